@@ -20,7 +20,7 @@ help:
 	@echo 'make check                             format, lint, types (nothing is changed)'
 	@echo 'make lint                              format the code and mend what can be mended'
 	@echo 'make docs                              the documentation as a site, in build/docs/'
-	@echo 'make nightly [ARGS="--skip faults"]      the nightly benchmark with the slow tests, in nights/'
+	@echo 'make nightly [ARGS="--skip cost"]        the nightly benchmark, in nights/, then the slow tests'
 	@echo 'make setup | lock | changelog | clean  .venv | requirements.lock | CHANGELOG.md anew | remove .venv'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
 
@@ -47,8 +47,10 @@ docs: setup
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo 'build/docs/index.html'
 
+# Both, whatever the first finds: a night of minutes, then tests of hours.
 nightly: setup
-	$(BIN)/bench nightly --tests $(ARGS)
+	@code=0; $(BIN)/bench nightly $(ARGS) || code=$$?; \
+	  $(BIN)/python -m pytest -m nightly || code=$$?; exit $$code
 
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:

@@ -1,4 +1,4 @@
-"""The verbs `bench nightly`, `bench nightly bisect` and `bench baseline`."""
+"""The verbs `bench nightly` and `bench baseline`."""
 
 from __future__ import annotations
 
@@ -50,16 +50,6 @@ SHARED = options(
 )
 
 
-class Nights(click.Group):
-    """A command group whose default command is `run`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click has it, with "run" before words that begin with no command's name."""
-        return super().parse_args(
-            ctx, args if args and args[0] in self.commands else ["run", *args]
-        )
-
-
 def _day(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """The value of --date, a name of folders too."""
     with suppress(ValueError):
@@ -68,12 +58,7 @@ def _day(context: click.Context, option: click.Parameter, value: str | None) -> 
     raise click.BadParameter(f"{value!r} is no day like 2026-12-31")
 
 
-@click.group(cls=Nights, short_help="Judge this checkout against its accepted baseline.")
-def nightly() -> None:
-    """Judge this checkout against its accepted baseline."""
-
-
-@nightly.command("run", short_help="Judge this checkout against its accepted baseline.")
+@click.command(short_help="Judge this checkout against its accepted baseline.")
 @SHARED
 @click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
 @click.option("--only", multiple=True, metavar="STEP[,STEP]", help="Only these steps. Repeatable.")
@@ -82,7 +67,6 @@ def nightly() -> None:
     "--against", metavar="COMMIT", help="Judge every model against a release, for slow drift."
 )
 @click.option("--resume", is_flag=True, help="Go on with the latest unfinished night, of any date.")
-@click.option("--tests", is_flag=True, help="The nightly-marked tests, too.")
 @click.option(
     "--date",
     metavar="YYYY-MM-DD",
@@ -90,14 +74,13 @@ def nightly() -> None:
     help="Default: today, UTC. It also selects which unchanged cells are fitted again.",
 )
 @common
-def nightly_run(console: Console, **given: Any) -> int:
+def nightly(console: Console, **given: Any) -> int:
     """Judge the commit that is checked out: did a model get worse, slower or unstable?
 
     \b
     bench nightly                          every step; exit code 4 for a regression or without data
     bench nightly --only screen,ab-test
     bench nightly --against v1.2           drift since a release
-    bench nightly bisect mlp               the commit that made a model worse
 
     Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
     both commits on fresh seeds. Started again on the same day it goes on where it ended.
@@ -105,29 +88,6 @@ def nightly_run(console: Console, **given: Any) -> int:
     from .commands.nightly.night import nightly_command
 
     return nightly_command(console, **given)
-
-
-@nightly.command("bisect", short_help="Find the commit that made a model worse.")
-@click.argument("model")
-@click.option("--good", metavar="COMMIT", help="Default: the accepted baseline's commit.")
-@click.option(
-    "--bad",
-    metavar="COMMIT",
-    default="HEAD",
-    show_default=True,
-    help="A commit at which the model is worse.",
-)
-@SHARED
-@common
-def bisect(console: Console, model: str, **given: Any) -> int:
-    """Find the first commit between two that made MODEL worse.
-
-    Trial ids are computed at every commit without a fit; only commits that change the model's are
-    judged, by the A/B test of `bench nightly`.
-    """
-    from .commands.nightly.bisect import bisect_command
-
-    return bisect_command(console, model, **given)
 
 
 @click.group()

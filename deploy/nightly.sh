@@ -4,7 +4,7 @@
 #   deploy/nightly.sh [OPTIONS OF bench nightly]
 #
 #   TABSWEEP_NIGHTS          folder of the nights (nights); its link `latest` leads to this night
-#   TABSWEEP_NIGHTS_KEEP     days that a night's folder is kept (30); the history is kept for ever
+#   TABSWEEP_NIGHTS_KEEP     days that a night's folder is kept (30)
 #   TABSWEEP_NIGHTLY_PULL    not empty: bring the checkout up to date first (git pull --ff-only)
 #   TABSWEEP_NIGHTLY_DRIFT   not empty: compare every model with the last tag (--against)
 #   TABSWEEP_NIGHTLY_NOTIFY  a command of the shell that gets the summary on standard input, and the
@@ -58,7 +58,7 @@ finish() {
     fi
     rm -f "$started"
     find "$nights" -mindepth 1 -maxdepth 1 -type d \
-        \( -name '20??-??-??-*' -o -name 'accepted-*' -o -name 'bisect-*' \) \
+        \( -name '20??-??-??-*' -o -name 'accepted-*' \) \
         -mtime "+${TABSWEEP_NIGHTS_KEEP:-30}" -exec rm -rf {} +
     if ((code != 0)) && [[ -n ${TABSWEEP_NIGHTLY_NOTIFY:-} ]]; then
         deploy/nightly-summary.sh "$nights/latest" \

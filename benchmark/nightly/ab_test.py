@@ -330,7 +330,7 @@ def command(context: NightContext, commit: str, model: str) -> str:
 
 def since(context: NightContext, commit: str, model: str, files: Sequence[str]) -> list[str]:
     """The commits after `commit` that touch a file on which a model's trials depend, oldest first;
-    which of them it was, `bench nightly bisect` finds."""
+    which of them it was, `git bisect run` finds."""
     paths = [*files, f"models/spaces/{model}.toml", "requirements.lock"]
     if not context.suite.endswith(".toml"):
         paths.append(f"benchmark/suites/{context.suite}.toml")

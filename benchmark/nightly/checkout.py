@@ -99,13 +99,12 @@ def subject(root: Path, commit: str) -> str:
     return f"{commit[:SHORT]} {git(root, 'log', '-1', '--format=%s', commit)}"
 
 
-def worktree(root: Path, commit: str, store: Path, *, name: str | None = None) -> Path:
+def worktree(root: Path, commit: str, store: Path) -> Path:
     """A worktree of a commit, made where it is missing: the folder of its package.
 
-    The folder is called as the package is, so that its parent can stand on the import path. With
-    `name` it is a worktree that moves from commit to commit.
+    The folder is called as the package is, so that its parent can stand on the import path.
     """
-    folder = store / "worktrees" / (name or commit[:SHORT]) / "tabsweep"
+    folder = store / "worktrees" / commit[:SHORT] / "tabsweep"
     git(root, "worktree", "prune")
     if (folder / ".git").exists():
         if git(folder, "rev-parse", "HEAD") != commit or git(folder, "status", "--porcelain"):

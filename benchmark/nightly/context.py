@@ -23,9 +23,8 @@ class NightContext:
     rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
     `bench sweep`.
     baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
-    tag or commit to judge against instead. size: "full", or "tiny" for tests. tests: whether the
-    nightly-marked tests run too. suite: name or file. models: only these, () for all of the suite.
-    say: prints a line for people.
+    tag or commit to judge against instead. size: "full", or "tiny" for tests. suite: name or file.
+    models: only these, () for all of the suite. say: prints a line for people.
     """
 
     root: Path
@@ -41,7 +40,6 @@ class NightContext:
     baseline_file: Path | None = None
     against: str | None = None
     size: str = "full"
-    tests: bool = False
     suite: str = "nightly"
     models: tuple[str, ...] = ()
     changed: str = ""
@@ -56,11 +54,6 @@ class NightContext:
     def runs(self) -> Path:
         """The folder of this night's runs."""
         return self.night / "runs"
-
-    @property
-    def history(self) -> Path:
-        """The file with one line for each night, beside the nights' folders."""
-        return self.night.parent / "history.jsonl"
 
     @property
     def tiny(self) -> bool:

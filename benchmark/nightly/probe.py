@@ -27,9 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["suite", "ids", "fit"])
     parser.add_argument("suite")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", action="append", default=[])
-    parser.add_argument("--dataset", action="append", default=[])
     parser.add_argument("--complete", action="store_true")
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--run", action="append", default=[], metavar="SEED:NAME")
@@ -41,7 +39,7 @@ def main() -> None:
         file = Path(given.suite)
         found = with_every_model(file) if given.complete else read_suite(file)
     elif given.what == "ids":
-        found = ids_of(given.suite, given.seed, given.model, given.dataset)
+        found = ids_of(given.suite, given.model)
     else:
         runs = [(int(word.split(":")[0]), word.split(":")[1]) for word in given.run]
         found = [
@@ -86,7 +84,7 @@ def with_every_model(file: Path) -> dict[str, Any]:
     return data
 
 
-def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dict[str, Any]:
+def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     """The id of the one trial of every study of a suite, and what the ids are made of.
 
     {"cells": {"model/dataset/fold/seed": {"id", "config"}}, "data": {dataset: sha256 of its bytes},
@@ -104,7 +102,7 @@ def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dic
     budget, numbers = chosen.budget(None)
     wanted = [name for name in numbers.models if not models or name in models]
     known = [name for name in wanted if numbers.asked(name) in registry.names()]
-    options = Options(budget=budget, models=tuple(known), datasets=tuple(datasets), seed=seed)
+    options = Options(budget=budget, models=tuple(known))
     found: dict[str, Any] = {
         **{"cells": {}, "models": {}, "data": {}, "left_out": {}, "absent": {}},
         "unknown": sorted(set(wanted) - set(known)),
@@ -116,7 +114,7 @@ def ids_of(suite: str, seed: int, models: list[str], datasets: list[str]) -> dic
     except Exception as error:
         if type(error).__name__ != "NoData":
             raise
-        return {**found, "left_out": dict.fromkeys(datasets or chosen.datasets, str(error))}
+        return {**found, "left_out": dict.fromkeys(chosen.datasets, str(error))}
     found["left_out"] = dict(plan.left_out)
     found["data"] = {name: data.table.sha256 for name, data in plan.data.items()}
     found["absent"] = {f"{s.model}/{s.dataset}": s.reason for s in plan.studies if s.reason}

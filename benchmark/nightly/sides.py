@@ -25,15 +25,7 @@ Row = dict[str, Any]
 
 
 class SideError(OSError):
-    """A version that cannot be asked or fitted, with the last line of its
-    process's output.
-
-    side: "base" or "head", whose process it was; "" where it is not known which one is at fault.
-    """
-
-    def __init__(self, message: str, side: str = "") -> None:
-        super().__init__(message)
-        self.side = side
+    """A version that cannot be asked or fitted, with the last line of its process's output."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +80,12 @@ def head_of(context: NightContext) -> Side:
     return Side("head", context.commit, context.root, python, added, context.changed)
 
 
-def side_of(
-    context: NightContext, commit: str, *, side: str = "base", moving: str | None = None
-) -> Side:
-    """A commit in a worktree, with the libraries of its own lock file. Raises NoEnvironment."""
-    root = worktree(context.root, commit, context.store, name=moving)
+def side_of(context: NightContext, commit: str) -> Side:
+    """A commit in a worktree, with the libraries of its own lock file: the side "base". Raises
+    NoEnvironment."""
+    root = worktree(context.root, commit, context.store)
     python, added = interpreter(lock_of(root), lock_of(context.root), context.store)
-    return Side(side, commit, root, python if added else context.python, added)
+    return Side("base", commit, root, python if added else context.python, added)
 
 
 def lock_of(root: Path) -> str:
@@ -111,14 +102,11 @@ def ids(
     side: Side,
     *,
     models: Iterable[str] = (),
-    datasets: Iterable[str] = (),
-    seed: int = 0,
 ) -> dict[str, Any]:
     """What `probe.ids_of` finds in a version: the ids of the suite's cells; nothing is fitted."""
     suite = written(context, side.suite(context), f"{side.name}-{side.commit[:10]}")
-    words = ["ids", str(suite), "--seed", str(seed)]
+    words = ["ids", str(suite)]
     words += [word for model in models for word in ("--model", model)]
-    words += [word for dataset in datasets for word in ("--dataset", dataset)]
     found: dict[str, Any] = json.loads(_ask(context, side, words, START_S))
     return found
 
@@ -198,7 +186,7 @@ def last_line(side: Side, out: str) -> str:
     """The answer in what a version printed: libraries may print before it. Raises SideError."""
     lines = out.splitlines()
     if not lines:
-        raise SideError(f"{side.name} {side.commit[:10]}: ended well and said nothing", side.name)
+        raise SideError(f"{side.name} {side.commit[:10]}: ended well and said nothing")
     return lines[-1]
 
 
@@ -220,13 +208,12 @@ def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -
         _end(process)
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
-        told = f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s"
-        raise SideError(told, side.name) from None
+        raise SideError(f"{side.name} {side.commit[:10]}: no end after {limit_s:.0f} s") from None
     if process.returncode:
         said = [line for line in err.splitlines() if line.strip()]
         last = said[-1].strip() if said else f"exit code {process.returncode}"
         last = re.sub(r"^error (BENCH-E\d+): ", r"\1 ", last)
-        raise SideError(f"{side.name} {side.commit[:10]}: {last}", side.name)
+        raise SideError(f"{side.name} {side.commit[:10]}: {last}")
     return out
 
 

@@ -100,9 +100,3 @@ class Night:
             **{"host": dict(self.host), "verdict": self.verdict},
             "steps": [step.to_data() for step in self.steps],
         }
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Night:
-        """From the data of night.json."""
-        steps = [StepResult.of(step) for step in data["steps"]]
-        return cls(data["commit"], data["baseline"], data["started"], dict(data["host"]), steps)

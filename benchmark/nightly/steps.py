@@ -16,9 +16,6 @@ STEPS: dict[str, str] = {
     "cost": "checks.cost:cost",
     "sweep-path": "checks.sweep_path:sweep_path",
     "golden-reports": "checks.golden_reports:golden_reports",
-    "command-line": "checks.command_line:command_line",
-    "faults": "checks.faults:faults",
-    "nightly-tests": "checks.nightly_tests:nightly_tests",
 }
 
 

@@ -296,8 +296,6 @@ def test_every_command_in_a_document_exists_with_its_options() -> None:
     for document, words in [(d, words) for d in DOCUMENTS for words in commands(d)]:
         at = next(i for i, word in enumerate(words) if word.endswith("bench"))
         rest = words[at + 1 :]
-        if rest[:1] == ["nightly"] and rest[1:2] != ["bisect"]:
-            rest.insert(1, "run")  # which the group runs where it is given options alone
         path = tuple(rest[: 2 if is_group(rest[:1]) else 1])
         if not rest or path[0].startswith("-"):
             continue

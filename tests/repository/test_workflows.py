@@ -20,11 +20,12 @@ from repo import ROOT
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCRIPTS = sorted((ROOT / "deploy").glob("nightly*.sh"))
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
-TITLE = "nightly: ab-test: knn"
+TITLE = "The nightly benchmark is red"
+DRIFT = "The nightly benchmark against a release is red"
 
 GH = r"""#!/usr/bin/env python3
 # gh on a folder: issues.json holds the open issues {number: [title, body]}, calls what was asked.
-import json, os, sys
+import json, os, re, sys
 from pathlib import Path
 
 folder, words = Path(os.environ["GH_FOLDER"]), sys.argv[1:]
@@ -37,8 +38,9 @@ def option(name):
 
 if words[:2] == ["issue", "list"]:
     assert option("--label") == "nightly" and option("--state") == "open"
-    assert option("--jq") == '.[] | "\\(.number)\\t\\(.title)"'
-    print("\n".join(f"{number}\t{title}" for number, (title, _) in issues.items()))
+    query = r'\.\[\] \| select\(\.title == "(.*)"\) \| \.number'
+    (wanted,) = re.fullmatch(query, option("--jq")).groups()
+    print("\n".join(number for number, (title, _) in issues.items() if title == wanted))
 elif words[:2] == ["issue", "create"]:
     assert option("--label") == "nightly" and option("--body-file") == "-"
     issues[str(max(map(int, issues), default=0) + 1)] = [option("--title"), sys.stdin.read()]
@@ -131,7 +133,7 @@ def test_a_night_is_kept_whatever_happens_and_caches_come_before_what_fills_them
     night = names.index("Night")
     for name in ("Cache of the environment", "Cache of the datasets", "Set up"):
         assert names.index(name) < night
-    for name in ("Summary", "Issues", "Page and ledger", "Keep the nights"):
+    for name in ("Summary", "Issue", "Summary and ledger", "Keep the nights"):
         assert names.index(name) > night
         assert step_of("nightly", name)["if"].startswith("always()")
     restored = step_of("nightly", "The nights before, with their ledger")["with"]
@@ -181,19 +183,16 @@ def checkout(tmp_path):
     return folder
 
 
-def issues_after(checkout: Path, night: dict[str, str] | None, **before: list[str]) -> dict:
-    """The open issues after the workflow's step: {title: body}. `night`: the files of issues/."""
-    folder = checkout.parent
-    shutil.rmtree(checkout / "nights", ignore_errors=True)
-    if night is not None:
-        place = checkout / "nights" / "latest" / "issues"
-        place.mkdir(parents=True)
-        for name, text in night.items():
-            (place / name).write_text(text)
-    if before:
-        (folder / "issues.json").write_text(json.dumps(before))
+def issues_after(checkout: Path, summary: str | None, name: str = "2026-11-22-77aa001") -> dict:
+    """The open issues after the workflow's step: {title: body}; None: a night without summary."""
+    folder, nights = checkout.parent, checkout / "nights"
+    shutil.rmtree(nights, ignore_errors=True)
+    (nights / name).mkdir(parents=True)
+    (nights / "latest").symlink_to(name)
+    if summary is not None:
+        (nights / name / "summary.md").write_text(summary)
     done = run_step(
-        step_of("nightly", "Issues"),
+        step_of("nightly", "Issue"),
         checkout,
         PATH=f"{folder / 'bin'}:{os.environ['PATH']}",
         GH_FOLDER=str(folder),
@@ -205,41 +204,30 @@ def issues_after(checkout: Path, night: dict[str, str] | None, **before: list[st
     return dict(json.loads((folder / "issues.json").read_text()).values())
 
 
-def test_a_regression_opens_one_issue_keeps_it_up_to_date_and_closes_it_when_it_is_gone(checkout):
-    red = {"judged": "ab-test\nscreen\n", "001.md": f"{TITLE}\nworse by 3 %\n`code` $(false)\n"}
-    found = issues_after(checkout, red)
+def test_a_red_night_opens_one_issue_that_is_kept_up_to_date_and_closed_when_it_is_gone(checkout):
+    found = issues_after(checkout, "## Red: worse by 3 %\n`code` $(false) \\d\n")
     assert list(found) == [TITLE]
-    assert found[TITLE].startswith("worse by 3 %\n`code` $(false)\n")
+    assert found[TITLE].startswith("## Red: worse by 3 %\n`code` $(false) \\d\n")
     assert "https://forge.example/lab/tabsweep/actions/runs/7" in found[TITLE]
-    found = issues_after(checkout, {**red, "001.md": f"{TITLE}\nworse by 4 %\n"})
-    assert list(found) == [TITLE] and found[TITLE].startswith("worse by 4 %")
+    found = issues_after(checkout, "## Red: worse by 4 %\n" + 20_000 * "long\n")
+    assert list(found) == [TITLE] and found[TITLE].startswith("## Red: worse by 4 %")
+    assert 50_000 < len(found[TITLE]) < 65_536  # what a forge takes
     calls = (checkout.parent / "calls").read_text().splitlines()
     assert calls.count("issue create") == 1 and calls.count("issue edit") == 1
-    assert issues_after(checkout, {"judged": "ab-test\nscreen\n"}) == {}
+    assert issues_after(checkout, "## Nothing broke; 1 step found something to look at.\n") == {}
 
 
-def test_a_title_with_backslashes_finds_its_issue_again(checkout):
-    title = r"nightly: faults: test_a[C:\new\t\\d]"
-    red = {"judged": "faults\n", "001.md": f"{title}\nit fails\n"}
-    assert list(issues_after(checkout, red)) == [title]
-    found = issues_after(checkout, {**red, "001.md": f"{title}\nit fails again\n"})
-    assert list(found) == [title] and found[title].startswith("it fails again")
-    assert (checkout.parent / "calls").read_text().splitlines().count("issue create") == 1
-    assert issues_after(checkout, {"judged": "faults\n"}) == {}
+def test_a_night_against_a_release_has_an_issue_of_its_own(checkout):
+    drift = "2026-11-22-77aa001-against-v1"
+    assert set(issues_after(checkout, "## Red: x\n")) == {TITLE}
+    assert set(issues_after(checkout, "## Red: y\n", drift)) == {TITLE, DRIFT}
+    assert set(issues_after(checkout, "## Nothing broke.\n")) == {DRIFT}
+    assert issues_after(checkout, "## Nothing broke.\n", drift) == {}
 
 
-def test_an_issue_of_a_step_without_a_verdict_stays(checkout):
-    others = {"1": [TITLE, "x"], "2": ["nightly: faults: a test", "y"], "3": ["nightly: cost", "z"]}
-    left = issues_after(checkout, {"judged": "faults\nab-test (drift)\n"}, **others)
-    assert list(left) == [TITLE, "nightly: cost"]
-
-
-def test_a_night_that_did_not_end_is_an_issue_until_one_ends(checkout):
-    left = issues_after(checkout, None, **{"1": [TITLE, "x"]})
-    assert set(left) == {TITLE, "nightly: the night did not end"}
-    assert "did not end" in left["nightly: the night did not end"]
-    left = issues_after(checkout, {"judged": "screen\n"})
-    assert list(left) == [TITLE]
+def test_a_night_that_did_not_end_is_red(checkout):
+    assert "did not end" in issues_after(checkout, None)[TITLE]
+    assert issues_after(checkout, "## Nothing broke.\n") == {}
 
 
 def test_the_summary_is_the_nights_or_says_how_far_it_came(checkout, tmp_path):
@@ -292,32 +280,30 @@ def prepared(checkout):
     old.mkdir(parents=True)
     (old / "screen.json").write_text("{}")
     (checkout / "nights" / "store").mkdir()
-    (checkout / "nights" / "history.jsonl").write_text("{}\n")
-    others = [checkout / "nights" / name for name in ("accepted-abc-20200101T000000", "bisect-knn")]
-    for path in others:
-        path.mkdir()
+    others = [checkout / "nights" / "accepted-abc-20200101T000000"]
+    others[0].mkdir()
     for path in (old / "screen.json", old, old.parent, *others):
         os.utime(path, (1.6e9, 1.6e9))
     return checkout
 
 
 def a_night(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {"AGAINST": "", "TESTS": "", "TABSWEEP_NIGHTLY_DRIFT": "", **environment}
+    given = {"AGAINST": "", "TABSWEEP_NIGHTLY_DRIFT": "", **environment}
     return run_step(step_of("nightly", "Night"), checkout, **given)
 
 
 def test_the_script_ends_as_the_night_did_and_leads_to_its_folder(prepared):
-    done = a_night(prepared, NIGHT="2026-11-22-77aa001", CODE="4", TESTS="yes", AGAINST="v1 x")
+    done = a_night(prepared, NIGHT="2026-11-22-77aa001", CODE="4", AGAINST="v1 x")
     assert done.returncode == 4, done.stderr
     latest = prepared / "nights" / "latest"
     assert os.readlink(latest) == "2026-11-22-77aa001" and (latest / "summary.md").is_file()
-    assert (prepared / "asked").read_text() == "nightly --out nights --against v1 x --tests\n"
+    assert (prepared / "asked").read_text() == "nightly --out nights --against v1 x\n"
 
 
-def test_old_nights_are_removed_and_the_history_and_the_store_are_kept(prepared):
+def test_old_nights_are_removed_and_the_store_is_kept(prepared):
     assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
     left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
-    assert left == {"2026-11-22-77aa001", "latest", "history.jsonl", "store"}
+    assert left == {"2026-11-22-77aa001", "latest", "store"}
 
 
 def test_a_night_that_wrote_nothing_is_not_shown_as_the_one_before(prepared):
@@ -339,7 +325,7 @@ def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepar
     (prepared / "nights" / "store" / "worktrees" / "abc").mkdir(parents=True)
     assert run_step(step_of("nightly", "Not from the night before"), prepared).returncode == 0
     left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
-    assert left == {"2026-11-22-77aa001", "history.jsonl", "store"}
+    assert left == {"2026-11-22-77aa001", "store"}
     assert not [*(prepared / "nights" / "store").iterdir()]
     done = run_step(
         step_of("nightly", "Summary"), prepared, GITHUB_STEP_SUMMARY=str(tmp_path / "s")

@@ -16,10 +16,10 @@ from ...console import OK, REGRESSION, Console, count, duration, split_names
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
-from ...nightly.night import check_steps, name_of, record, run_night, unfinished
-from ...nightly.page import write_page
+from ...nightly.night import check_steps, name_of, run_night, unfinished
 from ...nightly.step_result import NOT_RUN, Night
 from ...nightly.steps import STEPS
+from ...nightly.summary import write_summary
 from ...planning.environment import ROOT
 from ...planning.suite import SuiteError, load
 
@@ -43,12 +43,10 @@ def nightly_command(
     # The store, too: one run at a time moves its worktrees.
     with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
         night = run_night(context, only=only, skip=skip)
-        pages = write_page(night, context)
-        record(context, night)
-    console.data({"folder": str(context.night), "pages": list(map(str, pages)), **night.to_data()})
+        page = write_summary(night, context)
+    console.data({"folder": str(context.night), "summary": str(page), **night.to_data()})
     console.say(summary(night))
-    for path in pages:
-        console.say(str(path))
+    console.say(str(page))
     return REGRESSION if night.red else OK
 
 
@@ -74,7 +72,6 @@ def context_of(
     suite: str,
     size: str,
     models: Sequence[str] = (),
-    tests: bool = False,
     date: str | None = None,
     resume: bool = False,
     night: str | None = None,
@@ -109,7 +106,6 @@ def context_of(
         baseline_file=file,
         against=against,
         size=size,
-        tests=tests,
         suite=os.path.abspath(suite) if suite.endswith(".toml") else suite,
         models=tuple(models),
         say=console.say,

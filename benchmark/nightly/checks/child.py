@@ -1,8 +1,7 @@
-"""Child processes of a step: commands of the checkout that is judged, with CPU time and a limit."""
+"""Child processes of a step: commands of the checkout that is judged, with a limit."""
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import time
 from collections.abc import Sequence
@@ -17,12 +16,11 @@ KEPT = 4000  # characters of a command's output
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (None: stopped at its limit), wall and CPU seconds of it
-    and of all that it waited for, and the end of its output."""
+    """How a command ended: its exit code (None: stopped at its limit), its seconds, and the end of
+    its output."""
 
     code: int | None
     seconds: float
-    cpu_s: float
     output: str
 
     @property
@@ -42,9 +40,9 @@ def run(
     context: NightContext, command: Sequence[str], *, log: Path, limit_s: float, cwd: Path
 ) -> Ended:
     """Run a command in the folder `cwd`, its output in the file `log`; it and all below it are
-    stopped after `limit_s` wall seconds. No other child process may end meanwhile."""
+    stopped after `limit_s` seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.monotonic()
     process = start(context, command, log=log, cwd=cwd)
     code: int | None
     try:
@@ -53,9 +51,7 @@ def run(
         code = None
     finally:
         kill(process)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
-    return Ended(code, time.monotonic() - began, cpu_s, end_of(log))
+    return Ended(code, time.monotonic() - began, end_of(log))
 
 
 def start(

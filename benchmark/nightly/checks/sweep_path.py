@@ -149,7 +149,7 @@ class _Run:
 
     def ended(self) -> child.Ended:
         """How the sweep that was to be killed ended by itself."""
-        return child.Ended(self.code, 0.0, 0.0, child.end_of(self._log))
+        return child.Ended(self.code, 0.0, child.end_of(self._log))
 
     def records(self) -> list[str]:
         """The trial id of every result in the ledger."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 
 def night(clone: Clone, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit code of a night and its steps by name; prints what each said."""
-    steps = ["--skip", "sweep-path,golden-reports,command-line,faults,nightly-tests"]
+    steps = ["--skip", "sweep-path,golden-reports"]
     code, found, err = clone.bench("nightly", *steps, *words)
     assert isinstance(found, dict) and "steps" in found, err
     for step in found["steps"]:
@@ -149,3 +150,27 @@ def test_a_planted_fault_is_found_and_nothing_else_is(accepted: Clone, name: str
     assert steps[where]["verdict"] == verdict and names in steps[where]["headline"]
     others = {name for name, step in steps.items() if step["verdict"] in ("regression", "no-data")}
     assert others <= {where, "ab-test" if name == "not deterministic" else where}
+
+
+def test_git_bisect_names_the_planted_commit(tmp_path: Path) -> None:
+    clone = cloned(tmp_path)
+    good = clone.git("rev-parse", "HEAD")
+    planted = ""
+    for number in range(8):
+        if number == 5:
+            clone.edit(
+                MODEL, ("learning_rate_init: float = 1e-3", "learning_rate_init: float = 1e-4")
+            )
+            planted = clone.commit("a smaller rate")
+        elif number == 2:  # another trial, the same predictions
+            clone.edit(MODEL, ("        self.n_iter_ = int(", "        self.n_iter_ = 0 + int("))
+            clone.commit("the same, otherwise written")
+        else:
+            (clone.root / "docs" / f"page-{number}.md").write_text("text\n")
+            clone.commit(f"page {number}")
+    clone.git("bisect", "start", "HEAD", good)
+    words = ("--only", "ab-test", "--against", good, "--model", "mlp-sklearn")
+    said = clone.git("bisect", "run", *clone.command("nightly", *words))
+    assert f"{planted} is the first bad commit" in said
+    clone.git("bisect", "reset")
+    assert "worktrees" not in clone.git("worktree", "list")

@@ -44,7 +44,10 @@ class Clone:
         """What a git command prints in the clone."""
         who = ["-c", "user.name=Scratch", "-c", "user.email=scratch@example.org"]
         run = ["git", "-C", str(self.root), *who, *words]
-        return subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+        done = subprocess.run(
+            run, env=self.environment(), capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
 
     def edit(self, file: str, *changes: tuple[str, str]) -> None:
         """Replace texts of a file, each of which must stand in it exactly once."""
@@ -61,14 +64,21 @@ class Clone:
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
         return self.git("rev-parse", "HEAD")
 
+    def environment(self) -> dict[str, str]:
+        """Environment variables under which the package of the clone is imported."""
+        return {**os.environ, "PYTHONPATH": str(self.root.parent), "OMP_NUM_THREADS": "1"}
+
+    def command(self, *words: str) -> list[str]:
+        """The command line of `bench` in the clone."""
+        where = ["--out", str(self.nights), "--suite", self.suite]
+        return [sys.executable, "-m", "tabsweep.benchmark.cli", *words, *where]
+
     def bench(self, *words: str) -> tuple[int, Any, str]:
         """(exit code, the JSON document, standard error) of a call of `bench` in the clone."""
-        env = {**os.environ, "PYTHONPATH": str(self.root.parent), "OMP_NUM_THREADS": "1"}
-        where = ["--out", str(self.nights), "--suite", self.suite]
         run = subprocess.run(
-            [sys.executable, "-m", "tabsweep.benchmark.cli", *words, *where, "--json"],
+            [*self.command(*words), "--json"],
             cwd=self.root,
-            env=env,
+            env=self.environment(),
             capture_output=True,
             text=True,
         )

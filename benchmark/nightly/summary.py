@@ -1,0 +1,263 @@
+"""The summary of a night in Markdown: the verdict, what broke, and what each step found."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...common.files import write_atomically
+from ...reports.output.escape import markdown
+from ..console import count, duration
+from .checkout import SHORT
+from .context import NightContext
+from .step_result import ADVISORY, NO_DATA, NOT_RUN, OK, REGRESSION, Night, StepResult
+
+DRIFT = "-against-"  # in the name of a night that is judged against a release
+SHOWN = 100  # rows of a table
+SAID = {
+    OK: "nothing broke",
+    ADVISORY: "something to look at",
+    REGRESSION: "a regression",
+    NO_DATA: "could not be judged",
+    NOT_RUN: "not run",
+}
+# Verdicts of findings that make no step red.
+FINE = {
+    "",
+    "ok",
+    "equal",
+    "harmless",
+    "undecided",
+    "changed",
+    "new",
+    "dearer",
+    "dearer, two nights",
+}
+# Key of a finding -> the heading of its column; the others follow under their own names.
+TITLES = {
+    "subject": "what",
+    "model": "model",
+    "measure": "measure",
+    "dataset": "dataset",
+    "verdict": "verdict",
+    "old": "old",
+    "new": "new",
+    "change": "change",
+    "interval": "bounds",
+    "worst": "largest",
+    "worst_dataset": "on",
+    "since": "commits that may have done it",
+    "datasets": "datasets",
+    "message": "message",
+    "reason": "reason",
+}
+SHARES = {"change", "worst"}  # relative changes: shown in per cent
+NOT_SHOWN = {"lower", "upper", "worst_lower", "kind", "command"}
+Findings = Sequence[Mapping[str, Any]]
+
+
+def write_summary(night: Night, context: NightContext) -> Path:
+    """Write summary.md into the night's folder; returns its path."""
+    path = context.night / "summary.md"
+    text = summary(night, context.baseline, past_nights(context.night))
+    write_atomically(path, text.encode())
+    return path
+
+
+def past_nights(night: Path) -> list[dict[str, Any]]:
+    """The data of the nights beside the folder `night`, the oldest first: of those against a
+    release for one of these, else of the others."""
+    found = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in night.parent.glob("*/night.json")
+        if path.parent.name != night.name and (DRIFT in path.parent.name) == (DRIFT in night.name)
+    ]
+    return sorted(found, key=lambda past: str(past["started"]))
+
+
+def summary(night: Night, baseline: Mapping[str, Any] | None, before: Findings) -> str:
+    """The text of summary.md. before: the data of earlier nights, the oldest first."""
+    judged = [step for step in night.steps if step.verdict != NOT_RUN]
+    told = [step for step in judged if step.red or (not night.red and step.verdict == ADVISORY)]
+    lines = [f"## {markdown(verdict_line(night))}", ""]
+    lines += [f"* {markdown(said(step))}" for step in told]
+    for verdict, title in (
+        (REGRESSION, "What broke"),
+        (NO_DATA, "What could not be judged"),
+        (ADVISORY, "Something to look at"),
+    ):
+        for step in (step for step in judged if step.verdict == verdict):
+            lines += ["", f"### {title}: {markdown(step.name)}: {markdown(step.headline)}", ""]
+            lines += [f"{markdown(step.reason)}\n"] if step.reason else []
+            lines += [f"{markdown(red_since(step, night, before))}\n"] if step.red else []
+            lines += _table(bad(step) or step.findings)
+            if again := command_of(step, night.options):
+                lines += ["", f"To repeat: `{again}`"]
+    for step in judged:
+        if step.name == "ab-test" and (
+            rest := [row for row in step.findings if row not in bad(step)]
+        ):
+            lines += ["", "### What else the A/B test compared", "", *_table(rest)]
+        if step.name == "cost" and step.verdict == OK and step.findings:
+            lines += ["", f"### {markdown(step.headline)}", "", *_table(step.findings)]
+    lines += ["", "### Steps", "", *_table([_row(step) for step in judged])]
+    lines += [""] + [
+        f"* not run: {step.name}: {markdown(step.reason or step.headline)}"
+        for step in night.steps
+        if step.verdict == NOT_RUN
+    ]
+    return "\n".join([*lines, "", markdown(_facts(night, baseline)), ""])
+
+
+def verdict_line(night: Night) -> str:
+    """The verdict in one sentence.
+
+    >>> step = StepResult("screen", REGRESSION, "not deterministic: knn")
+    >>> verdict_line(Night("a" * 40, "b" * 40, "2026-11-22T02:17:00Z", {}, [step]))
+    'Red: 1 step found a regression.'
+    """
+    n = {kind: sum(step.verdict == kind for step in night.steps) for kind in SAID}
+    if night.red:
+        parts = []
+        if n[REGRESSION]:
+            parts.append(f"{count(n[REGRESSION], 'step')} found a regression")
+        if n[NO_DATA]:
+            parts.append(f"{count(n[NO_DATA], 'step')} could not judge")
+        return f"Red: {', '.join(parts)}."
+    if n[ADVISORY]:
+        return f"Nothing broke; {count(n[ADVISORY], 'step')} found something to look at."
+    return "Nothing broke."
+
+
+def said(step: StepResult) -> str:
+    """A step's headline behind its name, and the reason where it has one."""
+    return f"{step.name}: {step.headline}" + (f" ({step.reason})" if step.reason else "")
+
+
+def red_since(step: StepResult, night: Night, before: Findings) -> str:
+    """Since which night a step has been red, and which commit was the last that was not.
+
+    Nights in which the step did not run are passed over.
+    """
+    first, good = (night.started, night.commit), ""
+    for past in reversed(before):
+        verdict = next((s["verdict"] for s in past["steps"] if s["name"] == step.name), NOT_RUN)
+        if verdict in (REGRESSION, NO_DATA):
+            first = (past["started"], past["commit"])
+        elif verdict != NOT_RUN:
+            good = past["commit"]
+            break
+    since = f"Red since the night of {first[0][:10]} ({first[1][:SHORT]})"
+    return f"{since}; {good[:SHORT]} was not." if good else f"{since}."
+
+
+def bad(step: StepResult) -> list[dict[str, Any]]:
+    """The findings of a red step that made it red; of another step, none."""
+    return [row for row in step.findings if step.red and str(row.get("verdict") or "") not in FINE]
+
+
+def command_of(step: StepResult, options: str = "") -> str:
+    """The command that runs a step again, in a folder of its own, since a night keeps the results
+    of its steps; "" where the findings that matter have commands of their own. options: of the
+    night, each after a blank."""
+    if any(row.get("command") for row in bad(step) or step.findings):
+        return ""
+    first = {"ab-test": "screen,", "cost": "screen,ab-test,"}.get(step.name, "")
+    return f'bench nightly --only {first}{step.name}{options} --out "$(mktemp -d)"'
+
+
+def _facts(night: Night, baseline: Mapping[str, Any] | None) -> str:
+    accepted = baseline or {}
+    day = f", accepted {accepted['accepted']}" if accepted.get("commit") == night.baseline else ""
+    changed = ", with changes that are not committed" if "-changed-" in night.commit else ""
+    return (
+        f"Commit {night.commit[:SHORT]}{changed}; compared with "
+        f"{night.baseline[:SHORT] or 'nothing'}{day}; started {night.started}; "
+        f"{night.host.get('cpu', 'unknown')}, {count(int(night.host.get('cores', 0)), 'core')}; "
+        f"{duration(sum(step.seconds for step in night.steps))}, "
+        f"{duration(sum(step.cpu_s for step in night.steps))} of CPU"
+    )
+
+
+def _row(step: StepResult) -> dict[str, str]:
+    return {
+        **{"step": step.name, "verdict": SAID[step.verdict], "found": step.headline},
+        **{"time": f"{step.seconds:.0f} s", "CPU time": f"{step.cpu_s:.0f} s"},
+    }
+
+
+# ---------------------------------------------------------------------- findings as tables
+
+
+def _table(findings: Findings) -> list[str]:
+    """Findings as the lines of a table: the columns that one of them has, commands last."""
+    if not findings:
+        return []
+    rows = [{**row, "interval": interval(row)} for row in findings]
+    has = {key for row in rows for key, value in row.items() if value not in (None, "", [])}
+    others = [key for row in rows for key in row if key not in TITLES.keys() | NOT_SHOWN]
+    keys = [key for key in (*TITLES, *dict.fromkeys(others), "command") if key in has]
+    lines = [[TITLES.get(key, key.replace("_", " ")) for key in keys], ["---"] * len(keys)]
+    lines += [[_cell(key, row.get(key)) for key in keys] for row in rows[:SHOWN]]
+    left = len(rows) - SHOWN
+    more = ["", f"and {left} more: see night.json"] if left > 0 else []
+    return [f"| {' | '.join(cells)} |" for cells in lines] + more
+
+
+def _cell(key: str, value: Any) -> str:
+    """A cell's text; a command as code, where it can be that in a table."""
+    text = text_of(key, value)
+    if key == "command" and text and not re.search(r"[`|\n<>&]", text):
+        return f"`{text}`"
+    return markdown(text)
+
+
+def text_of(key: str, value: Any) -> str:
+    """A value of a finding as a reader sees it.
+
+    >>> text_of("change", 0.0314), text_of("old", 0.123456789), text_of("datasets", ["a", "b"])
+    ('+3.1 %', '0.1235', 'a, b')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(text_of(key, item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    if not math.isfinite(value):
+        return "n/a"
+    if key in SHARES:
+        return percent(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A relative change.
+
+    >>> percent(0.0314), percent(-0.2)
+    ('+3.1 %', '−20.0 %')
+    """
+    return f"{100 * share:+.1f} %".replace("-", "−")
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """The bounds of a finding's change, as far as it has them.
+
+    >>> interval({"lower": 0.019}), interval({"lower": -0.01, "upper": 0.02}), interval({})
+    ('at least +1.9 %', '−1.0 % to +2.0 %', '')
+    """
+    lower, upper = (_bound(row.get(key)) for key in ("lower", "upper"))
+    if lower and upper:
+        return f"{lower} to {upper}"
+    return f"at least {lower}" if lower else f"at most {upper}" if upper else ""
+
+
+def _bound(value: Any) -> str:
+    known = isinstance(value, int | float) and math.isfinite(value)
+    return percent(value) if known else ""

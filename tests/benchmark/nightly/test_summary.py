@@ -1,0 +1,148 @@
+"""The summary of a night: the verdict first, everything escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from page_cases import HOSTILE
+from tabsweep.benchmark.nightly import ab_test
+from tabsweep.benchmark.nightly.context import NightContext
+from tabsweep.benchmark.nightly.step_result import (
+    NO_DATA,
+    NOT_RUN,
+    OK,
+    REGRESSION,
+    Night,
+    StepResult,
+)
+from tabsweep.benchmark.nightly.summary import command_of, write_summary
+
+HEAD, BASE = "77aa001" + 33 * "0", "d0eb531" + 33 * "0"
+BASELINE = {
+    "commit": BASE,
+    "accepted": "2026-11-13",
+    "reason": "trees with other ties",
+    "previous": [{"commit": "c" * 40, "accepted": "2026-10-01", "reason": "the first night"}],
+}
+COMMAND = "bench nightly --only ab-test --against d0eb531 --model knn"
+WORSE = {
+    **{"kind": "model", "model": "knn", "verdict": "worse", "change": 0.031, "lower": 0.019},
+    **{"upper": 0.043, "n_seeds": 6, "datasets": ["iris"], "since": ["43e7a96 weights by rank"]},
+    "command": COMMAND,
+}
+CELL = {"kind": "cell", "model": "knn", "dataset": "iris", "old": 0.21, "new": 0.2165}
+HARMLESS = {"kind": "model", "model": "mlp", "verdict": "harmless", "change": -0.002}
+RED = [
+    StepResult("screen", OK, "2 models changed"),
+    StepResult("ab-test", REGRESSION, "knn is worse by 3.1 %", [WORSE, CELL, HARMLESS], 30, 29),
+    StepResult("golden-reports", NO_DATA, "not unpacked", reason="the disk is full"),
+    StepResult("cost", NOT_RUN, "not run", reason="not asked for"),
+]
+GREEN = [StepResult("screen", OK, "no model changed", seconds=3.0, cpu_s=2.0)]
+
+
+def night(steps: list[StepResult], day: int = 22, commit: str = HEAD, base: str = BASE) -> Night:
+    host = {"cpu": "AMD EPYC", "cores": 2}
+    return Night(commit, base, f"2026-11-{day:02d}T02:17:04Z", host, steps)
+
+
+def past(day: int, verdict: str, *, name: str = "", step: str = "ab-test") -> tuple[str, str]:
+    """The folder of an earlier night, and its night.json."""
+    one = night([StepResult(step, verdict, "")], day, f"{day:07x}" + 33 * "0")
+    return name or f"2026-11-{day:02d}-{day:07x}", json.dumps(one.to_data())
+
+
+def written(
+    folder: Path, steps: list[StepResult], history: Sequence[tuple[str, str]] = (), name: str = ""
+) -> str:
+    """The summary of a night, beside earlier nights."""
+    place = folder / (name or "2026-11-22-77aa001")
+    place.mkdir(parents=True)
+    for old, data in history:
+        (folder / old).mkdir()
+        (folder / old / "night.json").write_text(data)
+    context = NightContext(
+        root=folder,
+        commit=HEAD,
+        night=place,
+        store=folder / "store",
+        python=Path("python"),
+        date="2026-11-22",
+        baseline=BASELINE,
+    )
+    return write_summary(night(steps), context).read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def test_the_verdict_stands_before_everything_else(tmp_path):
+    text = written(tmp_path, RED)
+    assert text.startswith("## Red: 1 step found a regression, 1 step could not judge")
+    parts = (
+        "* ab-test: knn is worse",
+        "### What broke",
+        "What could not be",
+        "### Steps",
+        "d0eb531",
+    )
+    order = [text.rindex(words) for words in parts]
+    assert order == sorted(order) and "accepted 2026-11-13" in text
+
+
+def test_a_silent_night_says_so(tmp_path):
+    text = written(tmp_path, GREEN)
+    assert text.startswith("## Nothing broke.") and "What broke" not in text
+
+
+def test_what_changed_has_old_new_interval_commits_and_the_command(tmp_path):
+    text = written(tmp_path, RED)
+    (row,) = [line for line in text.splitlines() if line.startswith("| knn | worse")]
+    for said in ("+3.1 %", "+1.9 % to +4.3 %", "43e7a96 weights by rank", f"`{COMMAND}`"):
+        assert said in row
+    (cell,) = [line for line in text.splitlines() if line.startswith("| knn | iris |")]
+    assert "| 0.21 | 0.2165 |" in cell
+    assert any(line.startswith("| mlp |") and "harmless" in line for line in text.splitlines())
+    assert "not run: cost: not asked" in text
+
+
+def test_a_step_is_red_since_the_first_of_its_red_nights(tmp_path):
+    nights = [past(18, OK), past(19, REGRESSION), past(20, OK, step="cost"), past(21, NO_DATA)]
+    nights.append(past(21, OK, name="2026-11-21-x-against-v1"))
+    text = written(tmp_path, RED, nights)
+    assert "Red since the night of 2026-11-19 (0000013000); 0000012000 was not" in text
+
+
+def test_hostile_names_and_messages_do_nothing(tmp_path):
+    rows = [
+        {"model": name, "dataset": name, "verdict": "worse", "note": name, "command": name}
+        for name in HOSTILE
+    ]
+    text = written(
+        tmp_path, [StepResult("ab-test", REGRESSION, HOSTILE[1], rows, reason=HOSTILE[0])]
+    )
+    assert "<script" not in text and "<img" not in text
+    assert [line.count(" | ") for line in text.splitlines() if line.startswith("| ")][0] == 4
+
+
+def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
+    folder = tmp_path / "2026-11-22-d0eb531"
+    context = NightContext(
+        root=tmp_path, commit=HEAD, night=folder, store=tmp_path, python=tmp_path,
+        date="2026-11-22", against="v9.9", size="tiny", suite="mine.toml", models=("knn",),
+    )  # fmt: skip
+    failed = StepResult("golden-reports", REGRESSION, "1 file changed", [{"id": "a"}])
+    words = command_of(failed, context.words)
+    assert words.startswith("bench nightly --only golden-reports ")
+    for option in ("--suite mine.toml", "--size tiny", "--model knn", "--against v9.9"):
+        assert option in words, option
+    usual = replace(context, against=None, size="full", suite="nightly", models=())
+    assert (
+        command_of(failed, usual.words)
+        == 'bench nightly --only golden-reports --out "$(mktemp -d)"'
+    )
+    repeated = ab_test.command(context, HEAD, "knn")
+    assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml --size tiny"
