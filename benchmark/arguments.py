@@ -91,7 +91,7 @@ GPU = click.option(
     show_default=True,
     help="cuda: models that use a GPU get one, or a share of one.",
 )
-RANKINGS = ("average", "npt", "hopular", "rtdl")
+RANKINGS = ("average", "ordinal", "missing-last", "available")
 CHOICE = (
     click.option(
         "--where",

@@ -235,7 +235,7 @@ def report(
     bench report runs/uci-small-quick
     bench report --from results.csv
     bench report --beside rtdl
-    bench report --from results.csv --where kind=single --where method!=mlp --ranking rtdl
+    bench report --from results.csv --where kind=single --where method!=mlp --ranking available
     """
     if bool(runs) == bool(results) and not (how["beside"] and not runs):
         raise click.UsageError(

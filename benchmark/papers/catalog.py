@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +13,27 @@ from ..errors import UnknownExperiment
 from ..planning import suite as suites
 from . import paper_file, published_values
 from .experiment_result import Size
-from .paper_file import Paper, PaperError, read_paper
-
-FOLDER = Path(__file__).resolve().parent  # resolved, as the folder of a `Paper` is
+from .paper_file import FOLDER, Paper, read_paper
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper. paper: its folder; published: the tables and figures of the paper
-    that it shows; the other fields are those of `paper_file.Experiment`."""
+    """An experiment of a paper. entry: what paper.toml says of it; published: the tables and
+    figures of the paper that it shows."""
 
     name: str
-    title: str
-    source: str
-    run: str
-    reduced: str
-    full: str
-    paper: Path
+    paper: Paper
+    entry: paper_file.Experiment
     published: tuple[str, ...] = ()
-
-    @property
-    def is_built_in(self) -> bool:
-        """Whether the experiment comes with this package."""
-        return self.paper.parent == FOLDER
 
     def extent(self, size: Size) -> str:
         """What a size is and roughly costs, in words."""
         tiny = "all steps of the reduced size on a few rows; the numbers mean nothing"
-        return {"tiny": tiny, "reduced": self.reduced, "full": self.full}[size]
+        return {"tiny": tiny, "reduced": self.entry.reduced, "full": self.entry.full}[size]
 
     def function(self) -> Callable[..., Any]:
-        """The function that runs it, from the paper's folder. Raises PaperError where there is no
-        such module or function, and whatever the module raises when it is imported."""
-        module, _, function = self.run.partition(":")
-        name = f"{_package_of(self.paper)}.{module}"
-        wrong = f"{self.paper / paper_file.FILE}: experiment.{self.name}.run: no"
-        try:
-            imported = import_module(name)
-        except ModuleNotFoundError as error:
-            if not f"{name}.".startswith(f"{error.name}."):  # a library that the module imports
-                raise
-            raise PaperError(f"{wrong} module {module!r} in the folder") from None
-        if not hasattr(imported, function):
-            raise PaperError(f"{wrong} function {function!r} in module {module!r}")
-        return getattr(imported, function)
+        """The function that runs it, from the paper's folder; see `Paper.function`."""
+        return self.paper.function(f"experiment.{self.name}.run")
 
 
 def papers(folder: Path | None = None) -> list[Paper]:
@@ -154,18 +126,9 @@ def experiments(folder: Path | None = None) -> dict[str, Experiment]:
     """The experiments of the built-in papers, or of the one in `folder`, by name."""
     found = {}
     for paper in papers(folder):
-        for name, e in paper.file.experiment.items():
+        for name, experiment in paper.file.experiment.items():
             own = [n for n, entry in paper.file.entries.items() if entry.experiment == name]
-            found[name] = Experiment(
-                name=name,
-                title=e.title,
-                source=e.source,
-                run=e.run,
-                reduced=e.reduced,
-                full=e.full,
-                paper=paper.folder,
-                published=(*own, *e.beside),
-            )
+            found[name] = Experiment(name, paper, experiment, (*own, *experiment.beside))
     return found
 
 
@@ -175,16 +138,3 @@ def find_experiment(name: str, folder: Path | None = None) -> Experiment:
     if name not in known:
         raise UnknownExperiment(f"unknown experiment {one_line(name)!r}; {suggest(name, known)}")
     return known[name]
-
-
-def _package_of(folder: Path) -> str:
-    """The package that a paper's modules are imported from. A folder outside of this package gets
-    one beside the built-in papers', so that relative imports mean the same in both."""
-    if folder.parent == FOLDER:
-        return f"{__package__}.{folder.name}"
-    name = f"{__package__}.external_{sha256(str(folder).encode()).hexdigest()[:12]}"
-    if name not in sys.modules:
-        spec = ModuleSpec(name, None, is_package=True)
-        spec.submodule_search_locations = [str(folder)]
-        sys.modules[name] = module_from_spec(spec)
-    return name

@@ -95,7 +95,7 @@ def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> lis
     files: dict[str, str] = {}
     for table in result.tables:
         shown, frame = typeset(table), frame_of(table)
-        section = tables.Section(table.name, experiment.title, (shown,), frame)
+        section = tables.Section(table.name, experiment.entry.title, (shown,), frame)
         files[f"{table.name}.md"] = tables.to_markdown(section)
         files[f"{table.name}.csv"] = tables.to_csv(frame)
         files[f"{table.name}.tex"] = tables.to_latex([shown])
@@ -108,7 +108,11 @@ def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> lis
 def _page(experiment: Experiment, result: ExperimentResult, folder: Path) -> str:
     shown = tuple(typeset(table) for table in result.tables)
     section = tables.Section(
-        experiment.name, experiment.title, shown, pd.DataFrame(), (experiment.source,)
+        experiment.name,
+        experiment.entry.title,
+        shown,
+        pd.DataFrame(),
+        (experiment.entry.source,),
     )
     parts = [tables.to_markdown(section)]
     parts += [f"![{path.stem}]({path.relative_to(folder).as_posix()})\n" for path in result.figures]

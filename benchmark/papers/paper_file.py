@@ -3,22 +3,25 @@
 paper.toml      what the paper says, and what stands behind each of its tables and figures
 published/      its tables as printed, a CSV each (see `published_values.py`)
 suites/         the suites that reproduce them
-*.py            its experiments
+*.py            its experiments, and the functions of its special tables
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from hashlib import sha256
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
 from ...common.text import one_line, suggest
-from ...reports.aggregation.ranking_rules import RANKING_RULES
 from ...reports.metrics import METRICS
 from ..planning.suite import (
     KeyPath,
@@ -31,9 +34,11 @@ from ..planning.suite import (
 )
 from ..planning.suite import names as suite_names
 
+FOLDER = Path(__file__).resolve().parent  # of the built-in papers; resolved, as a `Paper`'s is
 FILE = "paper.toml"
 MAX_BYTES = 1_000_000
 BEHIND = ("suite", "experiment", "command", "why")  # keys of an entry, of which it has one
+FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"  # module:function
 
 
 class PaperError(Exception):
@@ -47,71 +52,12 @@ class OurMetric(Strict):
     unit: float = 1.0
 
 
-class Missing(Strict):
-    """A value that the paper prints and that cannot be read. dataset: by our name; method and
-    metric: by the paper's."""
-
-    dataset: str
-    method: str
-    metric: str
-    why: str
-
-
-class Absent(Strict):
-    """A method of the paper (by its name) that is planned to have no model here, and why."""
-
-    method: str
-    why: str
-
-
-class Controls(Strict):
-    """Rows of ours that the paper lacks: these methods on these datasets (by our names). label:
-    how the notes call them."""
-
-    label: str
-    why: str
-    datasets: list[str] = Field(min_length=1)
-    methods: list[str] = Field(min_length=1)
-
-
-class Additions(Strict):
-    """Rows from another published table for methods that this one lacks: those whose columns have
-    the values of `where`."""
-
-    table: str
-    where: dict[str, str] = {}
-    why: str
-
-
 class StandIn(Strict):
     """A set of ours with other rows than the paper's dataset `of` (by the paper's name). Where the
     run has it and not the set that `datasets` names, it stands in the tables."""
 
     of: str
     why: str
-
-
-class Means(Strict):
-    """What a table of means over datasets is made of: the table `cells` with the value of each
-    dataset, the host models, and the end of their names with the extension."""
-
-    cells: str
-    hosts: list[str] = Field(min_length=1)
-    suffix: str
-    extension: str
-    measures: str
-
-
-class RankGroup(Strict):
-    """Datasets (by our names) over which a table of average ranks averages. name: the group's in
-    the table's CSV. title: how ours calls it. cells, metric: the table with the value of each
-    dataset, and its published metric."""
-
-    name: str
-    title: str
-    cells: str
-    metric: str
-    datasets: list[str] = Field(min_length=1)
 
 
 class Entry(Strict):
@@ -142,12 +88,24 @@ class TableEntry(Entry):
     measures: what the experiment's table of this name holds; with it `bench reproduce` runs the
     experiment.
 
-    The rest is for a table that a suite stands behind; `reports/reproduction/published_table.py`
-    says what each means. method_suffix: only the methods whose names end so. level_suffix: what the
-    published level of a factor adds to a method's name, such as "-k{}"; such methods are models of
-    the suite that run for this table alone. only_its_datasets: the suite has others, which do not
-    run for this table. untuned: for results of others, the variant that the paper shows where a
-    method has no tuned runs, such as "default".
+    The rest is for a table that a suite stands behind.
+
+    metrics: the published metrics, each with ours.
+    shape: what the values are: scores of single models or of ensembles by dataset, or figures over
+    datasets, which `function` makes.
+    errors: the published errors are over splits, or over runs of one split (replicates).
+    deviations: standard deviations are shown as the paper prints them, cut off after two digits or
+    with two decimals.
+    configurations: the table that counts the configurations which the paper searched.
+    untuned: for results of others, the variant that the paper shows where a method has no tuned
+    runs, such as "default".
+    method_suffix: only the methods whose names end so.
+    level_suffix: what the published level of a factor adds to a method's name, such as "-k{}". Such
+    methods are models of the suite, and run for this table alone.
+    only_its_datasets: the suite has other datasets, which do not run for this table.
+    notes: stand below the table.
+    function: "module:function" in the paper's folder, for a table that needs more than these keys.
+    It gets the `Paper` and the table's `PublishedTable`, and returns the one to show.
     """
 
     published: str = ""
@@ -155,22 +113,14 @@ class TableEntry(Entry):
     metrics: dict[str, OurMetric] = {}
     shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
     errors: Literal["splits", "replicates"] = "splits"
-    configurations: str = ""
-    ranking: str = ""
-    ranking_note: str = ""
-    ranked: list[str] = []
-    untuned: str = ""
     deviations: Literal["", "cut", "decimals"] = ""
+    configurations: str = ""
+    untuned: str = ""
     method_suffix: str = ""
     level_suffix: str = ""
     only_its_datasets: bool = False
-    missing: list[Missing] = []
-    absent: list[Absent] = []
-    controls: Controls | None = None
-    additions: Additions | None = None
-    means: Means | None = None
-    rank_groups: list[RankGroup] = []
     notes: list[str] = []
+    function: str = Field(default="", pattern=rf"^$|{FUNCTION}")
 
 
 class Experiment(Strict):
@@ -183,7 +133,7 @@ class Experiment(Strict):
 
     title: str
     source: str
-    run: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    run: str = Field(pattern=FUNCTION)
     reduced: str
     full: str
     beside: list[str] = []
@@ -241,6 +191,41 @@ class Paper:
         """Where a suite of this paper would be."""
         return self.folder / "suites" / f"{name}.toml"
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the paper comes with this package."""
+        return self.folder.parent == FOLDER
+
+    def function(self, key: str) -> Callable[..., Any]:
+        """The function that a key of paper.toml names as "module:function", such as the key
+        `experiment.npt-cost.run`. Raises PaperError for a module or function that the folder lacks,
+        and whatever the module raises when it is imported."""
+        section, name, field = key.split(".")
+        module, _, function = str(getattr(getattr(self.file, section)[name], field)).partition(":")
+        full_name = f"{self._package()}.{module}"
+        wrong = f"{self.folder / FILE}: {key}: no"
+        try:
+            imported = import_module(full_name)
+        except ModuleNotFoundError as error:
+            if not f"{full_name}.".startswith(f"{error.name}."):  # a library that it imports
+                raise
+            raise PaperError(f"{wrong} module {module!r} in the folder") from None
+        if not hasattr(imported, function):
+            raise PaperError(f"{wrong} function {function!r} in module {module!r}")
+        return getattr(imported, function)
+
+    def _package(self) -> str:
+        """The package that the folder's modules are imported from. A folder outside of this package
+        gets one beside the built-in papers', so that relative imports mean the same in both."""
+        if self.is_built_in:
+            return f"{__package__}.{self.name}"
+        name = f"{__package__}.external_{sha256(str(self.folder).encode()).hexdigest()[:12]}"
+        if name not in sys.modules:
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [str(self.folder)]
+            sys.modules[name] = module_from_spec(spec)
+        return name
+
 
 def read_paper(folder: str | Path) -> Paper:
     """The paper in a folder. Raises PaperError."""
@@ -285,8 +270,6 @@ def _keys_at(path: KeyPath) -> Iterable[str]:
             model = model.model_fields[part].annotation
         else:  # a table of tables, or a list of them: `part` is a name or a number
             model = get_args(model)[-1]
-        if get_origin(model) is UnionType:
-            model = next(option for option in get_args(model) if option is not type(None))
     return model.model_fields
 
 
@@ -312,23 +295,20 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
             yield (*at, "metrics"), "is missing"
         if table.measures and not table.experiment:
             yield (*at, "measures"), "goes with experiment"
-        if (table.shape == "means") != (table.means is not None):
-            yield (*at, "means"), 'goes with shape = "means", which needs it'
-        if (table.shape == "average-ranks") != bool(table.rank_groups and table.ranking):
-            yield (
-                (*at, "rank_groups"),
-                'goes with shape = "average-ranks", which needs it and ranking',
-            )
+        if table.shape not in ("cells", "ensembles") and not table.function:
+            yield (*at, "function"), f"is missing: shape = {table.shape!r} needs one"
         if table.deviations and table.errors != "replicates" and table.shape != "ensembles":
             yield (*at, "deviations"), 'goes with errors = "replicates" or shape = "ensembles"'
         for metric, ours in table.metrics.items():
             if ours.ours not in METRICS:
                 key = (*at, "metrics", metric, "ours")
                 yield key, f"unknown metric {ours.ours!r}; {suggest(ours.ours, METRICS)}"
-        if table.ranking and table.ranking not in RANKING_RULES:
-            hint = suggest(table.ranking, RANKING_RULES)
-            yield (*at, "ranking"), f"unknown ranking {table.ranking!r}; {hint}"
-        yield from _unknown_tables(paper, name, table)
+        counts, printed = table.configurations, [n for n, t in paper.table.items() if t.published]
+        if counts and counts not in printed:
+            yield (
+                (*at, "configurations"),
+                f"no published table {counts!r} here; {suggest(counts, printed)}",
+            )
     for name, experiment in paper.experiment.items():
         for other in experiment.beside:
             if other not in paper.table:
@@ -373,21 +353,3 @@ def _unknown_sources(
     if entry.experiment and entry.experiment not in paper.experiment:
         hint = suggest(entry.experiment, paper.experiment)
         yield (*at, "experiment"), f"no experiment {entry.experiment!r} here; {hint}"
-
-
-def _unknown_tables(
-    paper: PaperFile, name: str, table: TableEntry
-) -> Iterator[tuple[KeyPath, str]]:
-    """Tables that a table refers to and that the file lacks, or has no CSV for."""
-    printed = [other for other, entry in paper.table.items() if entry.published]
-    others: dict[KeyPath, str] = {("configurations",): table.configurations}
-    if table.additions:
-        others["additions", "table"] = table.additions.table
-    if table.means:
-        others["means", "cells"] = table.means.cells
-    for group in table.rank_groups:
-        others["rank_groups", group.name] = group.cells
-    for key, other in others.items():
-        if other and other not in printed:
-            hint = suggest(other, printed)
-            yield ("table", name, *key), f"no published table {other!r} here; {hint}"

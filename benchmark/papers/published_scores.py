@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...reports.reproduction.published_table import published_error
+from ...reports.reproduction.published_table import PublishedTable, published_error
 from .catalog import papers
-from .published_values import datasets_in, published_table
+from .published_values import published_table, table_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,26 +25,22 @@ def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
 
     meta: the evidence's. Only the built-in papers count. Raises PaperError.
     """
-    suite, budget = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
     found = []
-    for paper in papers():
-        for name, entry in paper.file.table.items():
-            if (entry.suite, entry.budget, entry.shape) != (suite, budget, "cells"):
-                continue
-            table = published_table(paper, name)
-            rows = table.rows[table.rows["value"].notna()]
-            units = np.array([table.measures[m].unit for m in rows["metric"]], dtype=float)
-            printed = zip(rows["spread"], rows["spread_kind"], rows["n_repeats"], strict=True)
-            errors = np.array([published_error(*one) for one in printed], dtype=float)
-            found.append(
-                rows.assign(
-                    model=[table.model_of(method) for method in rows["method"]],
-                    metric=[table.measures[m].metric for m in rows["metric"]],
-                    value=rows["value"] / units,
-                    se=errors / units,
-                    table=table.title,
-                )[COLUMNS]
-            )
+    for table, comparable in _tables_of_cells(meta):
+        if not comparable:
+            continue
+        rows, units = _values(table)
+        printed = zip(rows["spread"], rows["spread_kind"], rows["n_repeats"], strict=True)
+        errors = np.array([published_error(*one) for one in printed], dtype=float)
+        found.append(
+            rows.assign(
+                model=[table.model_of(method) for method in rows["method"]],
+                metric=[table.measures[m].metric for m in rows["metric"]],
+                value=rows["value"] / units,
+                se=errors / units,
+                table=table.title,
+            )[COLUMNS]
+        )
     if not found:
         return None
     import pandas as pd
@@ -61,27 +57,44 @@ def published_on(
     where none is printed; comparable where the table is made by this suite with this budget. Only
     tables that a run can stand beside. Raises PaperError.
     """
-    suite, budget = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
     found: dict[str, list[dict[str, Any]]] = {}
+    for table, comparable in _tables_of_cells(meta, datasets):
+        rows, units = _values(table)
+        for row, unit in zip(rows.to_dict("records"), units, strict=True):
+            if row["dataset"] not in datasets:
+                continue
+            found.setdefault(str(row["dataset"]), []).append(
+                {
+                    "method": str(row["method"]),
+                    "metric": table.measures[row["metric"]].metric,
+                    "value": float(row["value"]) / unit,
+                    "spread": float(row["spread"]) / unit,
+                    "table": table.title,
+                    "comparable": comparable,
+                }
+            )
+    return dict(sorted(found.items()))
+
+
+def _tables_of_cells(
+    meta: Mapping[str, Any], datasets: Sequence[str] | None = None
+) -> Iterator[tuple[PublishedTable, bool]]:
+    """The built-in papers' tables of scores by dataset and method, each with whether the run's
+    suite and budget make it. datasets: only tables that have one of them."""
+    made = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
     for paper in papers():
         for name, entry in paper.file.table.items():
             if not entry.suite or entry.shape != "cells":
                 continue
-            if not datasets_in(paper, name).intersection(datasets):
+            comparable = (entry.suite, entry.budget) == made
+            if datasets is None and not comparable:
                 continue
-            table = published_table(paper, name)
-            rows = table.rows[table.rows["value"].notna() & table.rows["dataset"].isin(datasets)]
-            same = (entry.suite, entry.budget) == (suite, budget)
-            for row in rows.to_dict("records"):
-                measure = table.measures[row["metric"]]
-                found.setdefault(str(row["dataset"]), []).append(
-                    {
-                        "method": str(row["method"]),
-                        "metric": measure.metric,
-                        "value": float(row["value"]) / measure.unit,
-                        "spread": float(row["spread"]) / measure.unit,
-                        "table": table.title,
-                        "comparable": same,
-                    }
-                )
-    return dict(sorted(found.items()))
+            if datasets and not set(table_rows(paper, name)["dataset"]).intersection(datasets):
+                continue
+            yield published_table(paper, name), comparable
+
+
+def _values(table: PublishedTable) -> tuple[pd.DataFrame, np.ndarray]:
+    """(the rows that have a value, their units)."""
+    rows = table.rows[table.rows["value"].notna()]
+    return rows, np.array([table.measures[m].unit for m in rows["metric"]], dtype=float)

@@ -43,7 +43,7 @@ def run_experiment(
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     words = ["bench", "experiment", experiment.name, "--size", size, "--seed", seed]
     words += ["--device", device, "--threads", threads, "--out", out]
-    words += [] if experiment.is_built_in else ["--paper", experiment.paper]
+    words += [] if experiment.paper.is_built_in else ["--paper", experiment.paper.folder]
     facts = {
         "experiment": experiment.name,
         "size": size,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .catalog import PaperEntry, PaperTable, entries
-from .published_values import n_values, published_table
+from .published_values import n_values, plain_table
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
     if isinstance(entry, PaperTable):
         table = entry.entry
         cells = n_values(entry.paper, name) if table.published else 0
-        metric = published_table(entry.paper, name).values if table.suite else table.measures
+        metric = plain_table(entry.paper, name).values if table.suite else table.measures
     if isinstance(entry, PaperTable) and metric:
         command = f"bench reproduce {name}{option}"
     elif given.experiment:

@@ -14,17 +14,15 @@ PARTS = {
 }  # of a plan's record
 
 
-SEEDLESS = ("official", "official-permuted", "rtdl", "cheatt", "temporal")
-"""The protocols whose folds do not depend on the seed."""
-
-
 def drawn_by(plan: Record, dataset: str) -> tuple[str, str]:
     """(protocol, seed) of a dataset's folds; the seed is "" where the folds do not depend on it.
 
     Two plans with the same answer have the same rows in each fold of the dataset.
     """
+    from ...datasets.protocols import SEEDED
+
     protocol = plan["datasets"][dataset]["protocol"]
-    return protocol, "" if protocol in SEEDLESS else str(plan["options"]["seed"])
+    return protocol, str(plan["options"]["seed"]) if protocol in SEEDED else ""
 
 
 def last_plan(ledger: Ledger) -> Record | None:

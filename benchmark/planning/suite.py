@@ -20,6 +20,7 @@ from pydantic import (
 
 from ...common.tasks import Task
 from ...common.text import one_line, suggest
+from ...datasets.card import PROTOCOLS
 
 FOLDER = Path(__file__).parents[1] / "suites"
 PAPERS = Path(__file__).parents[1] / "papers"
@@ -28,6 +29,8 @@ SAMPLERS = ("grid", "random", "tpe", "hyperopt")
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000  # of a YAML file with its aliases written out
 MISSPELT = ("extra_forbidden", "invalid_key")
+
+Protocol = Literal[(*PROTOCOLS, "official-permuted")]  # type: ignore[valid-type]
 
 KeyPath = tuple[str, ...]
 
@@ -186,20 +189,7 @@ class Suite(Strict):
     file: dict[str, File] = {}
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
-    protocol: dict[
-        str,
-        Literal[
-            "kfold",
-            "fivefold",
-            "holdout",
-            "grouped",
-            "temporal",
-            "official",
-            "official-permuted",
-            "rtdl",
-            "cheatt",
-        ],
-    ] = {}
+    protocol: dict[str, Protocol] = {}
     official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""
     metric: dict[Task, str] = {}

@@ -1,4 +1,4 @@
-"""Ranking rules: the report's own, and those that reproduce the tables of three papers."""
+"""Ranking rules: the report's own, and others that published tables follow."""
 
 from __future__ import annotations
 
@@ -28,28 +28,24 @@ class RankingRule:
 
 RANKING_RULES = {
     "average": RankingRule("average", False, TIES),
-    # Kossen et al. 2021, Table 1 follows from Tables 8, 10 and 11 by no other rule.
-    "npt": RankingRule(
+    "ordinal": RankingRule(
         "ordinal",
         True,
-        "Ranked as in NPT's Table 1: equal scores in the order of the models' names, without "
-        "shared ranks; a missing score ranks last.",
+        "Equal scores rank in the order of the models' names, without shared ranks; a missing "
+        "score ranks last.",
     ),
-    # Schäfl et al. 2022, Table 2: the printed medians follow if its illegible value ranks last.
-    "hopular": RankingRule(
+    "missing-last": RankingRule(
         "average",
         True,
-        "Ranked as in Hopular's Table 2, whose figure is the median: equal scores share their "
-        "average rank; a missing score ranks last.",
+        "Equal scores share their average rank; a missing score ranks last.",
     ),
-    # Gorishniy et al. 2021, Table 2: its average ranks follow from the authors' runs.
-    "rtdl": RankingRule(
+    "available": RankingRule(
         "average",
         False,
-        "Ranked as in RTDL's Table 2: on each dataset among the models that have a score there, by "
-        "unrounded means; the mean is over a model's own datasets, after it in brackets the "
-        "standard deviation over them (ddof 1). Means over different datasets are not comparable: "
-        "a model gains where it lacks a difficult dataset.",
+        "Each dataset ranks the models that have a score there, by unrounded means; the mean is "
+        "over a model's own datasets, after it in brackets the standard deviation over them (ddof "
+        "1). Means over different datasets are not comparable: a model gains where it lacks a "
+        "difficult dataset.",
         available=True,
     ),
 }
@@ -67,9 +63,9 @@ def ranked(scores: np.ndarray, direction: str, name: str) -> np.ndarray:
     it raises ValueError unless the rule ranks missing scores last, or the available ones (then its
     rank is NaN).
 
-    >>> ranked(np.array([[0.9, 0.9, np.nan]]), "max", "npt").tolist()
+    >>> ranked(np.array([[0.9, 0.9, np.nan]]), "max", "ordinal").tolist()
     [[1.0, 2.0, 3.0]]
-    >>> ranked(np.array([[0.9, np.nan, 0.8]]), "max", "rtdl").tolist()
+    >>> ranked(np.array([[0.9, np.nan, 0.8]]), "max", "available").tolist()
     [[1.0, nan, 2.0]]
     """
     how = ranking_rule(name)

@@ -7,6 +7,8 @@ output format has one function through which every such text passes.
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -141,6 +143,26 @@ def markdown(text: str) -> str:
     """The text as Markdown source that shows it, without links or HTML."""
     shown = "".join(_MARKDOWN.get(c, c) for c in visible(text))
     return shown.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+
+
+def from_markdown(page: str) -> str:
+    r"""What a page of `markdown` shows; the cells of its tables keep their widths.
+
+    >>> from_markdown("| a\\_b | &lt; 3 |")
+    '| a_b  | < 3    |'
+    """
+
+    def shown(part: str) -> str:
+        plain = html.unescape(re.sub(r"\\([^A-Za-z0-9\s])", r"\1", part))
+        return plain.rjust(len(part)) if part.startswith("  ") else plain.ljust(len(part))
+
+    lines = page.splitlines()
+    return "\n".join(
+        "|".join(map(shown, re.split(r"(?<!\\)\|", line)))
+        if line[:1] == "|"
+        else shown(line).rstrip()
+        for line in lines
+    )
 
 
 def csv_text(text: str) -> str:

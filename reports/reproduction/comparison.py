@@ -5,38 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..aggregation.ranking_rules import ranking_rule
 from ..evidence import Evidence
 from ..output.files import render, write_files
 from ..output.tables import Section
 from ..sections import seeds
-from . import (
-    available_ranks,
-    average_ranks,
-    coverage,
-    mean_gains,
-    median_ranks,
-    method_order,
-)
+from . import coverage, method_order
 from .comparison_frame import comparison_frame, printed_cells
-from .comparison_table import comparison_table
+from .comparison_table import NOTHING, comparison_table
 from .published_table import PublishedTable
 
 
 def compare(evidence: Evidence, published: PublishedTable) -> Section:
-    """Published beside ours, with the difference in joint standard errors.
+    """Published beside ours: as the table's paper has it made, else cell by cell."""
+    return (published.compare or compare_cells)(evidence, published)
+
+
+def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
+    """Published cells beside ours, with the difference in joint standard errors.
 
     A difference has no size in standard errors where either side rests on one split, or where our
     folds overlap; the frame's `note` says which. Published standard deviations are divided by
     sqrt(n).
     """
-    if published.shape == "medians":
-        return median_ranks.section(evidence, published)
     frame = comparison_frame(evidence, published)
-    if published.shape == "means":
-        return mean_gains.section(evidence, published, frame)
-    if published.shape == "average-ranks":
-        return average_ranks.section(evidence, published, frame)
     table = comparison_table(evidence, published, frame)
     printed = printed_cells(published, frame)
     found = printed["ours"].notna()
@@ -48,10 +39,6 @@ def compare(evidence: Evidence, published: PublishedTable) -> Section:
     )
     name, title = published.name, published.title
     tables = [table]
-    if published.ranking and ranking_rule(published.ranking).available:
-        tables.append(available_ranks.table(evidence, published, frame))
-    elif published.ranking:
-        tables.append(median_ranks.table_of_values(evidence, published))
     if published.deviations:
         order = method_order.table(name, title, frame)
         tables += [order] if order else []
@@ -65,8 +52,18 @@ def compare(evidence: Evidence, published: PublishedTable) -> Section:
     return Section(f"reproduce-{name}", f"{title} beside ours", tuple(tables), frame, remarks)
 
 
-def write_comparison(evidence: Evidence, published: PublishedTable, out: str | Path) -> list[Path]:
-    """Write reproduce-<name>.tex, .md and .csv to the folder `out`; return their paths."""
+def whole_comparison(evidence: Evidence, published: PublishedTable) -> Section:
+    """`compare`, with the budgets of both sides at its head."""
     section = compare(evidence, published)
-    remarks = (*section.remarks, *coverage.sentences(evidence, published, section.frame))
-    return write_files(render(replace(section, remarks=remarks)), out)
+    more = coverage.sentences(evidence, published, section.frame)
+    return replace(section, remarks=(*section.remarks, *more))
+
+
+def is_empty(section: Section) -> bool:
+    """Whether nothing of a comparison's table has a value of ours."""
+    return section.tables[0].panels[0].rows[0][0].text == NOTHING
+
+
+def write_comparison(section: Section, out: str | Path) -> list[Path]:
+    """Write reproduce-<name>.tex, .md and .csv to the folder `out`; return their paths."""
+    return write_files(render(section), out)

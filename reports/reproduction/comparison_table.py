@@ -40,6 +40,7 @@ DEVIATIONS = {
         ("decimals", "ours population, the paper does not say of which kind"),
     )
 }
+NOTHING = "n/a: no published cell of this table has a value of ours"
 STAND_IN = "‡"  # marks a dataset with other rows than the paper's
 OTHER_SPLIT = (
     " The split is not the paper's own, which is in none of these errors: more than "
@@ -61,8 +62,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         for _, part in rows.groupby("dataset", sort=True)
     ]
     if not panels:
-        reason = "n/a: no published cell of this table has a value of ours"
-        panels = [Panel(((TableCell(reason, span=len(header)),),))]
+        panels = [Panel(((TableCell(NOTHING, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
     added = sorted({r.method for r in rows.itertuples() if _is_added(what, r.note)})
     n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))

@@ -1,4 +1,4 @@
-"""Sentences at the head of a comparison: coverage of the published table, and budgets."""
+"""Sentences at the head of a comparison: ensembles, and the budgets of both sides."""
 
 from __future__ import annotations
 
@@ -12,20 +12,9 @@ from .published_table import PublishedTable
 
 
 def sentences(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> list[str]:
-    """How much of the table is covered, where `compare` does not say it, and the budgets of both
-    sides. frame: the comparison's, a row per published cell (of medians: per model)."""
+    """The number of ensembles, and the budgets of both sides. frame: the comparison's."""
     budget = evidence.meta.get("budget")
     lines = []
-    if published.shape == "medians":
-        theirs = set(published.rows["method"])
-        n = len(theirs & set(frame.loc[frame["median_rank"].notna(), "method"]))
-        lines.append(
-            f"{n} of {len(theirs)} published methods have a median rank of ours. A median rank has "
-            "no published standard error, so no difference in joint standard errors."
-        )
-    if published.extension:
-        n = frame["host"].nunique() if "host" in frame else 0
-        lines.append(f"{n} of {len(published.extension.hosts)} published hosts have means of ours.")
     if published.shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(["dataset", "fold", "model"]).size()
         lines.append(f"Ours: {_span(n, ENSEMBLE)} of seeds per cell; their spread is over these.")

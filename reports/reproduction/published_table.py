@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
+from ..evidence import Evidence
 from ..metrics import METRICS
+from ..output.tables import Section
 
 
 def published_error(spread: float, kind: str, n_repeats: float) -> float | None:
@@ -36,32 +38,6 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Extension:
-    """An extension of several host models, for a table of means over datasets.
-
-    printed: the published table of means, with the columns method, metric and value; the rows of
-    the metric `mean-score` count. hosts: the models without the extension; with it their names end
-    in `suffix`. label: its name. measures: what the means are of, in words.
-    """
-
-    printed: pd.DataFrame
-    hosts: tuple[str, ...]
-    suffix: str
-    label: str
-    measures: str
-
-
-@dataclass(frozen=True)
-class RankGroup:
-    """Datasets over which a table averages ranks. name: the group's in the printed table; title:
-    how ours calls it."""
-
-    name: str
-    title: str
-    datasets: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class PublishedTable:
     """One published table that a run can stand beside.
 
@@ -73,19 +49,14 @@ class PublishedTable:
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
-    evaluation seeds, `medians` for a median rank per method, `means` for means over datasets of the
-    cells in `rows` (`extension` says of what), `average-ranks` for average ranks by the rule
-    `ranking` over the `rank_groups` of the datasets in `rows` (`printed_ranks`: those printed, with
-    the columns dataset, which names the group, method, value and spread).
+    evaluation seeds. The others are of figures over datasets, which `compare` makes: `medians` and
+    `average-ranks` of ranks, `means` of values.
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
-    ranking: the rule of `aggregation.ranking_rules` by which the paper's median ranks (by a rule of
-    available models: average ranks) follow from the table's values; '' for a table without.
-    ranking_note: the note below those ranks. ranked: the methods that average ranks are among; none
-    for all.
     deviations: 'cut' or 'decimals' where standard deviations are shown as the paper prints them,
     cut off after two digits or with two decimals, and the orders of the methods stand below; under
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
+    compare: makes the comparison with a run, where it is not the one of cells.
     control: the remark of rows that are controls of ours and count as no published cell;
     control_label: their name in the notes. addition: the remark of rows from another source.
     absent: published method -> why it is planned to have no model of ours.
@@ -103,17 +74,12 @@ class PublishedTable:
     shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
     replicates: bool = False
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    ranking: str = ""
-    ranking_note: str = ""
-    ranked: tuple[str, ...] = ()
     deviations: Literal["", "cut", "decimals"] = ""
+    compare: Callable[[Evidence, Any], Section] | None = None
     control: str = ""
     control_label: str = ""
     addition: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
-    extension: Extension | None = None
-    rank_groups: tuple[RankGroup, ...] = ()
-    printed_ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

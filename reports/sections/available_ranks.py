@@ -20,7 +20,8 @@ def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
     median_rank, n_best and n_ranked, the number of its datasets. losses: datasets x models, lower
     is better, NaN for a missing score.
 
-    >>> rank_figures(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, np.nan]}), "rtdl").loc["b"].tolist()
+    >>> losses = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, np.nan]})
+    >>> rank_figures(losses, "available").loc["b"].tolist()
     [2.0, nan, 2.0, 0.0, 1.0]
     """
     rank = pd.DataFrame(

@@ -18,16 +18,18 @@ def list_experiments(console: Console, paper: Path | None = None) -> int:
         [
             {
                 "name": e.name,
-                "title": e.title,
-                "source": e.source,
-                "reduced": e.reduced,
-                "full": e.full,
+                "title": e.entry.title,
+                "source": e.entry.source,
+                "reduced": e.entry.reduced,
+                "full": e.entry.full,
                 "published": list(e.published),
             }
             for e in known
         ]
     )
-    console.table(["experiment", "what", "source"], [[e.name, e.title, e.source] for e in known])
+    console.table(
+        ["experiment", "what", "source"], [[e.name, e.entry.title, e.entry.source] for e in known]
+    )
     return OK
 
 
@@ -52,7 +54,7 @@ def experiment_command(
     experiment = find_experiment(name, paper)
     check_gpu(device)
     folder = out / experiment.name
-    console.say(f"{experiment.name}: {experiment.title} ({experiment.source})")
+    console.say(f"{experiment.name}: {experiment.entry.title} ({experiment.entry.source})")
     console.say(f"size {size}: {experiment.extent(size)}")
     result, facts, files = run_experiment(
         experiment,

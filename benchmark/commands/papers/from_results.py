@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...console import OK, Console
+from ...console import NOTHING, OK, Console
 from ...errors import SweepError
 from ...papers.catalog import find_table, published_tables
 from ...papers.published_values import published_table
@@ -37,8 +37,11 @@ def reproduce_from_results(
     **given: Any,
 ) -> int:
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
-    CSV), and print it. Raises SweepError for a table that no suite stands behind and for options of
-    a run, EvidenceError and DataError for the file."""
+    CSV), and print it. Exit code NOTHING where no result stands beside a published value.
+
+    Raises SweepError for a table that no suite stands behind and for options of a run,
+    EvidenceError and DataError for the file.
+    """
     if table is None:
         raise SweepError("--from goes with a table; bench reproduce --list names them")
     for name, default in NO_RUN.items():
@@ -54,7 +57,12 @@ def reproduce_from_results(
             f"these are: {known}"
         )
     from ....datasets import catalog
-    from ....reports.reproduction.comparison import write_comparison
+    from ....reports.output.tables import to_text
+    from ....reports.reproduction.comparison import (
+        is_empty,
+        whole_comparison,
+        write_comparison,
+    )
     from ....reports.reproduction.names import fitted
     from ...results.csv_lines import Choice, has_variant
     from ...results.entrants import results_file
@@ -69,11 +77,15 @@ def reproduce_from_results(
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
     notes = [*evidence.meta["notes"], *hints]
     evidence = evidence.but(meta={**evidence.meta, "notes": notes})
-    files = write_comparison(evidence, published, out or file.folder / "report")
+    section = whole_comparison(evidence, published)
     for note in notes:
         console.tell(f"note: {note}")
-    for path in (path for path in files if path.suffix == ".md"):
-        console.say(path.read_text(encoding="utf-8").rstrip())
-    console.say("\n".join(str(path) for path in files))
+    files = write_comparison(section, out or file.folder / "report")
     console.data({"files": [str(path) for path in files], "notes": notes})
+    if is_empty(section):
+        why = next(path for path in files if path.suffix == ".md")
+        console.say(f"no value of {table} has one of {results} beside it; {why} says why")
+        return NOTHING
+    console.say(to_text(section).rstrip())
+    console.say("\n".join(str(path) for path in files))
     return OK

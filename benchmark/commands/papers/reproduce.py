@@ -55,7 +55,7 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
     if source.metric:
         return f"{what}: {source.metric}; {count(source.cells, 'published value')}"
     if source.experiment and source.kind == "table":
-        return f"{what}: {known[source.experiment].title}"
+        return f"{what}: {known[source.experiment].entry.title}"
     return f"{what}: {source.why}" if source.why else what
 
 
@@ -103,7 +103,8 @@ def _refuse_others(source: Source) -> None:
 
 def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
-    from ....reports.reproduction.comparison import write_comparison
+    from ....reports.output.tables import to_text
+    from ....reports.reproduction.comparison import whole_comparison, write_comparison
     from ...results.evidence_builder import evidence_of
     from ...results.seed_ensembles import with_ensembles
     from .. import sweep
@@ -140,8 +141,9 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
     )
     paper = table.paper.for_run(set(evidence.trials["dataset"]))
     published = published_table(paper, table.name)
-    files = write_comparison(evidence, published, request.folder / "report")
-    _show(console, files, [path for path in files if path.suffix == ".md"])
+    section = whole_comparison(evidence, published)
+    files = write_comparison(section, request.folder / "report")
+    _show(console, files, to_text(section))
     return code
 
 
@@ -160,6 +162,8 @@ def _from_experiment(
 ) -> int:
     """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>, on
     another device than the CPU with its name."""
+    from ....reports.output.escape import from_markdown
+
     unused = sorted(k for k in ("models", "datasets", "folds", "trials") if rest.get(k))
     if unused:
         raise SweepError(f"{table.name} is no sweep: it takes no --{unused[0].rstrip('s')}")
@@ -188,7 +192,8 @@ def _from_experiment(
         )
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
-    _show(console, sorted(folder.glob(f"{table.name}.*")), [folder / f"{table.name}.md"])
+    page = (folder / f"{table.name}.md").read_text(encoding="utf-8")
+    _show(console, sorted(folder.glob(f"{table.name}.*")), from_markdown(page))
     for remark in (_facts_of(folder, size, device) or {}).get("remarks", []):
         if remark != TINY:
             console.say(remark)
@@ -208,9 +213,8 @@ def _facts_of(folder: Path, size: str, device: str) -> dict[str, Any] | None:
     return facts if facts.get("device", "cpu") == device else None
 
 
-def _show(console: Console, files: list[Path], pages: list[Path]) -> None:
-    """Print the pages and where the files are."""
-    for path in pages:
-        console.say(path.read_text(encoding="utf-8").rstrip())
+def _show(console: Console, files: list[Path], text: str) -> None:
+    """Print a page and where the files are."""
+    console.say(text.rstrip())
     console.say("\n".join(str(path) for path in files))
     console.data({"files": [str(path) for path in files]})

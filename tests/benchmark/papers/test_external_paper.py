@@ -110,9 +110,9 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('suite = "toy-small"', 'suite = "toy-smal"', "suite", "'toy-small'"),
     ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "a number"),
     ('budget = "tiny"', 'shape = "cels"', "shape", "'cells'"),
-    ('budget = "tiny"', 'ranking = "nptt"', "ranking", "'npt'"),
     ('budget = "tiny"', 'deviations = "cut"', "toy-table-1.deviations", "replicates"),
-    ('budget = "tiny"', 'shape = "average-ranks"', "toy-table-1.rank_groups", "ranking"),
+    ('budget = "tiny"', 'shape = "average-ranks"', "toy-table-1.function", "is missing"),
+    ('budget = "tiny"', 'function = "special"', "toy-table-1.function", "special"),
     ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
     ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),
     ('experiment = "toy"\nmeasures', 'experiment = "to"\nmeasures', "experiment", "'toy'"),
@@ -161,7 +161,7 @@ def test_a_folder_without_a_file_or_with_a_table_that_nobody_names_is_refused(tm
     assert found.code == 2 and "BENCH-E024" in found.err
 
 
-def test_an_experiment_without_its_function_and_a_control_without_its_dataset_are_refused(tmp_path):
+def test_a_function_that_the_folder_lacks_is_refused(tmp_path):
     folder = write_paper(tmp_path / "toy")
     for run, hint in (("studdy:run", "'studdy'"), ("study:runs", "'runs'")):
         text = PAPER.replace('run = "study:run"', f'run = "{run}"')
@@ -169,43 +169,45 @@ def test_an_experiment_without_its_function_and_a_control_without_its_dataset_ar
         found = bench("experiment", "toy", "--paper", folder, "--out", tmp_path / "out")
         assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
         assert "experiment.toy.run" in found.err and not (tmp_path / "out").exists()
-    controls = '[table.toy-table-1.controls]\nlabel = "k"\nwhy = "ours"\nmethods = ["knn"]\n'
-    text = PAPER + controls + 'datasets = ["iriss"]\n'
-    (folder / "paper.toml").write_text(text, encoding="utf-8")
-    found = bench("reproduce", "toy-table-1", "--paper", folder)
-    assert found.code == 2 and "BENCH-E024" in found.err and "'iris'" in found.err, found.err
-
-
-def test_a_method_that_is_planned_to_be_absent_is_named_with_its_reason(work):
-    folder, absent = (
-        Path("papers/toy"),
-        '[[table.toy-table-1.absent]]\nmethod = "{}"\nwhy = "lost"\n',
-    )
-    args = ("reproduce", "toy-table-1", *FAST, "--no-run", "--json", "--paper", folder)
-    try:
-        for method, hint in (("lineer", "'linear'"), ("neighbours", "'knn' here by `models`")):
-            (folder / "paper.toml").write_text(PAPER + absent.format(method), encoding="utf-8")
-            found = bench(*args)
-            assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
-        (folder / "paper.toml").write_text(PAPER + absent.format("linear"), encoding="utf-8")
-        files = json.loads(bench(*args).out)["files"]
-        text = next(Path(file) for file in files if file.endswith(".md")).read_text("utf-8")
-        assert "linear, planned absence: lost." in text
-    finally:
-        (folder / "paper.toml").write_text(PAPER, encoding="utf-8")
-
-
-def test_average_ranks_of_a_dataset_that_their_table_lacks_are_refused(tmp_path):
-    folder = write_paper(tmp_path / "toy")
-    group = 'name = "all", title = "all", cells = "toy-table-1", metric = "accuracy"'
-    ranks = (
-        f'shape = "average-ranks"\nranking = "npt"\nrank_groups = [{{ {group}, datasets = %s }}]'
-    )
-    for datasets, hint in (('["irs"]', "'iris'"), ("[]", "must not be empty")):
-        text = PAPER.replace('budget = "tiny"', f'budget = "tiny"\n{ranks % datasets}')
+        text = PAPER.replace('budget = "tiny"', f'budget = "tiny"\nfunction = "{run}"')
         (folder / "paper.toml").write_text(text, encoding="utf-8")
         found = bench("reproduce", "toy-table-1", "--paper", folder)
         assert found.code == 2 and "BENCH-E024" in found.err and hint in found.err, found.err
+        assert "table.toy-table-1.function" in found.err
+
+
+SPECIAL = """
+from dataclasses import replace
+
+def table_1(paper, table):
+    return replace(table, absent={"linear": "lost"})
+"""
+
+
+def test_a_special_table_is_what_a_function_of_the_folder_makes_of_it(work):
+    folder = Path("papers/special")
+    write_paper(folder)
+    (folder / "special.py").write_text(SPECIAL, encoding="utf-8")
+    text = PAPER.replace('budget = "tiny"', 'budget = "tiny"\nfunction = "special:table_1"')
+    (folder / "paper.toml").write_text(text, encoding="utf-8")
+    found = bench("reproduce", "toy-table-1", *FAST, "--no-run", "--json", "--paper", folder)
+    files = json.loads(found.out)["files"]
+    text = next(Path(file) for file in files if file.endswith(".md")).read_text("utf-8")
+    assert "linear, planned absence: lost." in text
+
+
+def test_a_value_that_cannot_be_read_is_named_with_the_remark_of_its_row(work):
+    folder = Path("papers/unread")
+    write_paper(folder)
+    file = folder / "published" / "table1.csv"
+    header, *rows = file.read_text(encoding="utf-8").splitlines()
+    row = "toy,1,wine,neighbours,accuracy,max,,,none,1,,smudged"
+    lines = [f"{header},remark", *(f"{line}," for line in rows), row]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = bench("reproduce", "toy-table-1", *FAST, "--no-run", "--json", "--paper", folder)
+    files = json.loads(found.out)["files"]
+    text = next(Path(file) for file in files if file.endswith(".md")).read_text("utf-8")
+    assert "wine, neighbours: smudged." in text and "3 of 3 published cells" in text
 
 
 def test_built_in_papers_are_known_as_such_through_a_link_to_the_package(tmp_path):
@@ -219,7 +221,7 @@ sys.path.insert(0, sys.argv[1])
 import tabsweep
 from tabsweep.benchmark.papers.catalog import find_experiment
 found = find_experiment("npt-cost")
-print(tabsweep.__file__, found.is_built_in, found.function().__module__)
+print(tabsweep.__file__, found.paper.is_built_in, found.function().__module__)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True

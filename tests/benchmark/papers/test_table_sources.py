@@ -21,7 +21,7 @@ from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog as datasets
 from tabsweep.models import registry
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction.comparison import write_comparison
+from tabsweep.reports.reproduction.comparison import whole_comparison, write_comparison
 
 
 def test_every_stored_table_loads_with_unique_rows_and_stands_in_its_papers_file():
@@ -127,11 +127,11 @@ def test_a_measured_table_is_shown_with_its_experiments_remarks_and_that_the_siz
         folder.mkdir(parents=True)
         facts = {"size": size, "remarks": ["Left out: a dataset", *[TINY] * (size == "tiny")]}
         (folder / "facts.json").write_text(json.dumps(facts))
-        (folder / "hopular-table-a7.md").write_text("published beside ours")
+        (folder / "hopular-table-a7.md").write_text("published beside ours, &gt; 80 a\\_b")
         shown = bench(
             "reproduce", "hopular-table-a7", "--budget", size, "--no-run", "--runs", tmp_path
         )
-        assert shown.code == 0 and "published beside ours" in shown.out
+        assert shown.code == 0 and "published beside ours, > 80 a_b" in shown.out
         assert "Left out: a dataset" in shown.out and TINY not in shown.out
         assert ("numbers mean nothing" in shown.err) == (size == "tiny")
 
@@ -204,7 +204,7 @@ def test_every_comparison_says_its_coverage_and_budget_even_without_a_shared_cel
     row |= {"stage": "tune", "seed": 0, "status": "done", "selected": True, "test_rmse": 1.0}
     evidence = Evidence.of(pd.DataFrame([row]), meta={"metric": {"regression": "rmse"}})
     for name, table in catalog.published_tables().items():
-        paths = write_comparison(evidence, table, tmp_path)
+        paths = write_comparison(whole_comparison(evidence, table), tmp_path)
         assert [p.name for p in paths] == [f"reproduce-{name}.{e}" for e in ("csv", "md", "tex")]
         text = (tmp_path / f"reproduce-{name}.md").read_text()
         head = text.partition("\n## ")[0]

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers import catalog
+from tabsweep.benchmark.papers.cheatt.mean_gains import HOSTS, SUFFIX
 from tabsweep.benchmark.papers.experiment_result import Size
 from tabsweep.benchmark.papers.published_values import published_table
 from tabsweep.benchmark.papers.table_sources import Source, sources
@@ -44,9 +45,8 @@ def smallest(source: Source, mirror: str) -> list[str]:
     cards = sorted(map(datasets.card, known), key=lambda c: c.n_rows * c.n_features)
     dataset = next(card for card in cards if is_there(card.name, mirror))
     words = ["--budget", budget, "--folds", 1, "--trials", 1, "--dataset", dataset.name]
-    if published.extension:  # means of a host without its extension, and with it, go together
-        host = published.extension.hosts[0]
-        models = [host, f"{host}{published.extension.suffix}"]
+    if published.shape == "means":  # those of a host without and with polynomials go together
+        models = [HOSTS[0], f"{HOSTS[0]}{SUFFIX}"]
     else:
         models = cheapest(published.model_names(), suite, str(budget))
     for model in models:

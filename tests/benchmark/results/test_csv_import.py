@@ -299,7 +299,7 @@ def test_where_a_missing_score_ranks_last_no_dataset_needs_all_methods():
         for k, m in enumerate("abcde")
     }
     path = file(lines_of(held), LONG)
-    for ranking, n in (("hopular", 5), ("npt", 5), ("average", 0)):
+    for ranking, n in (("missing-last", 5), ("ordinal", 5), ("average", 0)):
         assert bench("report", "--from", path, "--out", ranking, "--ranking", ranking).code == 0
         ranks = pd.read_csv(f"{ranking}/ranks.csv").query("datasets == 'all'")
         assert ranks["mean_rank"].notna().sum() == n, ranking

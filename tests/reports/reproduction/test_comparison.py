@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from tabsweep.reports.aggregation.ranking_rules import ranked
 from tabsweep.reports.evidence import Evidence, EvidenceError
-from tabsweep.reports.reproduction.comparison import compare, write_comparison
+from tabsweep.reports.reproduction.comparison import compare, whole_comparison, write_comparison
 from tabsweep.reports.reproduction.names import fitted
-from tabsweep.reports.reproduction.published_table import Extension, Measure, PublishedTable
+from tabsweep.reports.reproduction.published_table import Measure, PublishedTable
 
 COLUMNS = (
     "dataset method metric direction value spread spread_kind n_repeats remark decimals".split()
@@ -179,23 +179,11 @@ def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each(
     assert cell(section, "protein", "npt")["note"] == "not legible; not in this run"
 
 
-EXTENSION = Extension(
-    printed=pd.DataFrame(
-        {"method": ["knn", "knn-plus"], "metric": "mean-score", "value": [1.0, 2.0]}
-    ),
-    hosts=("knn",),
-    suffix="-plus",
-    label="Plus",
-    measures="RMSE",
-)
 SHAPES = {
     "cells": YACHT,
-    "ranked": replace(YACHT, ranking="hopular", ranking_note="by that rule"),
     "cut": replace(YACHT, replicates=True, deviations="cut"),
     "decimals": replace(YACHT, replicates=True, deviations="decimals"),
     "ensembles": replace(YACHT, replicates=True, shape="ensembles"),
-    "medians": replace(YACHT, shape="medians"),
-    "means": replace(YACHT, shape="means", extension=EXTENSION),
 }
 
 
@@ -204,7 +192,7 @@ def test_every_shape_is_written_with_coverage_and_budget_even_without_a_shared_c
     shape, tmp_path
 ):
     evidence = ours({"other": [1.0, 1.1]}, dataset="elsewhere")
-    paths = write_comparison(evidence, SHAPES[shape], tmp_path)
+    paths = write_comparison(whole_comparison(evidence, SHAPES[shape]), tmp_path)
     assert [p.name for p in paths] == [f"reproduce-toy-table-1.{e}" for e in ("csv", "md", "tex")]
     text = (tmp_path / "reproduce-toy-table-1.md").read_text()
     assert "n/a: no published cell" in text
@@ -215,7 +203,7 @@ def test_every_shape_is_written_with_coverage_and_budget_even_without_a_shared_c
 
 
 def head(published, found, folder):
-    write_comparison(found, published, folder)
+    write_comparison(whole_comparison(found, published), folder)
     return (folder / "reproduce-toy-table-1.md").read_text().partition("\n## ")[0]
 
 
@@ -226,22 +214,6 @@ def test_the_head_says_coverage_budget_and_configurations(tmp_path):
     assert "Budget used: quick: 2 folds, 2 configurations." in text
     assert "Ours: 2 configurations tried per study, 4.00 CPU-hours." in text
     assert "Published: 24 configurations per cell." in text
-
-
-def test_medians_say_how_many_methods_and_why_no_joint_standard_error(tmp_path):
-    scores = {"random-forest": [0.5], "npt": [0.6]}
-    folds = pd.concat([ours(scores, dataset=f"d{i}").trials for i in range(3)])
-    evidence = Evidence.of(folds, meta={"metric": {"regression": "rmse"}})
-    text = head(SHAPES["medians"], evidence, tmp_path)
-    assert "2 of 3 published methods have a median rank of ours." in text
-    assert "no difference in joint standard errors" in text and "Budget used" in text
-    section = compare(evidence, SHAPES["medians"])
-    ranked, without = section.tables[0].panels
-    assert ranked.title == "all datasets (3)"
-    assert [row[0].text for row in without.rows] == ["mlp"]
-    assert without.rows[0][-1].text == "n/a: not in this run"
-    assert section.tables[0].title.startswith("Toy, Table 1: ")
-    assert "Published: medians over 10 datasets" in "".join(section.tables[0].notes)
 
 
 def test_ensembles_say_how_many_there_are(tmp_path):
@@ -256,12 +228,13 @@ def test_ensembles_say_how_many_there_are(tmp_path):
 
 def test_an_unknown_ranking_rule_names_those_that_there_are():
     with pytest.raises(
-        ValueError, match="unknown ranking 'nobody'; known: average, npt, hopular, rtdl"
+        ValueError,
+        match="unknown ranking 'nobody'; known: average, ordinal, missing-last, available",
     ):
         ranked(np.ones((2, 2)), "max", "nobody")
     with pytest.raises(ValueError, match="missing cell"):
         ranked(np.array([[1.0, np.nan]]), "max", "average")
-    found = ranked(np.array([[1.0, np.nan, 3.0, 3.0], [2.0, 1.0, 3.0, np.nan]]), "max", "rtdl")
+    found = ranked(np.array([[1.0, np.nan, 3.0, 3.0], [2.0, 1.0, 3.0, np.nan]]), "max", "available")
     np.testing.assert_equal(found, [[3.0, np.nan, 1.5, 1.5], [2.0, 3.0, 1.0, np.nan]])
 
 

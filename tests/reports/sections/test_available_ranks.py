@@ -14,7 +14,7 @@ LOSSES = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [2.0, NAN, 1.0], "c": [3.0, 1.
 
 
 def test_each_dataset_ranks_its_own_models_and_a_mean_is_over_a_models_own_datasets():
-    found = rank_figures(LOSSES, "rtdl")
+    found = rank_figures(LOSSES, "available")
     assert found["mean_rank"].to_dict() == pytest.approx({"a": 5 / 3, "b": 1.5, "c": 2.0})
     assert found["std"].to_dict() == pytest.approx({"a": 3**-0.5, "b": 0.5**0.5, "c": 2**0.5})
     assert found["n_ranked"].to_dict() == {"a": 3, "b": 2, "c": 2}
@@ -23,10 +23,10 @@ def test_each_dataset_ranks_its_own_models_and_a_mean_is_over_a_models_own_datas
 
 def test_ranks_ignore_any_monotone_rescaling_and_a_model_without_scores_has_none():
     pd.testing.assert_frame_equal(
-        rank_figures(np.exp(LOSSES), "rtdl"), rank_figures(LOSSES, "rtdl")
+        rank_figures(np.exp(LOSSES), "available"), rank_figures(LOSSES, "available")
     )
-    assert "d" not in rank_figures(LOSSES.assign(d=NAN), "rtdl").index
-    assert rank_figures(LOSSES.iloc[:0], "rtdl").empty
+    assert "d" not in rank_figures(LOSSES.assign(d=NAN), "available").index
+    assert rank_figures(LOSSES.iloc[:0], "available").empty
 
 
 def test_it_is_printed_as_the_paper_prints_it():
@@ -47,7 +47,7 @@ def test_a_model_of_few_datasets_is_ranked_by_this_rule_and_by_no_other(tmp_path
     frame = pd.DataFrame(rows)
     planned = frame[["dataset", "task", "fold", "model"]].assign(n_trials=1)
     evidence = Evidence.of(frame, planned, meta)
-    report.write(evidence, tmp_path, html=False, ranking="rtdl")
+    report.write(evidence, tmp_path, html=False, ranking="available")
     found = pd.read_csv(tmp_path / "ranks.csv").query("scope == 'all tasks'").set_index("model")
     assert found["mean_rank"].to_dict() == {"a": 1.75, "b": 1.75, "c": 1.0}
     assert found["n_ranked"].to_dict() == {"a": 4, "b": 4, "c": 1} and found["note"].isna().all()

@@ -1,4 +1,4 @@
-"""Median ranks over datasets, published beside ours.
+"""Hopular's median ranks over datasets, published beside ours: Table 1, and below Table 2.
 
 A rank depends on the list of methods: ours are among the models of the run, the paper's among its
 own. The orders of the methods can be compared, the numbers cannot.
@@ -7,33 +7,55 @@ own. The orders of the methods can be compared, the numbers cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import headline_cells, studies
-from ..aggregation.ranking_matrix import RankingMatrix, scopes
-from ..aggregation.ranking_rules import ranked
-from ..evidence import Evidence
-from ..output import escape, footnotes
-from ..output.tables import Panel, ReportTable, Section, TableCell
-from ..statistics.ranking import ranks, standard_error
-from .comparison_frame import NOT_HERE
-from .published_table import PublishedTable
+from ....reports.aggregation.cells import headline_cells, studies
+from ....reports.aggregation.ranking_matrix import RankingMatrix, scopes
+from ....reports.aggregation.ranking_rules import ranked
+from ....reports.evidence import Evidence
+from ....reports.output import escape, footnotes
+from ....reports.output.tables import Panel, ReportTable, Section, TableCell
+from ....reports.reproduction.comparison import compare_cells
+from ....reports.reproduction.comparison_frame import NOT_HERE
+from ....reports.reproduction.comparison_table import NOTHING
+from ....reports.reproduction.published_table import PublishedTable
+from ....reports.statistics.ranking import ranks, standard_error
+from ..paper_file import Paper
 
+MARS = (
+    "no maintained library has it: py-earth is archived since December 2023, and scikit-learn has "
+    "none"
+)
+RANKING_NOTE = (
+    "Published: computed from the table's values, the one that is not legible ranked last, which "
+    "gives the medians that the paper prints."
+)
+RANKING = "missing-last"  # the printed medians follow if the illegible value ranks last
 TOO_FEW = "complete on too few datasets"
-NOTHING = "n/a: no published cell of this table has a value of ours"
 HEADER = ("method", "our model", "published median", "ours: median", "mean", "datasets")
 NO_RANK = "published methods without a rank of ours"
 
 
+def table_1(paper: Paper, table: PublishedTable) -> PublishedTable:
+    """Median ranks as printed; one method has no model here."""
+    return replace(table, absent={"mars": MARS}, compare=section)
+
+
+def table_2(paper: Paper, table: PublishedTable) -> PublishedTable:
+    """Cells, and below them the median ranks that follow from them."""
+    return replace(table, compare=section_of_values)
+
+
 def ranks_of_values(published: PublishedTable) -> dict[str, float]:
-    """{method: median over datasets of its rank} from published values, by the table's rule."""
+    """{method: median over datasets of its rank} from published values."""
     rows = published.rows
     sign = np.where(rows["direction"] == "max", -1.0, 1.0)
     losses = rows.assign(loss=sign * rows["value"])
     matrix = losses.pivot(index="dataset", columns="method", values="loss")
-    rank = ranked(matrix.to_numpy(dtype=float), "min", published.ranking)
+    rank = ranked(matrix.to_numpy(dtype=float), "min", RANKING)
     return dict(zip(matrix.columns, np.median(rank, axis=0).tolist(), strict=True))
 
 
@@ -43,14 +65,24 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
     printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
     notes = (*_over(rows["n_repeats"].max()), *published.notes)
     made, frame = _table(evidence, published, printed, published.name, notes)
-    return Section(made.name, f"{published.title} beside ours", (made,), frame)
+    here = frame.loc[frame["median_rank"].notna(), "method"]
+    remark = (
+        f"{len(set(printed) & set(here))} of {len(printed)} published methods have a median rank "
+        "of ours. A median rank has no published standard error, so no difference in joint "
+        "standard errors."
+    )
+    return Section(made.name, f"{published.title} beside ours", (made,), frame, (remark,))
 
 
-def table_of_values(evidence: Evidence, published: PublishedTable) -> ReportTable:
-    """Median ranks computed from a table of published values, beside ours."""
+def section_of_values(evidence: Evidence, published: PublishedTable) -> Section:
+    """The comparison of cells, with median ranks computed from the published values beside ours."""
+    found = compare_cells(evidence, published)
     theirs, name = ranks_of_values(published), f"{published.name}-ranks"
-    notes = (*_over(published.rows["dataset"].nunique()), published.ranking_note)
-    return _table(evidence, published, theirs, name, notes)[0]
+    notes = (*_over(published.rows["dataset"].nunique()), RANKING_NOTE)
+    first, *rest = found.tables
+    return replace(
+        found, tables=(first, _table(evidence, published, theirs, name, notes)[0], *rest)
+    )
 
 
 def _over(n: float) -> list[str]:
