@@ -183,7 +183,7 @@ def export_command(
     console: Console, runs: Sequence[Path], *, out: Path, title: str, mark: str, source: str
 ) -> int:
     """`bench beside export`."""
-    from ..results.entrant_export import export
+    from ..outcome.entrant_export import export
 
     for run in runs:
         check_run(run)

@@ -23,7 +23,7 @@ from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept,
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..planning.code_identity import source_alone, weights_print
 from ..planning.environment import cpu_model
-from .prediction_time import BestSoFar, prediction_times
+from ..prediction_time import BestSoFar, prediction_times
 
 Data = tuple[Table, Mapping[int, Fold]]
 WEIGHTED = SimpleNamespace()

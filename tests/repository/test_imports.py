@@ -50,7 +50,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("checkpoint_options", "completion", "console", "errors", "cell"),
+        ("checkpoint_options", "completion", "console", "errors", "cell", "prediction_time"),
     ),
     "sweeps": (
         ("ray_tune",),

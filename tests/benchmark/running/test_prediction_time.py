@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.running.prediction_time import (
+from tabsweep.benchmark.prediction_time import (
     BATCH,
     ROWS,
     SINGLE,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from ...reports.metrics import METRICS
+from ..reports.metrics import METRICS
 
 BATCH, SINGLE = "predict_1k_s", "predict_1k_single_s"  # seconds per 1,000 rows, of batches of 1,000
 ROWS = 1000

@@ -20,8 +20,8 @@ from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ..planning.plan_record import drawn_by, plan_in
-from .entrants import CARD, RESULTS
-from .evidence_builder import evidence_of
+from ..results.entrants import CARD, RESULTS
+from ..results.evidence_builder import evidence_of
 
 COSTS = {"fit_s": "seconds", "predict_s": "predict_seconds", "cpu_s": "cpu_seconds"}
 COSTS |= {"peak_ram_mb": "memory_mb"}
