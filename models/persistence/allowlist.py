@@ -20,7 +20,7 @@ class NotPlain(Exception):
 CLASSES = frozenset(
     {
         f"{_OWN}.policy:Policy",
-        f"{_OWN}.preprocessing:Policy",  # its name in files of tabsweep 0.1.0
+        f"{_OWN}.preprocessing:Policy",  # its place in older files
         f"{_OWN}.preprocessing:Preprocessor",
         f"{_OWN}.preprocessing:_Categories",
         f"{_OWN}.preprocessing:_Numbers",

@@ -32,6 +32,16 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def seal(members: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+    """The archive of these members and of a manifest with `facts` and their checksums."""
+    sums = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    }
+    manifest = json.dumps({**facts, "members": sums}, indent=1, allow_nan=False)
+    return pack({**members, "manifest.json": manifest.encode() + b"\n"})
+
+
 def unpack(data: bytes) -> dict[str, bytes]:
     """The members of an archive that `pack` could have written; ModelFileError for any other."""
     if data[:4] != b"PK\x03\x04":

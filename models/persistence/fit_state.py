@@ -7,13 +7,13 @@ closed list are created.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from ..base import BadState
+from . import archive
 from .allowlist import NotPlain
-from .archive import ModelFileError, check_sums, pack, parse, to_json, unpack
+from .archive import ModelFileError, check_sums, parse, to_json, unpack
 from .serialization import Reader, Writer
 
 FORMAT, VERSION = "tabsweep-state", 1
@@ -39,9 +39,7 @@ def load(members: Members, *, threads: int, width: int) -> Any:
 
 def seal(members: Members, facts: Mapping[str, Any]) -> bytes:
     """The members as one archive; `facts` say which fit the state belongs to."""
-    sums = {name: {"sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
-    manifest = {"format": FORMAT, "version": VERSION, **facts, "members": sums}
-    return pack({**members, "manifest.json": to_json(manifest)})
+    return archive.seal(members, {"format": FORMAT, "version": VERSION, **facts})
 
 
 def unseal(state: bytes, facts: Mapping[str, Any]) -> Members:

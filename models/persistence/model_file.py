@@ -47,8 +47,8 @@ from .archive import (
     MAX_MANIFEST,
     ModelFileError,
     check_sums,
-    pack,
     parse,
+    seal,
     to_json,
     unpack,
 )
@@ -228,12 +228,7 @@ def versions(name: str) -> dict[str, str]:
 
 def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
     members = {"state.json": to_json(state), "arrays.bin": writer.arrays, **writer.boosters}
-    sums = {
-        member: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for member, data in members.items()
-    }
-    manifest = json.dumps({**common, **more, "members": sums}, indent=1, allow_nan=False)
-    return pack({**members, "manifest.json": manifest.encode() + b"\n"})
+    return seal(members, {**common, **more})
 
 
 def _transient(cls: type) -> set[str]:

@@ -3,10 +3,6 @@
 Reading never looks up a name that a file chose: classes, types and losses are those of the closed
 lists in `allowlist.py`; nothing is unpickled and nothing that a file names is called. Whatever is
 outside these lists raises `NotPlain`, on writing as on reading.
-
-skops 0.16 was tried first. With scikit-learn 1.9 it restores two of our ten scikit-learn models
-without being told to trust further types (trees, kernels, `functools.partial` among them), and its
-bytes differ from one call to the next; a closed list is narrower, and its bytes do not.
 """
 
 from __future__ import annotations

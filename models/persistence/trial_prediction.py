@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,25 +17,6 @@ SOUND = "sound"
 TIMEOUT_S = 120.0  # of the process; a file that keeps its library busy for longer is refused
 FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
-
-
-class Predicts(Protocol):
-    """A loaded model (`model_file.Fitted`)."""
-
-    @property
-    def estimator(self) -> Any:
-        """The fitted estimator."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of its input."""
-        ...
-
-    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None]) -> Any:
-        """(N,) values or labels."""
-
-    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None]) -> Any:
-        """(N, C) probabilities."""
 
 
 def made_up_rows(schema: Schema, n: int | None = None) -> pd.DataFrame:
@@ -62,9 +42,9 @@ def _column(column: Column, n: int, rng: np.random.Generator) -> Any:
     return values
 
 
-def predict_made_up(model: Predicts, n: int | None = None) -> None:
-    """Raises ModelFileError where a model does not predict rows of its own schema."""
-    schema = model.schema
+def predict_made_up(model: Any, n: int | None = None) -> None:
+    """Raises ModelFileError where a `model_file.Fitted` does not predict rows of its own schema."""
+    schema: Schema = model.schema
     rows = made_up_rows(schema, n)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
