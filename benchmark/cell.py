@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..models.sample_weights import fit_by_weights
+
 if TYPE_CHECKING:
     from ..datasets.protocols import Fold
     from ..datasets.table import Table
@@ -178,14 +180,20 @@ def _curve(estimator: Any) -> dict[str, Any]:
 def _train(
     fit: Callable[..., Any], *, table: Table, fold: Fold, sees_test: bool, **more: Any
 ) -> None:
-    """`fit` on the training part, with the validation part where it takes one."""
+    """`fit` on the training part, with the validation part where it takes one, and by the weights
+    of rows where the table has them."""
     y = table.target
     takes = inspect.signature(fit).parameters
     if "X_val" in takes:
         more |= {"X_val": table.rows(fold.val), "y_val": y[fold.val]}
     if sees_test and "X_test" in takes:
         more["X_test"] = table.rows(fold.test)
-    fit(table.rows(fold.train), y[fold.train], **more)
+    X, labels = table.rows(fold.train), y[fold.train]
+    if table.weights is None:
+        fit(X, labels, **more)
+        return
+    weights, val_weights = table.weights[fold.train], table.weights[fold.val]
+    fit_by_weights(fit, X, labels, weights=weights, val_weights=val_weights, **more)
 
 
 class _Keeper:

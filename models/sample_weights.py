@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def drawn_by_weight(weights: np.ndarray, n: int) -> np.ndarray:  # (n,)
 
 
 def fit_by_weights(
-    model: Any,
+    fit: Callable[..., Any],
     X: Any,
     y: Any,
     *,
@@ -54,7 +55,7 @@ def fit_by_weights(
     val_weights: np.ndarray | None = None,
     **more: Any,
 ) -> Any:
-    """`model.fit(X, y, sample_weight=weights, **more)`, with validation rows by weight too.
+    """`fit(X, y, sample_weight=weights, **more)`, with validation rows by weight too.
 
     X, `X_val`: frames with an index from 0. Rows of weight 0 are as if they were not there;
     validation rows, which stop a fit, are drawn by `val_weights` (N_val,). ValueError where all
@@ -68,4 +69,4 @@ def fit_by_weights(
         more["X_val"] = more["X_val"].iloc[rows].reset_index(drop=True)
         more["y_val"] = more["y_val"][rows]
     X, y = X[there].reset_index(drop=True), y[there]
-    return model.fit(X, y, sample_weight=weights[there], **more)
+    return fit(X, y, sample_weight=weights[there], **more)

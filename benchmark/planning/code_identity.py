@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable
-from functools import cache
 
 from ...models import registry
 from ...sweeps.fingerprint import closure, file_of, fingerprint, source_hash, source_of, versions
@@ -13,7 +12,6 @@ from ...sweeps.fingerprint import closure, file_of, fingerprint, source_hash, so
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
 STATES = f"{PACKAGE}.models.persistence.fit_state"
-WEIGHTS = f"{PACKAGE}.models.sample_weights:fit_by_weights"
 
 
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
@@ -56,12 +54,6 @@ def from_outside(models: Iterable[str]) -> dict[str, str]:
     installed = registry.entry_points() if any(":" not in model for model in asked) else {}
     by_name = {installed[model]: model for model in sorted(asked & installed.keys())}
     return by_name | {model: "" for model in sorted(asked) if ":" in model}
-
-
-@cache
-def weights_print() -> str:
-    """The fingerprint of the code that gives weights of rows to a fit."""
-    return source_hash(WEIGHTS)
 
 
 def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str, str]:

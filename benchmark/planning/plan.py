@@ -21,7 +21,7 @@ from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from .absences import absence, all_absent
-from .code_identity import from_outside, own_code, source_print, weights_print
+from .code_identity import from_outside, own_code, source_print
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
 from .portfolios.warm_start import Beginning, beginning
@@ -417,7 +417,6 @@ class Plan:
             "source": print_["source"],
             "libraries": print_["libraries"],
         }
-        identity |= {"weights": weights_print()} if data.table.weights is not None else {}
         identity |= {"time_limit_s": plan.time_limit_s} if plan.time_limit_s is not None else {}
         if self.options.portable:  # other bytes: such trials are not mixed with others
             identity["portable"] = LEVEL

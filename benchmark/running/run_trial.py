@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache, partial, wraps
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -15,19 +11,16 @@ from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import InvalidConfig, Unsupported
-from ...models.sample_weights import fit_by_weights
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
 from ..cell import BadConfig, Cell, load_class, run_cell
-from ..planning.code_identity import source_alone, weights_print
+from ..planning.code_identity import source_alone
 from ..planning.environment import cpu_model
 from ..prediction_time import BestSoFar, prediction_times
 
 Data = tuple[Table, Mapping[int, Fold]]
-WEIGHTED = SimpleNamespace()
-"""What makes the weighted models of the trials that run now, where a target finds it."""
 
 _BEST = BestSoFar()  # of this process: decides which trials are measured, never a result
 
@@ -57,47 +50,6 @@ def check_source(trial: Trial) -> None:
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"
         )
-    if trial.identity.get("weights") not in (None, weights_print()):
-        raise OtherCode(
-            "the source of what gives weights to rows is not the one that the sweep began with; "
-            "start the sweep again to use the new one"
-        )
-
-
-class WeightedModel:
-    """A model whose `fit` counts the training rows by `weights` and draws the validation rows by
-    `val_weights`. All else of it is the model's own."""
-
-    def __init__(self, model: Any, **given: np.ndarray) -> None:
-        self.model = model
-        self.fit = wraps(model.fit)(partial(fit_by_weights, model, **given))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-
-@contextmanager
-def fitted_target(trial: Trial, table: Table, fold: Fold) -> Iterator[str]:
-    """Within it, the target of what a trial fits: the model's class, or where rows have weights
-    what is called like that class and makes a `WeightedModel`."""
-    target = trial.identity["target"]
-    if table.weights is None:
-        yield target
-        return
-    cls: Any = load_class(target)
-    given = {"weights": table.weights[fold.train], "val_weights": table.weights[fold.val]}
-
-    @wraps(cls, updated=())
-    def made(**config: Any) -> WeightedModel:
-        return WeightedModel(cls(**config), **given)
-
-    made.__signature__ = inspect.signature(cls)  # type: ignore[attr-defined]
-    name = f"of{id(made)}"
-    setattr(WEIGHTED, name, made)
-    try:
-        yield f"{__name__}:WEIGHTED.{name}"
-    finally:
-        delattr(WEIGHTED, name)
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
@@ -115,9 +67,9 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     fold = folds[trial.fold]
     load_class(trial.identity["target"])  # what its import changes in the process stays
     try:
-        with process_state_kept(), fitted_target(trial, table, fold) as target:
+        with process_state_kept():
             cell = run_cell(
-                target=target,
+                target=trial.identity["target"],
                 task=table.task,
                 config=trial.config,
                 seed=trial.seed,

@@ -189,7 +189,7 @@ def fit_rows(
         return
     X, y, *val = training
     more = dict(zip(("X_val", "y_val"), val, strict=False))
-    fit_by_weights(estimator, X, y, **weights, **more)
+    fit_by_weights(estimator.fit, X, y, **weights, **more)
 
 
 def _registered_name(estimator: Any) -> str:
