@@ -9,12 +9,14 @@ A subclass writes three small methods that see numbers only: `_fit`, `_predict` 
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -128,6 +130,15 @@ def two_columns(p: np.ndarray) -> np.ndarray:  # (N,) -> (N, 2)
     """Probabilities of both classes from that of the second."""
     p = np.asarray(p, dtype=np.float64)
     return np.column_stack([1.0 - p, p])
+
+
+@lru_cache(maxsize=1)
+def _pools(n_modules: int) -> Any:
+    """The thread pools of this process: found once for so many imported modules, as the search
+    takes longer than a prediction."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 class Estimator(BaseEstimator):
@@ -250,7 +261,7 @@ class Estimator(BaseEstimator):
         x, n = self._numbers(X)
         if self.constant_ is not None:
             return np.tile(self.constant_, (n, 1))
-        with self._limits(), warnings.catch_warnings():
+        with self._answering(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return np.ascontiguousarray(self._predict_proba(x), dtype=np.float64)
 
@@ -281,7 +292,7 @@ class Estimator(BaseEstimator):
         x, n = self._numbers(X)
         if self.constant_ is not None:
             return np.full(n, self.constant_[0])
-        with self._limits(), warnings.catch_warnings():
+        with self._answering(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = np.asarray(self._predict(x), dtype=np.float64)
         return answer * self._target_scale + self._target_mean
@@ -421,9 +432,11 @@ class Estimator(BaseEstimator):
     def _limits(self) -> Any:
         if not self.uses_pools:
             return nullcontext()
-        from threadpoolctl import threadpool_limits
+        return _pools(len(sys.modules)).limit(limits=self.threads)
 
-        return threadpool_limits(limits=self.threads)
+    def _answering(self) -> Any:
+        """The threads of a prediction."""
+        return self._limits()
 
 
 class SklearnEstimator(Estimator):

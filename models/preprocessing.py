@@ -8,6 +8,7 @@ indicators, then categorical columns.
 from __future__ import annotations
 
 import sys
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ histogram-based trees and bound the width of one-hot columns. Rarer levels count
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are clipped here: tree libraries compute in float32, and squares stay finite."""
+
+OUTSIDE = 1e-7
+"""A value that is not farther from the least or largest quantile is taken as it."""
 
 FAR = 1000.0
 """Interquartile ranges between zero and a column's median beyond which it is shifted by its median:
@@ -84,6 +88,9 @@ def _ordered(levels: np.ndarray) -> np.ndarray:
         return np.array(sorted(positions, key=lambda i: texts[i]), dtype=np.int64)
 
 
+FEW = 64  # rows of texts that are looked up one by one
+
+
 class _Categories:
     """The levels of one categorical column, from training rows."""
 
@@ -105,10 +112,39 @@ class _Categories:
 
     def codes(self, column: pd.Series) -> np.ndarray:  # (N,) int64
         """0..n-1, and -1 for a level (or a gap) that training did not hold."""
-        codes, levels = _levels(column)
-        known = self.index.get_indexer(pd.Index(levels.astype(object))).astype(np.int64)
         missing = len(self.index) if self.has_missing else -1
-        return np.append(known, missing)[codes]
+        if not isinstance(column.dtype, pd.CategoricalDtype):
+            values = column.tolist() if len(column) <= FEW and self._positions else [0]
+            if all(type(v) is str or v is None or v is np.nan for v in values):
+                found = [self._positions.get(v, -1) if type(v) is str else missing for v in values]
+                return np.array(found, dtype=np.int64)
+            codes, levels = _levels(column)
+            return np.append(self._known(levels), missing)[codes]
+        levels, codes = column.dtype.categories, column.array.codes
+        seen = _SEEN.get(self)
+        if seen is None or seen[0] is not levels:
+            seen = _SEEN[self] = levels, np.append(self._known(levels.to_numpy()), missing)
+        return seen[1][codes]
+
+    def _known(self, levels: np.ndarray) -> np.ndarray:
+        """Positions of levels among those of training, -1 for others."""
+        return self.index.get_indexer(pd.Index(levels.astype(object))).astype(np.int64)
+
+    @property
+    def _positions(self) -> dict[str, int]:
+        """Positions of the levels, empty where they are not all texts."""
+        found = _TEXTS.get(self)
+        if found is None:
+            texts = all(type(level) is str for level in self.index)
+            found = {level: i for i, level in enumerate(self.index)} if texts else {}
+            _TEXTS[self] = found
+        return found
+
+
+# What a row is looked up in, no part of a fitted model: codes of the levels (the last ones seen)
+# of a pandas category, and positions of texts.
+_SEEN: WeakKeyDictionary[_Categories, tuple[pd.Index, np.ndarray]] = WeakKeyDictionary()
+_TEXTS: WeakKeyDictionary[_Categories, dict[str, int]] = WeakKeyDictionary()
 
 
 class _Numbers:
@@ -150,6 +186,24 @@ def mean_and_scale(values: np.ndarray) -> tuple[float, float, bool]:
     scaled = values / unit
     mean, std = float(scaled.mean()) * unit, float(scaled.std()) * unit
     return mean, (std if std > 0.0 else 1.0), False
+
+
+def _normal(
+    values: np.ndarray, quantiles: np.ndarray, levels: np.ndarray
+) -> np.ndarray:  # (N, F), (Q, F), (Q,) -> (N, F)
+    """Values to normal ones: what scikit-learn's `QuantileTransformer` computes of them, without
+    its checks, which take longer than a row."""
+    from scipy.special import ndtri
+
+    shares = np.empty_like(values)
+    for j, (column, known) in enumerate(zip(values.T, quantiles.T, strict=True)):
+        up = np.interp(column, known, levels)
+        down = np.interp(-column, -known[::-1], -levels[::-1])
+        shares[:, j] = 0.5 * (up - down)
+    shares[values + OUTSIDE > quantiles[-1]] = 1.0
+    shares[values - OUTSIDE < quantiles[0]] = 0.0
+    least = OUTSIDE - np.spacing(1)
+    return np.clip(ndtri(shares), ndtri(least), ndtri(1 - least))
 
 
 class Preprocessor:
@@ -221,6 +275,10 @@ class Preprocessor:
         return self.fit(frame).transform(frame)
 
     def _raw(self, frame: pd.DataFrame) -> np.ndarray:  # (N, number of numeric columns)
+        if not self.category_names_ and all(t == np.float64 for t in frame.dtypes.array):
+            out = frame.to_numpy(copy=True)
+            if not np.isinf(out).any():
+                return out
         out = np.empty((len(frame), len(self.numeric_names_)))
         for j, name in enumerate(self.numeric_names_):
             out[:, j] = numbers(frame[name])
@@ -243,7 +301,7 @@ class Preprocessor:
             gaps_out[:, : len(self._gaps)] = gaps[:, self._gaps]
             values = np.where(gaps, self._mean, values)
         if self._quantile is not None:
-            out = np.asarray(self._quantile.transform(values))
+            out = _normal(values, self._quantile.quantiles_, self._quantile.references_)
             out[:, [n.constant for n in self._numbers]] = 0.0
             return out
         if self.policy.numeric in ("standard", "min-max"):

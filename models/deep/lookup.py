@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -51,6 +51,9 @@ def in_parts(rows: Batch) -> list[Batch]:
 @dataclass(kw_only=True, eq=False, repr=False)
 class LookupRows(FlatRows):
     """Base of networks that look up the training rows: the fitted model keeps those rows."""
+
+    # a block of a prediction reads all training rows
+    asked: ClassVar[dict[str, int]] = {"cpu": 256, "cuda": 256}
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
         rows = self._rows(train[0])

@@ -21,7 +21,7 @@ LARGE = 128 * 128  # numbers in a weight matrix; a call of oneDNN costs 15 micro
 def by_onednn(module: nn.Module, device: torch.device) -> Iterator[None]:
     """A network's products by oneDNN where MKL is slow: on AMD's processors with AVX-512, which MKL
     leaves unused there. They are as exact in float32, and steps up to 1.7 times as fast
-    (`benchmark/perf/models/matrix_products.py`). Networks of small matrices alone keep MKL.
+    (`benchmark/perf/results/matrix-products-cpu.txt`). Networks of small matrices alone keep MKL.
 
     torch has no switch for it by name. It hands products to oneDNN where bfloat16 is allowed inside
     of them, and oneDNN makes use of that permission on processors with AMX alone: there, and where

@@ -21,10 +21,10 @@ from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
 from .hyperparameters import hyper
 from .layers.dropout import Seed
-from .trainer import Recipe, Task, seed_of, torch_device
+from .trainer import Recipe, Task, computing, seed_of, torch_device
 
 VALIDATED = 1024  # validation rows that are computed together
-ASKED = 256  # rows of a prediction: always so many, so that an answer depends on its row alone
+ASKED = {"cpu": 32, "cuda": 256}  # rows of a prediction: always so many, see `RowNetwork._outputs`
 FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
 WIDTH = Number(1, 65_536, whole=True)
@@ -205,6 +205,7 @@ class RowNetwork(DeepEstimator):
 
     resource = "epochs"
     batch_norm: ClassVar[bool] = False
+    asked: ClassVar[dict[str, int]] = ASKED
 
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
 
@@ -289,12 +290,16 @@ class RowNetwork(DeepEstimator):
 
     # -- prediction -------------------------------------------------------------------------------
 
+    def _answering(self) -> Any:
+        return computing(self.threads, keep=False)
+
     def _outputs(self, x: np.ndarray) -> np.ndarray:
-        """Outputs (N,) or (N, C), computed in blocks of one size."""
-        rows, found = self._rows(x), []
+        """Outputs (N,) or (N, C), computed in blocks of one size, as the rounding of products
+        depends on it: so an answer depends on its row alone."""
+        rows, found, asked = self._rows(x), [], self.asked[self.device]
         with self._ready() as module:
-            for at in range(0, len(rows), ASKED):
-                block = torch.arange(at, at + ASKED)
+            for at in range(0, len(rows), asked):
+                block = torch.arange(at, at + asked)
                 there = int((block < len(rows)).sum())
                 part = rows.at(torch.where(block < len(rows), block, at).to(rows.numbers.device))
                 found.append(module(part.numbers, part.codes)[:there].float().cpu())

@@ -83,17 +83,18 @@ class Recipe:
 
 
 @contextmanager
-def computing(threads: int) -> Iterator[None]:
+def computing(threads: int, *, keep: bool = True) -> Iterator[None]:
     """torch with so many threads, and without denormal numbers, which cost a hundred times more.
 
-    What a step frees stays with the process until the end: to hand it back to the system and have
-    it cleared for the next step cost a sixth of NPT's steps on a CPU.
+    keep: what a step frees stays with the process until the end. To hand it back to the system and
+    have it cleared for the next step cost a sixth of NPT's steps on a CPU; to hand it back at the
+    end takes longer than a row's prediction.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     try:
-        with _memory_kept():
+        with _memory_kept() if keep else nullcontext():
             yield
     finally:
         torch.set_flush_denormal(False)

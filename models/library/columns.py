@@ -153,12 +153,12 @@ class Categories(Kind):
             levels = [v for v in column.cat.categories if not is_blank(v)]
             if len(levels) < len(column.cat.categories):
                 column = column.cat.set_categories(levels)
-            return [column.reset_index(drop=True)]
+            return [column]
         values = column.astype(object)
         found = np.empty(len(values), dtype=object)
         for row, (value, gap) in enumerate(zip(values, values.isna(), strict=True)):
             found[row] = None if gap or is_blank(value) else hashable(value)
-        return [pd.Series(found, dtype=object)]
+        return [pd.Series(found, dtype=object, index=column.index)]
 
 
 class FreeText(Kind):
@@ -417,10 +417,11 @@ class ColumnReader:
     def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows with a new index from 0; the columns have the order of `fit`."""
         found: dict[Any, Any] = {}
+        frame = frame.reset_index(drop=True)
         for name, kind in self.kinds_.items():
             for suffix, values in zip(kind.suffixes, kind.read(frame[name]), strict=True):
                 found[self._free(f"{name}{suffix}" if suffix else name, name, found)] = values
-        return pd.DataFrame(found)
+        return pd.DataFrame(found, index=frame.index)
 
     def _free(self, wanted: Any, name: Any, found: dict[Any, Any]) -> Any:
         """A name that no other column has."""

@@ -37,8 +37,8 @@ def frame_of(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         what = f"{X.shape[1]} feature(s)" if X.shape[0] else f"{X.shape[0]} sample(s)"
         raise ValueError(f"Found {what} (shape={X.shape}) while a minimum of 1 is required.")
     frame = X.reset_index(drop=True)
-    for name in frame.columns[frame.dtypes == np.float64]:
-        if np.isinf(frame[name].to_numpy()).any():
+    for name, column in frame.items():
+        if column.dtype == np.float64 and np.isinf(column.to_numpy()).any():
             raise ValueError(
                 f"Input X contains infinity: column {name!r}; replace it by a number or by NaN"
             )

@@ -194,3 +194,25 @@ def test_other_columns_or_text_for_numbers_are_refused_at_prediction():
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="unknown categorical policy 'onehot'; known: native"):
         Policy(categorical="onehot")
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
+def test_a_row_alone_becomes_the_numbers_that_it_has_among_others(policy):
+    made = Preprocessor(policy, seed=3).fit(table())
+    new = table(seed=1)
+    new["colour"] = new["colour"].cat.add_categories("grey")
+    new.loc[3, "colour"], new.loc[4, "text"], new.loc[5, "text"] = "grey", None, "z"
+    whole = made.transform(pd.concat([new] * 3, ignore_index=True))[: len(new)]
+    for row in range(10):
+        alone = made.transform(new.iloc[[row]])
+        assert alone.tobytes() == whole[row : row + 1].tobytes()
+
+
+@pytest.mark.parametrize("n", [10, 5000])
+def test_quantiles_are_mapped_as_scikit_learn_maps_them(n):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 4, n).astype(float)})
+    made = Preprocessor(Policy("quantile", missing="native")).fit(frame)
+    wide = np.concatenate([frame.to_numpy(), 3 * frame.to_numpy(), [[np.nan, 1.0]]])
+    asked = pd.DataFrame(wide, columns=["a", "b"])
+    np.testing.assert_array_equal(made.transform(asked), made._quantile.transform(wide))
