@@ -30,6 +30,7 @@ class TrialActor:
     number: counts the actors of a pool, in the order of their start.
     starting: resolves when the process is up; None from then on. Until then no trial's time runs.
     head_since: when the first job began, or the actor's start, by `awake_s`.
+    head_cpu_s: CPU seconds that `process` had used by then.
     worn: no further job is sent to it, and it ends when its queue is empty.
     process: on the driver's own node, once it is up: psutil.Process, for which no later process
     with the same number is taken.
@@ -42,6 +43,7 @@ class TrialActor:
     node: Node
     queue: deque[tuple[Job, Any]] = field(default_factory=deque)
     head_since: float = 0.0
+    head_cpu_s: float = 0.0
     starting: Any = None
     worn: bool = False
     pid: int = 0
@@ -61,6 +63,27 @@ class TrialActor:
             "since_s": round(awake_s() - self.head_since, 1) if trial else 0.0,
             "waiting": max(0, len(self.queue) - 1),
         }
+
+    def begins(self) -> None:
+        """The first job of the queue begins now, if there is one."""
+        self.head_since, self.head_cpu_s = awake_s(), self._cpu_s() or 0.0
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of the first job until now; None on another machine, or for a process that
+        has ended."""
+        used = self._cpu_s()
+        return None if used is None else max(0.0, used - self.head_cpu_s)
+
+    def _cpu_s(self) -> float | None:
+        if self.process is None:
+            return None
+        import psutil
+
+        try:
+            times = self.process.cpu_times()
+        except psutil.Error:
+            return None
+        return times.user + times.system
 
     def let_go(self) -> None:
         """Drop what is Ray's: the handle and the references, when the actor has been ended."""
@@ -206,7 +229,7 @@ class ActorGroup:
         actor.starting, actor.pid = None, pid
         if actor.node.id == self._here:
             actor.process = self._calls.process(pid)
-        actor.head_since = awake_s()
+        actor.begins()
         self._changed(actor)
 
     def free(self, shape: Shape) -> TrialActor | None:
@@ -257,7 +280,7 @@ class ActorGroup:
     def push(self, actor: TrialActor, job: Job, ref: Any) -> None:
         """A job was sent to an actor; `ref` is the reference of its result."""
         if not actor.queue and actor.starting is None:
-            actor.head_since = awake_s()
+            actor.begins()
         actor.queue.append((job, ref))
         self.refs[ref] = actor
         self._changed(actor)
@@ -266,7 +289,7 @@ class ActorGroup:
         """Take a job that has ended out of its actor's queue."""
         self.refs.pop(ref, None)
         actor.queue = deque(item for item in actor.queue if item[1] != ref)
-        actor.head_since = awake_s()
+        actor.begins()
         self._changed(actor)
 
     def wear(self, actor: TrialActor) -> None:

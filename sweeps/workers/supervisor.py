@@ -150,8 +150,9 @@ class Supervisor:
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
             message = f"ran longer than {job.limits.timeout_s:g} s"
-            # its worker is ended unasked: the CPU seconds are those of the clock, of one thread
-            costs = {"cpu_s": job.limits.timeout_s}
+            # read before the worker is ended; on another machine the clock stands in for it
+            used = actor.cpu_s()
+            costs = {"cpu_s": job.limits.timeout_s if used is None else used}
             result = failure("timeout", message, output=output, costs=costs)
             outcomes.append(JobOutcome(job, result, worker=actor.name))
             outcomes.extend(self._group.retire(actor))

@@ -301,6 +301,7 @@ def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(o
     record = outcome.one(name)
     assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "timeout", 1)
     assert f"{TIMEOUT_S:g} s" in record["message"]
+    assert 0 <= record["costs"]["cpu_s"] < TIMEOUT_S / 2  # its own, not the clock's: it waits
     ((pid, _),) = outcome.words(name, "start")
     assert wait_until(lambda: gone(int(pid)))
     assert outcome.deaths[name, "killed"] == 0

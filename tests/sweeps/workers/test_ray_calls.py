@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 import psutil
+from tabsweep.sweeps.workers.placement import Shape
+from tabsweep.sweeps.workers.ray_actors import TrialActor
 from tabsweep.sweeps.workers.ray_calls import RayCalls
+from tabsweep.sweeps.workers.ray_cluster import Node
 
 PARENT = (
     "import subprocess, sys\n"
@@ -39,3 +42,31 @@ def test_a_process_ends_with_its_child_also_where_nobody_collects_it() -> None:
         assert found[0].status() == psutil.STATUS_ZOMBIE  # this process has not collected it yet
         parent.wait()
         calls.end(found)  # gone by now, which is fine
+
+
+SPINS = (
+    "import sys, time\n"
+    "while True:\n"
+    "    until = time.process_time() + 0.4\n"
+    "    while time.process_time() < until: pass\n"
+    "    print(flush=True)\n"
+    "    sys.stdin.readline()\n"
+)
+
+
+def test_the_cpu_seconds_of_a_job_are_those_of_its_worker_since_it_began() -> None:
+    words, pipe = [sys.executable, "-c", SPINS], subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        shape, node = Shape(1, 0.0, 100.0), Node("a", "host", 1, 0, 100.0)
+        actor = TrialActor("1", 1, None, shape, node, process=RayCalls().process(worker.pid))
+        worker.stdout.readline()
+        actor.begins()
+        assert actor.cpu_s() == 0.0  # it waits
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        worker.stdout.readline()
+        assert 0.3 < (actor.cpu_s() or 0.0) < 0.6
+        worker.kill()
+        worker.wait()
+        assert actor.cpu_s() is None
