@@ -1,7 +1,7 @@
 """The decision rule of a night's A/B test: looks at 3, 6, 12 and 18 seeds, alpha spent over them.
 
 The alphas add up to less than the .01 a night that the rule promises: real errors have heavier
-tails than a t test assumes. benchmark/perf/nightly_errors.py simulates the rule on real fits.
+tails than a t test assumes.
 """
 
 from __future__ import annotations

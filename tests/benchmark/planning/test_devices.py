@@ -6,7 +6,6 @@ import pytest
 import torch
 from calls import bench
 from small_sweeps import FAST
-from tabsweep.benchmark.perf.models import gbdt_gpu
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
 from tabsweep.datasets.catalog import load_dataset
@@ -112,15 +111,6 @@ def test_boosting_on_a_gpu_that_is_not_there_is_refused_before_a_trial_runs(ligh
     assert found.code == 0
     with open("runs/l/report/about.md", encoding="utf-8") as file:
         assert "lightgbm runs on CPUs" in file.read()
-
-
-def test_boosting_on_both_devices_is_compared_by_a_command(capsys):
-    words = ["--rows", "200", "--features", "12", "--rounds", "3", "--repeats", "1"]
-    assert gbdt_gpu.main(["--device", "cpu", "--only", "xgboost", *words]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["xgboost", "200"]
-    if not torch.cuda.is_available():
-        assert gbdt_gpu.main(["--only", "xgboost", *words]) == 3
-        assert "--device cpu" in capsys.readouterr().err
 
 
 @no_gpu_here

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tabsweep.benchmark.perf.tpe import PlainTPE
+from plain_tpe import PlainTPE
 from tabsweep.sweeps.search import fast_tpe, truncated_normal
 from tabsweep.sweeps.search.json_values import identity
 from tabsweep.sweeps.search.optuna_tpe import OptunaTPE

@@ -1,7 +1,7 @@
 """From the command to the first result of `bench sweep`, and what is imported until then.
 
-    python -m tabsweep.benchmark.perf.sweeping.first_second [--before CHECKOUT] [--times 5]
-    python -m tabsweep.benchmark.perf.sweeping.first_second --imports
+    python -m tabsweep.benchmark.perf.first_result [--before CHECKOUT] [--times 5]
+    python -m tabsweep.benchmark.perf.first_result --imports
 
 Each measurement is a process of its own in a folder of its own: `bench sweep --suite smoke --budget
 quick`, the same of uci-small, and a sweep of one CSV file. The clock runs from the start of the
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import psutil
 
-HERE = Path(__file__).parents[3]
+HERE = Path(__file__).parents[2]
 PATIENCE_S = 300.0
 CASES = {
     "smoke quick": ("--suite", "smoke", "--budget", "quick"),
