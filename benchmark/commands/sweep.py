@@ -276,8 +276,8 @@ def run_and_report(
     ray: RayStart | None = None,
     beside: Sequence[str] = (),
 ) -> int:
-    """Run a sweep with MLflow following it, write the report, print a summary; returns the exit
-    code. beside: published results that stand in the report, too."""
+    """Run a sweep with MLflow following it, write the report, print a summary, wait for MLflow;
+    returns the exit code. beside: published results that stand in the report, too."""
     progress = Progress(
         quiet=console.quiet or console.json, color=console.color, verbose=console.verbose
     )
@@ -314,6 +314,7 @@ def run_and_report(
 
     outcome = None
     behind = None
+    code, document = OK, dict[str, Any]()
     try:
         with interruptible(stop, request.folder):
             try:
@@ -328,16 +329,19 @@ def run_and_report(
             files, sections, _ = make_report(
                 [request.folder], None, mirror=request.mirror, cache=request.cache, beside=beside
             )
-    finally:  # after the report, which MLflow shows, too
+            code, document = summary(console, request, outcome, files, sections)
+    finally:  # after the report, which MLflow shows, too; nobody waits for it to read the tables
         if syncer is not None:
             behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
     if outcome is None or outcome.tally.interrupted:
         if behind:
             console.warn(behind)
         return interrupted(console, request)
-    code = summary(console, request, outcome, files, sections, syncer=syncer, behind=behind)
+    console.data({**document, "mlflow_behind": behind})
     if behind:
         console.warn(behind)
+    elif syncer is not None:
+        console.say(f"MLflow: {syncer.place}")
     return BEHIND if behind and code == OK else code
 
 
@@ -414,29 +418,22 @@ def summary(
     outcome: sweep.SweepOutcome,
     files: list[Path],
     sections: list[Section],
-    *,
-    syncer: Syncer | None = None,
-    behind: str | None = None,
-) -> int:
-    """Print how a sweep ended, with its main tables; returns the exit code. `behind`: why MLflow
-    lacks some of it."""
+) -> tuple[int, dict[str, Any]]:
+    """Print how a sweep ended, with its main tables; returns the exit code and the same as data."""
     found = status_of(request.folder)
     failed = sum(found.failed.values())
     tally = outcome.tally
     origins = origins_in(request.folder)
-    console.data(
-        {
-            **found.to_data(),
-            "ran": tally.ran,
-            "reused": tally.reused,
-            "origins": origins,
-            "wall_s": round(outcome.wall_s, 1),
-            "report": [str(path) for path in files],
-            "warnings": outcome.warnings,
-            "mlflow_behind": behind,
-            "notes": outcome.plan.notes,
-        }
-    )
+    document = {
+        **found.to_data(),
+        "ran": tally.ran,
+        "reused": tally.reused,
+        "origins": origins,
+        "wall_s": round(outcome.wall_s, 1),
+        "report": [str(path) for path in files],
+        "warnings": outcome.warnings,
+        "notes": outcome.plan.notes,
+    }
     shown = {"scores" if len(outcome.plan.data) <= FEW else "ranks"}
     shown |= {"costs"} if request.tables else set()
     for section in sections:
@@ -462,14 +459,13 @@ def summary(
             f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
             "implausible: report/look-first.md"
         )
-    seen = f"   MLflow: {syncer.place}" if syncer is not None and not behind else ""
-    console.say(f"tables: {request.folder / 'report'}{seen}")
+    console.say(f"tables: {request.folder / 'report'}")
     console.say_page(files)
     if failed:
         console.say(
             "see report/coverage.md; run them again with: " + command_on(request.folder, "retry")
         )
-    return EXIT_FAILED if failed else OK
+    return EXIT_FAILED if failed else OK, document
 
 
 def origins_in(run: Path) -> dict[str, int]:

@@ -39,7 +39,6 @@ from .sync import SyncReport, last_sync, sync
 URI_VARIABLE = "TABSWEEP_TRACKING_URI"  # how a follower is told: a command line is public
 NICENESS = 15
 LOWEST = 19  # of Unix
-UNFINISHED_EVERY_S = 60.0  # a follower shows studies that still run this often
 RESTART_S = 90.0  # the last pass waits so long for a server that has answered during the sweep
 NEVER_SEEN_S = 15.0  # and so long for one that has not
 RETRY_S = 3.0
@@ -47,7 +46,7 @@ LAST_PASS_S = 240.0  # for the last pass with its wait
 LONGEST_WAIT_S = 60.0
 ENDING_S = 10.0  # for the server of `bench ui` to end by itself
 AUTOGROUP_S = 1.0  # how long a change of a session's priority is tried again
-SILENT_S = 5.0  # a driver says what it waits for after this
+SILENT_S = 1.0  # a driver says what it waits for after this
 
 
 class Syncer:
@@ -159,7 +158,8 @@ def _set_niceness(pid: int, more: int) -> None:
 
 
 def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOBase) -> str | None:
-    """Sync whenever the ledger has grown, until the parent ends; the last pass's error or None.
+    """Sync the studies that have ended whenever the ledger has grown, and everything when the
+    parent ends; the last pass's error or None.
 
     The last pass is tried again while a server does not answer: it may be on its way up.
     """
@@ -167,26 +167,21 @@ def follow(run: Path, *, uri: str, parent: int, interval_s: float, stdin: RawIOB
     reached = False
     seen: object = None
     wait = 0.0
-    full_at = time.monotonic()
     while not _parent_ended(stdin, parent, wait):
         now = _ledger_state(run)
         wait = interval_s
         if now is None or now == seen:
             continue
         started = time.monotonic()
-        full = started - full_at >= UNFINISHED_EVERY_S
         try:
-            sync(run, uri=uri, live=True, finished_only=not full, retries=0 if error else 2)
+            sync(run, uri=uri, live=True, finished_only=True, retries=0 if error else 2)
         except LedgerError:
             continue  # nothing planned yet
         except TrackingError as problem:
             error = str(problem)
             wait = min(LONGEST_WAIT_S, 2 * max(wait, time.monotonic() - started))
             continue
-        error, reached = None, True
-        if full:
-            full_at = time.monotonic()
-        seen = now if full else None
+        error, reached, seen = None, True, now
         # At most a tenth of the time is spent here, however large the ledger has become.
         wait = max(interval_s, 10 * (time.monotonic() - started))
     _set_niceness(os.getpid(), 0)  # as the driver does at its end, which a killed one has not done

@@ -70,6 +70,8 @@ class TrialRun:
 class StudyRun:
     """One study (dataset, fold, model) as one run.
 
+    `start_ms` lies as long before `end_ms` as the study's trials took, and not before the first of
+    them began: studies take turns, so that their first and last trials span most of a sweep.
     `trials` holds the points of trial 0, 1, ... up to the first that has not ended, so that it only
     grows at its end; `children` the runs of the same trials (of a study on rungs once it has ended:
     the highest rung of each), none where the sweep has too many. `finals` and `params` (of the
@@ -220,12 +222,14 @@ def _study_run(
     else:
         status = RUNNING if live else STOPPED
     times = [_milliseconds(row["time"]) for row in rows]
+    took_s = [(row["fit_s"] or 0.0) + (row["predict_s"] or 0.0) for row in rows]
+    began = min(time - round(1000 * s) for time, s in zip(times, took_s, strict=True))
     run = StudyRun(
         study=name,
         key=key,
         dataset=_dataset(study["dataset"], plan),
         status=status,
-        start_ms=min(times) - round(1000 * (rows[0]["fit_s"] or 0.0)),
+        start_ms=max(began, max(times) - round(1000 * sum(took_s))),
         end_ms=None if status == RUNNING else max(times),
         tags=_study_tags(study, rows, plan, metric),
         trials=[list(points) for points in _trial_points(search, metric, alone=not shown)],

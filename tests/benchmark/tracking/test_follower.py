@@ -49,6 +49,23 @@ def test_a_follower_of_a_dead_server_ends_with_one_warning_and_never_loads_mlflo
     assert syncer.stop() is None  # twice is once
 
 
+@pytest.mark.fault(18)
+def test_tables_and_page_are_announced_before_the_command_waits_for_mlflow(
+    tmp_path: Path, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", "1")
+    words += ("--trials", "1", "--workers", "0", "--name", "r")
+    words += ("--tracking-uri", f"http://127.0.0.1:{closed_port}")
+    command = [sys.executable, "-m", "tabsweep.benchmark.cli", "sweep", *words]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert ran.returncode == 6, ran.stdout
+    lines = ran.stdout.splitlines()
+    parts = ("tables: ", "waiting for MLflow", "MLflow is behind")
+    at = [[part in line for line in lines].index(True) for part in parts]
+    assert at == sorted(at) and "index.html" in "".join(lines[at[0] : at[1]]), ran.stdout
+
+
 def test_a_follower_shows_the_sweep_and_says_nothing_when_all_is_well(fresh: Any) -> None:
     rows = records()
     run = fresh("a", rows[:5])

@@ -182,3 +182,16 @@ def test_a_study_on_rungs_shows_each_configuration_once_by_its_highest_rung(tmp_
     stages = [child.tags["stage"] for child in run.children]
     assert len(stages) == 3 and stages[best["index"]] == "tune"
     assert json.loads(run.children[best["index"]].params["layers"]) == [1, 2]
+
+
+def test_the_duration_of_a_study_is_what_its_trials_took_though_studies_take_turns(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        result(study, i, time=f"2026-01-01T00:{10 * i + at:02d}:00.000Z")
+        for i in range(4)
+        for at, study in enumerate(STUDIES)
+    ]
+    runs = project(Ledger(make_run(tmp_path, rows)), live=False).runs
+    assert [run.end_ms - run.start_ms for run in runs] == [2400] * 3  # 4 times .5 and .1 s
+    assert [run.end_ms - runs[0].end_ms for run in runs] == [0, 60_000, 120_000]
