@@ -238,7 +238,7 @@ def test_the_file_of_ranks_says_by_whose_rules_it_ranks(name):
         n == name for n in RANKING_RULES
     ]
     ranks = pd.read_csv("report/ranks.csv").query("scope == 'binary'").set_index("model")
-    first, second = (1.0, 2.0) if name == "npt" else (1.5, 1.5)
+    first, second = (1.0, 2.0) if name == "ordinal" else (1.5, 1.5)
     assert ranks.loc["a", "mean_rank"] == first and ranks.loc["b", "mean_rank"] == second
 
 
@@ -259,7 +259,7 @@ def test_hostile_names_of_another_tool_are_harmless():
         (("--from", "good.csv", "--fallback", "c"), "BENCH-E008: the fallback must be a model of"),
         (("--from", "good.csv", "--reference", "c"), "BENCH-E008: the reference must be a model"),
         (("--from", "good.csv", "--fallback", "wurst"), "(did you mean 'worst'?)"),
-        (("--from", "good.csv", "--ranking", "ours"), "'ours' is not one of 'average', 'npt'"),
+        (("--from", "good.csv", "--ranking", "ours"), "'ours' is not one of 'average', 'ordinal'"),
     ],
 )
 def test_a_wrong_call_is_refused_and_writes_nothing(args, says):
