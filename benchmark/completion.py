@@ -73,7 +73,7 @@ DATASETS = words(datasets)
 ADDED = words(added)
 
 
-def script(shell: str, program: click.Group) -> str:
+def script(shell: str, program: click.Command) -> str:
     """The lines that switch completion on in a shell (bash, zsh, fish)."""
     from click.shell_completion import get_completion_class
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import click
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import OK, Console
+from ..arguments import SEVERAL_RUNS
+from ..console import OK, Console, common
 from ..errors import SweepError, check_run
+from ..planning.options import DATA
 from ..planning.plan_record import key_of, plan_in, sampler_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from ...reports.evidence import Evidence
@@ -36,7 +39,21 @@ class Found:
     notes: list[str]
 
 
-def analyse_command(
+@click.command()
+@SEVERAL_RUNS
+@click.option(
+    "--what",
+    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
+    required=True,
+    help="budgets: ranks after n trials; tuners: samplers compared (one run: by replay); "
+    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric; warm-start: "
+    "runs with and without one.",
+)
+@click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
+@click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
+@DATA
+@common
+def analyse(
     console: Console,
     runs: Sequence[Path],
     what: str,
@@ -45,7 +62,13 @@ def analyse_command(
     metric: str | None,
     **where: Any,
 ) -> int:
-    """`bench analyse RUN... --what WHAT`."""
+    """Analyse the stored trials and predictions of runs; nothing is fitted.
+
+    \b
+    bench analyse runs/uci-small-quick --what ensembles
+    bench analyse runs/random runs/tpe --what tuners
+    bench analyse runs/random --what tuners
+    """
     from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
 
@@ -140,6 +163,8 @@ def begun_with(plan: Record) -> dict[tuple[str, str], list[dict[str, Any]]]:
 def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     """Samplers on the same studies and spaces, beside each other; where one alone has searched
     them, all samplers on its recorded trials."""
+    import numpy as np
+
     from ...reports.aggregation.anytime import running
     from ...reports.analyses import tuners as made
     from ...reports.evidence import EvidenceError

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from ...sweeps.store.ledger import Ledger, Record
-from ..console import NOTHING, OK, REGRESSION, Console
+from ..console import NOTHING, OK, REGRESSION, Console, common
 from ..errors import SweepError, check_run
 from ..planning.plan_record import plan_in
 
@@ -15,7 +17,28 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 
-def compare_command(
+@click.command()
+@click.argument("base", type=click.Path(path_type=Path), metavar="RUN_A")
+@click.argument("new", type=click.Path(path_type=Path), metavar="RUN_B")
+@click.option(
+    "--history",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME",
+    help="Another run before RUN_B; with two or more, single cells are tested. Repeatable.",
+)
+@click.option(
+    "--min-effect",
+    type=click.FloatRange(min=0, max=1),
+    default=0.01,
+    show_default=True,
+    help="Relative change of the error below which nothing counts as worse (single cells: three "
+    "times this).",
+)
+@click.option("--fail-on-regression", is_flag=True, help="Exit with 4 if RUN_B is worse.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write compare.md, .tex, .csv here.")
+@common
+def compare(
     console: Console,
     base: Path,
     new: Path,
@@ -25,8 +48,12 @@ def compare_command(
     fail_on_regression: bool,
     out: Path | None,
 ) -> int:
-    """`bench compare RUN_A RUN_B`: exit code 4 for a regression, where that was asked for, 5 where
-    no cell has a score in both runs."""
+    """Show what changed from RUN_A to RUN_B: scores, coverage, failures, CPU time. Exit code 5
+    where no cell has a score in both runs.
+
+    \b
+    bench compare runs/nightly-1 runs/nightly-2 --fail-on-regression
+    """
     from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
     from ...reports.regression.run_diff import compare_runs

@@ -16,8 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import click
+
 from ...common.network import is_loopback
-from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console
+from ..arguments import options_of
+from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console, common
+from ..errors import check_address_form
+from ..planning.options import Options
 
 Step = Callable[[], tuple[str, str]]  # -> state, detail
 
@@ -34,10 +39,17 @@ class Check:
 SMALL_ROWS = 2000  # most rows of a dataset that is loaded
 
 
-def doctor_command(
-    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str = "local"
+@click.command()
+@options_of(Options, "address", "runs", "mirror", "cache", runs="Folder of runs.")
+@common
+def doctor(
+    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str
 ) -> int:
-    """`bench doctor`."""
+    """Check this machine: libraries, Ray, disk, limits, datasets, MLflow.
+
+    With --address also the cluster: versions, clock and disk of every node, and who may use it.
+    """
+    check_address_form(address)
     checks = []
     for check in run_checks(runs, mirror, cache, address):
         checks.append(check)

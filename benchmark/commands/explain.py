@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.run_folder import runs_below
-from ..arguments import COLUMNS
-from ..console import OK, Console
+from ..arguments import FALLBACK, PAPER, options_of
+from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
+from ..planning.options import LIMITS, READING, Options
 from ..planning.plan_record import last_plan, plan_in
+from .papers.group import REPRODUCED
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
 
 REGIMES = "regimes"  # default, tuned and ensembled
 LEADERBOARD = "leaderboard"
-# Options of a plan that `bench reproduce` does not take.
-SWEEP_ALONE = ("sampler", "space", "seed", "asynchronous", "study_s", "time_limit_s", "portable",
-               "warm_start")  # fmt: skip
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
-def explain_command(
+@click.command()
+@click.argument("table")
+@click.argument("dataset")
+@click.argument("model")
+@click.option(
+    "--run",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME",
+    help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
+)
+@FALLBACK
+@click.option(
+    "--portfolio",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For `regimes ... portfolio`: its size, as given to bench report --portfolio.",
+)
+@PAPER
+@options_of(Options, "runs", "mirror", "cache", runs="Folder of runs.")
+@common
+def explain(
     console: Console,
     table: str,
     dataset: str,
@@ -37,11 +60,20 @@ def explain_command(
     runs: Path,
     mirror: str | None,
     cache: str | None,
-    fallback: str | None = None,
-    paper: Path | None = None,
-    portfolio: int | None = None,
+    fallback: str | None,
+    paper: Path | None,
+    portfolio: int | None,
 ) -> int:
-    """`bench explain TABLE DATASET MODEL`."""
+    """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
+    that makes it again.
+
+    TABLE is scores, ranks, seeds, leaderboard, regimes (default, tuned and ensembled) or a
+    published table (`bench reproduce --list`).
+
+    \b
+    bench explain scores iris knn --run runs/smoke-quick
+    bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
+    """
     if portfolio is not None and table != REGIMES:
         raise SweepError(f"--portfolio goes with the table {REGIMES}, not with {table[:80]!r}")
     if fallback is not None and table != LEADERBOARD:
@@ -176,35 +208,32 @@ class Origin:
 
     def command(self, table: str, dataset: str, model: str | None) -> list[str]:
         """The command that makes the cell again, as words; of all models for a rank."""
-        options = self.plan["options"]
         known = self._suite()
-        words = ["--budget", options["budget"], "--dataset", dataset]
-        models = options["models"] if model is None else [self._asked(model)]
-        words += _repeat("--model", models)
-        words += _given(options, ("folds", "trials"))
-        device = [] if options["device"] == "cpu" else ["--device", options["device"]]
-        end = ["--runs", _fresh(self.folder.parent)]
+        asked = replace(
+            self._options(),
+            datasets=(dataset,),
+            runs=_fresh(self.folder.parent),
+        )
+        if model is not None:
+            asked = replace(asked, models=(self._asked(model),))
         if self._by_reproduce(table, known):
-            return ["bench", "reproduce", table, *words, *device, *end]
-        more = _given(options, ("sampler", "space", "study_s", "time_limit_s"))
-        more += ["--seed", str(options["seed"])] if options["seed"] else []
-        more += ["--async", options["asynchronous"]] if options.get("asynchronous") else []
-        more += ["--portable"] if options.get("portable") else []
-        more += ["--warm-start", str(self._write_portfolio())] if "warm_start" in options else []
+            return ["bench", "reproduce", table, *asked.words()]
+        if asked.warm_start is not None:
+            asked = replace(asked, warm_start=self._write_portfolio())
         csv = self.plan["datasets"][dataset].get("csv")
         if csv and not self.plan["suite"].get("file"):
-            at = words.index("--dataset")
-            del words[at : at + 2]
-            source = ["--csv", csv["path"], "--target", csv["target"], "--task", csv["task"]]
-            for option in COLUMNS:
-                given = csv.get(option) or []
-                source += _repeat(f"--{option}", [given] if isinstance(given, str) else given)
-            limits = self._limits(suites.load("uci-small"))  # the budgets of a CSV's suite
+            reading = {name: csv[name] for name in READING if csv.get(name)}
+            lists = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
+            source: dict[str, Any] = {"csv": (csv["path"],), "target": (csv["target"],), **lists}
+            source |= {"datasets": (), **self._limits(suites.load("uci-small"))}
         elif known:
-            source, limits = ["--suite", known.name], self._limits(known)
+            source = {"suite": known.name, **self._limits(known)}
         else:
-            source, limits = ["--suite", str(self._write_suite())], []
-        return ["bench", "sweep", *source, *words, *limits, *more, *device, *end]
+            source = {"suite": str(self._write_suite())}
+        return ["bench", "sweep", *replace(asked, **source).words()]
+
+    def _options(self) -> Options:
+        return Options.of(self.plan["options"])
 
     def _suite(self) -> suites.Suite | None:
         """The installed suite of the run's name, if it equals the run's suite apart from the limits
@@ -216,15 +245,11 @@ class Origin:
         same = _unlimited(known.model_dump(mode="json")) == _unlimited(self.plan["suite"])
         return known if same else None
 
-    def _limits(self, usual: suites.Suite) -> list[str]:
-        """--timeout and --memory-mb where the run's limits differ from those of the suite."""
+    def _limits(self, usual: suites.Suite) -> dict[str, float]:
+        """The limits of a trial, as options, where they differ from those of the suite."""
         budget = self.plan["options"]["budget"]
         mine, theirs = self.plan["suite"]["budgets"][budget], usual.budgets[budget]
-        words = []
-        for option, name in (("--timeout", "timeout_s"), ("--memory-mb", "memory_mb")):
-            if mine[name] != getattr(theirs, name):
-                words += [option, f"{mine[name]:g}"]
-        return words
+        return {name: mine[name] for name in LIMITS if mine[name] != getattr(theirs, name)}
 
     def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
         """Whether `bench reproduce` runs this plan: it has no option that only
@@ -232,11 +257,10 @@ class Origin:
         from ..papers.catalog import suite_names
 
         behind = suite_names().get(table)
-        options = self.plan["options"]
         return (
             known is not None
             and known.name == behind
-            and not any(options.get(name) for name in SWEEP_ALONE)
+            and not self._options().given().keys() - set(REPRODUCED)
             and not self._limits(known)
         )
 
@@ -303,34 +327,20 @@ class Origin:
 def _unlimited(dumped: Record) -> Record:
     """A suite as data without the limits of its budgets."""
     budgets = {
-        name: {k: v for k, v in budget.items() if k not in ("timeout_s", "memory_mb")}
+        name: {k: v for k, v in budget.items() if k not in LIMITS}
         for name, budget in dumped["budgets"].items()
     }
     return {**dumped, "budgets": budgets}
 
 
-def _repeat(option: str, values: Iterable[str]) -> list[str]:
-    return [word for value in values for word in (option, value)]
-
-
-def _given(options: Record, names: Iterable[str]) -> list[str]:
-    """Options that the run was given, as words."""
-    return [
-        word
-        for n in names
-        if options.get(n) is not None
-        for word in (f"--{n.replace('_', '-')}", str(options[n]))
-    ]
-
-
-def _fresh(beside: Path) -> str:
+def _fresh(beside: Path) -> Path:
     """A folder of runs that does not exist yet."""
     beside = beside.parent if beside.name else beside.resolve().parent
     path, number = beside / FRESH, 1
     while path.exists():
         number += 1
         path = beside / f"{FRESH}-{number}"
-    return str(path)
+    return path
 
 
 def _plain(frame: Any) -> list[dict[str, Any]]:

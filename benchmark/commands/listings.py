@@ -1,19 +1,29 @@
-"""`bench models`, `bench suites` and `bench runs`: lists of what there is."""
+"""`bench models`, `suites`, `runs` and `beside list`: lists of what there is; `completion`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..console import NOTHING, OK, REGRESSION, Console, duration
+import click
+
+from ..arguments import PAPER, SEVERAL_RUNS, named_model, options_of
+from ..completion import MODELS, SUITES, script
+from ..console import NOTHING, OK, REGRESSION, Console, common, duration
 from ..errors import check_run, command_on
+from ..planning.options import DATA, Options
+
+if TYPE_CHECKING:
+    from ..planning.suite import Suite
 
 
-def models_command(console: Console, name: str | None) -> int:
-    """`bench models [NAME]`."""
+@click.command()
+@click.argument("name", required=False, callback=named_model, shell_complete=MODELS)
+@common
+def models(console: Console, name: str | None) -> int:
+    """List the models, or show one with its hyperparameters and search spaces."""
     from ...models import registry
 
     if name is not None:
@@ -88,13 +98,32 @@ def _plainly(param: dict[str, Any]) -> str:
     return f"{kind} [{param['low']:g}, {param['high']:g}]{''.join(more)}"
 
 
-def suites_command(console: Console, name: str | None, paper: Path | None = None) -> int:
-    """`bench suites [NAME]`. paper: the folder of a paper, instead of the built-in suites."""
-    from ..planning import suite as suites
+@click.command()
+@click.argument("name", required=False, shell_complete=SUITES)
+@click.option("--budget", help="With --model: this budget, not the suite's default.")
+@click.option("--model", help="Show what the suite sets for this model, dataset by dataset.")
+@PAPER
+@common
+def suites(
+    console: Console, name: str | None, budget: str | None, model: str | None, paper: Path | None
+) -> int:
+    """List the suites, or show one: datasets, budgets, models.
 
-    files = suites.files() if paper is None else suites.files_in(paper)
+    \b
+    bench suites cheatt
+    bench suites cheatt --budget paper --model saint-cheatt
+    """
+    from ..planning import suite
+
+    if budget is not None and model is None:
+        raise click.UsageError("--budget needs --model, whose settings it shows")
+    if model is not None and name is None:
+        raise click.UsageError("--model needs the name of a suite")
+    files = suite.files() if paper is None else suite.files_in(paper)
     if name is not None:
-        found = suites.load(str(files.get(name, name)))
+        found = suite.load(str(files.get(name, name)))
+        if model is not None:
+            return _settings(console, found, budget, model)
         console.data(found.model_dump(mode="json"))
         console.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
         console.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
@@ -106,7 +135,7 @@ def suites_command(console: Console, name: str | None, paper: Path | None = None
             ],
         )
         return OK
-    all_suites = [suites.load(str(path)) for path in files.values()]
+    all_suites = [suite.load(str(path)) for path in files.values()]
     console.data(
         [
             {
@@ -126,17 +155,12 @@ def suites_command(console: Console, name: str | None, paper: Path | None = None
     return OK
 
 
-def settings_command(
-    console: Console, name: str, budget: str | None, model: str, paper: Path | None = None
-) -> int:
-    """`bench suites NAME --budget BUDGET --model MODEL`: a row a dataset. Raises SweepError for a
-    model that is no row of the budget."""
+def _settings(console: Console, suite: Suite, budget: str | None, model: str) -> int:
+    """What a suite sets for a model, a row a dataset. Raises SweepError for a model that is no row
+    of the budget."""
     from ...common.text import suggest
     from ..errors import SweepError
-    from ..planning import suite as suites
 
-    files = suites.files() if paper is None else suites.files_in(paper)
-    suite = suites.load(str(files.get(name, name)))
     called, numbers = suite.budget(budget)
     rows = dict.fromkeys((*numbers.models, *numbers.model))
     if model not in rows:
@@ -162,8 +186,18 @@ def settings_command(
     return OK
 
 
-def beside_command(console: Console) -> int:
-    """`bench beside list`."""
+@click.group()
+def beside() -> None:
+    """Published results that can stand beside those of a run."""
+
+
+@beside.command("list")
+@common
+def beside_list(console: Console) -> int:
+    """List the published results that come with the package, for `bench report RUN --beside NAME`.
+
+    Yours are a folder with entrant.toml and results.csv.gz: docs/reports.md, Published results.
+    """
     from ..results.beside import listed
 
     found = listed()
@@ -179,10 +213,29 @@ def beside_command(console: Console) -> int:
     return OK
 
 
-def export_command(
-    console: Console, runs: Sequence[Path], *, out: Path, title: str, mark: str, source: str
+@beside.command("export", short_help="Write runs in that form, to stand beside others.")
+@SEVERAL_RUNS
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="The folder to write: entrant.toml and results.csv.gz.",
+)
+@click.option("--title", required=True, help="Whose results these are, for tables and lists.")
+@click.option("--mark", default="", help="Word behind each model's name; default: the folder's.")
+@click.option("--source", default="", help="Where the runs, or what repeats them, can be had.")
+@common
+def beside_export(
+    console: Console, runs: tuple[Path, ...], out: Path, title: str, mark: str, source: str
 ) -> int:
-    """`bench beside export`."""
+    """Write the complete datasets of runs as published results: one row a model, dataset, fold and
+    seed, with the chosen configuration, scores, costs and the trial's id.
+
+    \b
+    bench beside export runs/mine --out mine-2026 --title "Our models, March 2026"
+    bench report runs/another --beside mine-2026
+    """
     from ..outcome.entrant_export import export
 
     for run in runs:
@@ -199,10 +252,21 @@ def export_command(
     return OK
 
 
-def check_command(
-    console: Console, name: str, *, n: int, seed: int, mirror: str | None, cache: str | None
+@beside.command("check", short_help="Fit random rows of such results again.")
+@click.argument("name", metavar="NAME|FOLDER")
+@click.option("--rows", "n", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses the rows.")
+@DATA
+@common
+def beside_check(
+    console: Console, name: str, n: int, seed: int, mirror: str | None, cache: str | None
 ) -> int:
-    """`bench beside check`."""
+    """Fit random rows of an exported study again and compare their test scores: the same digits on
+    the same kind of processor, else within rounding. Exit code 4 where a score is another.
+
+    \b
+    bench beside check uci-small-reference --rows 10 --seed 1
+    """
     from ..outcome.entrant_check import Repeated, check_entrant
 
     def tell(row: Repeated) -> None:
@@ -217,15 +281,16 @@ def check_command(
     return OK if near == len(found) else REGRESSION
 
 
-def runs_command(console: Console, folder: Path) -> int:
-    """`bench runs`."""
-    found = sorted(path.parent.parent for path in folder.glob("*/ledger/MANIFEST.json"))
+@click.command()
+@options_of(Options, "runs", runs="Folder of runs.")
+@common
+def runs(console: Console, runs: Path) -> int:
+    """List the runs in a folder: what they compare, how far they are, and how to go on."""
+    found = sorted(path.parent.parent for path in runs.glob("*/ledger/MANIFEST.json"))
     rows = [_one_run(run) for run in found]
     console.data(rows)
     if not rows:
-        console.say(
-            f"no run in {folder}: bench sweep --suite smoke makes one, --runs names a folder"
-        )
+        console.say(f"no run in {runs}: bench sweep --suite smoke makes one, --runs names a folder")
         return NOTHING
     names = ("run", "suite", "budget", "state", "trials", "failed", "datasets", "models")
     console.table(
@@ -274,3 +339,20 @@ def _one_run(run: Path) -> dict[str, Any]:
         "models": found.models,
         "next": way,
     }
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@common
+def completion(console: Console, shell: str) -> int:
+    """Print the lines with which a shell completes commands, options and names.
+
+    \b
+    bash, in ~/.bashrc:  eval "$(bench completion bash)"
+    zsh, in ~/.zshrc:    eval "$(bench completion zsh)"
+    fish:                bench completion fish > ~/.config/fish/completions/bench.fish
+    """
+    text = script(shell, click.get_current_context().find_root().command)
+    console.data({"shell": shell, "script": text})
+    console.say(text)
+    return OK

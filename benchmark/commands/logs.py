@@ -12,7 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..console import NOTHING, OK, Console, printable
+import click
+
+from ..arguments import RUN
+from ..console import NOTHING, OK, Console, common, printable
 from ..errors import check_run
 
 Line = dict[str, Any]
@@ -20,7 +23,23 @@ Line = dict[str, Any]
 POLL_S = 0.5
 
 
-def logs_command(
+@click.command()
+@RUN
+@click.option("--failed", is_flag=True, help="Only failed trials (with --events: warnings).")
+@click.option("--study", help="Only this study: dataset/fold/model; * matches anything.")
+@click.option("--trial", help="Only this trial: its id, or the beginning of it.")
+@click.option("--worker", help="Only this worker, or the workers of this host.")
+@click.option("--events", is_flag=True, help="The events of the run instead.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Number of entries; 0: all.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Show new entries too, until Ctrl-C.")
+@common
+def logs(
     console: Console,
     run: Path,
     *,
@@ -32,7 +51,7 @@ def logs_command(
     last: int,
     follow: bool,
 ) -> int:
-    """`bench logs`."""
+    """Show the output of trials, also of those that failed or lost their worker."""
     check_run(run)
     path = run / "logs" / ("events.jsonl" if events else "trials.jsonl")
 

@@ -2,29 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..console import ENVIRONMENT, OK, Console, split_names
+import click
+
+from ..arguments import FALLBACK, options, options_of
+from ..completion import complete_runs
+from ..console import ENVIRONMENT, OK, Console, common, split_names
 from ..errors import SweepError, command_on
-from ..option_checks import without_choice
 from ..outcome.run_report import make_report, parts_and_files
+from ..planning.options import DATA, Options
+
+RANKINGS = ("average", "ordinal", "missing-last", "available")
+CHOICE = options(  # of lines of a CSV of results
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="With --from: only lines with this value (or VALUE,VALUE; != for all others). "
+        "Repeatable.",
+    ),
+    click.option(
+        "--rename",
+        multiple=True,
+        metavar="COLUMN:OLD=NEW",
+        help="With --from: another name for a method, dataset or metric. Repeatable.",
+    ),
+    click.option(
+        "--untuned",
+        metavar="VARIANT",
+        help="With --from: this variant's runs stand in on datasets where a method has no tuned "
+        "ones, such as default.",
+    ),
+)
 
 
-def report_command(
-    console: Console, runs: Iterable[Path], results: Path | None, out: Path | None, **how: Any
+def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    """The options without those of `--from`, CHOICE and `more`. Raises SweepError where one of them
+    is given."""
+    own = ("where", "rename", "untuned", *more)
+    used = [name for name in own if given[name]]
+    if used:
+        raise SweepError(f"--{used[0].replace('_', '-')} goes with --from, a CSV of results")
+    return {name: value for name, value in given.items() if name not in own}
+
+
+@click.command()
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="DIR/NAME...",
+    shell_complete=complete_runs,
+)
+@click.option(
+    "--from",
+    "results",
+    type=click.Path(path_type=Path),
+    help="Results of another tool instead: CSV of method, dataset, split, seed, metric, value; or "
+    "the name of results that come with the package, such as rtdl.",
+)
+@CHOICE
+@options_of(Options, "beside")
+@click.option(
+    "--regimes/--no-regimes",
+    default=None,
+    help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
+)
+@click.option(
+    "--portfolio",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With this, the regimes also have a portfolio of N configurations, learned on the other "
+    "datasets.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Default: report/ in the first run, or beside the CSV.",
+)
+@click.option("--reference", metavar="MODEL", help="Model that the others are tested against.")
+@FALLBACK
+@click.option(
+    "--ranking",
+    type=click.Choice(RANKINGS),
+    default="average",
+    show_default=True,
+    help="Rules of the file ranks: average ranks, or those of a paper's table.",
+)
+@click.option("--siunitx", is_flag=True, help="Align LaTeX columns with the package siunitx.")
+@click.option("--html/--no-html", default=True, show_default=True, help="Write the page in html/.")
+@DATA
+@common
+def report(
+    console: Console, runs: Sequence[Path], results: Path | None, out: Path | None, **how: Any
 ) -> int:
-    """`bench report`: the report of runs, or of `results`, a CSV of another tool (by default into
-    report/ beside it); exit code 3 where the runs are damaged. `how`: the other options. Raises
-    what `write_report` raises, DataError, and SweepError for an option of the CSV without one.
+    """Write the report of one or several runs: scores, ranks, tests, coverage, costs. Exit code 3
+    where the runs are damaged.
+
+    \b
+    bench report runs/uci-small-quick
+    bench report --from results.csv
+    bench report --beside rtdl
+    bench report --from results.csv --where kind=single --where method!=mlp --ranking available
     """
+    if bool(runs) == bool(results) and not (how["beside"] and not runs):
+        raise click.UsageError(
+            "name runs, --from a CSV, or --beside alone: bench report runs/uci-small-quick"
+        )
     notes: list[str] = []
     how["beside"] = split_names(how["beside"])
-    runs = list(runs)
-    if (
-        not runs and results is None and len(how["beside"]) == 1
-    ):  # nothing of one's own: theirs alone
+    if not (runs or results) and len(how["beside"]) == 1:  # nothing of one's own: theirs alone
         results, how["beside"] = Path(how["beside"][0]), ()
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")

@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
 from ...sweeps.store.manifest import Manifest
 from ...sweeps.store.run_lock import owner_of
-from ..console import OK, Console, count, duration, printable
-from ..errors import command_on
+from ..arguments import RUN
+from ..console import OK, Console, common, count, duration, printable
+from ..errors import check_run, command_on
 from ..planning.absences import by_reason
 from ..results.run_status import RunCounts, RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
@@ -275,8 +278,20 @@ def screen_of(view: View, run: Path, height: int) -> Any:
 # ---------------------------------------------------------------------- the command
 
 
-def status_command(console: Console, run: Path) -> int:
-    """`bench status`."""
+@click.command()
+@RUN
+@click.option("--watch", is_flag=True, help="Until the run ends: workers, queue, best so far.")
+@click.option("--every", type=click.FloatRange(min=0.2), help="Seconds between updates of --watch.")
+@common
+def status(console: Console, run: Path, watch: bool, every: float | None) -> int:
+    """Show a run's progress: trials planned, done, failed by cause, running, and time to go.
+
+    With --watch until the run ends or Ctrl-C: one line per update where standard output is not a
+    terminal, one JSON object per line with --json.
+    """
+    check_run(run)
+    if watch or every:
+        return watch_command(console, run, every)
     found = status_of(run)
     console.data(found.to_data())
     failed = sum(found.failed.values())

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +28,8 @@ from ...sweeps.store.run_lock import RunLocked
 from ...sweeps.workers.pool import ClusterLost
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
-from ..option_checks import check_options
+from ..planning.option_checks import check_options
+from ..planning.options import FIELDS, Options
 from ..planning.own_models import UnknownModel
 from ..planning.own_tables import csv_run_name
 from ..planning.suite import load
@@ -111,53 +112,47 @@ def check_server(address: str | None) -> str:
 def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
     """The name of the run. Raises what `bench sweep` raises for options that make no sense, as far
     as that can be known here: files are looked for in the folder that is shipped."""
-    given = sweep.params
-    source = sweep.get_parameter_source("address")
-    if source is not None and source.name == "COMMANDLINE":
+    given = Options(**{name: sweep.params[name] for name in FIELDS})
+    if typed(sweep, "address"):
         raise SweepError("a submitted sweep finds its cluster itself: leave out its own --address")
-    if typed(sweep, "runs") and not given["runs"].is_absolute():
+    if typed(sweep, "runs") and not given.runs.is_absolute():
         raise SweepError(
-            f"--runs {given['runs']} must be an absolute path on the cluster's head (default: "
+            f"--runs {given.runs} must be an absolute path on the cluster's head (default: "
             "$TABSWEEP_RUNS there, or runs in the home folder)"
         )
-    if given["tracking_uri"] and typed(sweep, "tracking_uri") and has_secret(given["tracking_uri"]):
+    uri = given.tracking_uri
+    if uri and typed(sweep, "tracking_uri") and has_secret(uri):
         raise SweepError(
             "a job's command line is public on the cluster: leave the secret out of "
             "--tracking-uri and give the head MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
-    files = list(given["csv"])
-    if re.search(r"[/.]", given["suite"] or ""):
-        files.append(Path(given["suite"]))
-    files += [given["warm_start"]] if given["warm_start"] else []
+    files = given.shipped()
     for file in files:
         if not file.is_absolute() and working_dir is None:
             raise SweepError(f"{file} is not on the cluster: ship its folder with --working-dir")
         if not file.is_absolute() and not (working_dir or Path()).joinpath(file).is_file():
             raise SweepError(f"{file} is not in the folder {working_dir} that is shipped")
     away = any(file.is_absolute() for file in files)  # on the head, where it cannot be read
-    if away and given["name"] is None:
+    if away and given.name is None:
         raise SweepError(f"{files[0]} cannot be read here: give the run a --name")
-    for model in given["models"]:
+    for model in given.models:
         if ":" not in model:
             try:
                 registry.spec(model)
             except ValueError as error:
                 raise UnknownModel(str(error)) from None
     with chdir(working_dir) if working_dir else nullcontext():
-        local = {**given, "reuse": ()}  # other runs are on the head
         if away:
-            return given["name"]
-        chosen = check_options(local)
+            return str(given.name)
+        chosen = check_options(replace(given, reuse=()))  # other runs are on the head
         for name, own in chosen.file.items() if chosen is not None else ():
             if Path(own.path).is_relative_to(Path.cwd()) and not Path(own.path).is_file():
                 raise SweepError(
                     f"file.{name} of the suite, {own.path}, is not there to be shipped"
                 )
-    if given["name"] is not None:
-        return given["name"]
-    if chosen is None:
-        return f"{csv_run_name(given['csv'])}-{load('uci-small').budget(given['budget'])[0]}"
-    return f"{chosen.name}-{chosen.budget(given['budget'])[0]}"
+    if given.name is None and chosen is None:  # a CSV has the budgets of that suite
+        return f"{csv_run_name(given.csv)}-{given.on(load('uci-small')).budget}"
+    return str(given.name if chosen is None else given.on(chosen).name)
 
 
 def typed(sweep: click.Context, name: str) -> bool:

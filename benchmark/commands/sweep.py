@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
-from ..arguments import COLUMNS
 from ..console import (
     BEHIND,
     INTERRUPTED,
@@ -36,8 +36,9 @@ from ..errors import SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
 from ..planning.absences import by_reason
 from ..planning.estimate import Estimate, by_study, estimate
+from ..planning.options import LIMITS, Options
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
-from ..planning.plan import Options, Plan
+from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..planning.portfolios import portfolio_file
 from ..results.run_status import status_of
@@ -60,63 +61,45 @@ TRACKING_OFF = "tracking-off"  # a file in a run's folder: the run began with --
 
 
 def sweep_command(
-    console: Console, chosen: suites.Suite | None, ray: RayStart | None, **given: Any
+    console: Console, chosen: suites.Suite | None, options: Options, ray: RayStart | None
 ) -> int:
     """`bench sweep`: `chosen` is the suite, None for --csv; `ray` is on its way up already, or
     None."""
-    request = request_of(chosen, **given)
+    request = request_of(chosen, options)
     request.paths = import_folders(models_of(request))
-    if given["dry_run"]:
+    if options.dry_run:
         return dry_run(console, request)
-    beside = known_entrants(given["beside"])
-    return run_and_report(console, request, given["tracking_uri"], ray, beside)
+    known_entrants(options.beside)
+    return run_and_report(console, request, ray)
 
 
-def request_of(chosen: suites.Suite | None, **given: Any) -> Request:
+def request_of(chosen: suites.Suite | None, options: Options) -> Request:
     """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
     if chosen is None:
-        reading = {name: given[name] for name in ("task", *COLUMNS)}
-        chosen, tables = csv_suite(given["csv"], given["target"], reading)
+        chosen, tables = csv_suite(options.csv, options.target, options.reading())
+        options = options.on(chosen)
     else:
+        options = options.on(chosen)
         # an older run of this name may have more of the suite's files than are asked for now
-        begun = (given["runs"] / (given["name"] or _usual_name(chosen, given["budget"]))).exists()
-        tables = suite_tables(chosen, () if begun else given["datasets"])
-    budget = chosen.budget(given["budget"])[0]
-    portfolio = given.get("warm_start") and portfolio_file.load(given["warm_start"])
-    options = Options.of({**given, "budget": budget, "warm_start": portfolio})
-    return Request(
-        suite=limited(chosen, budget, given["timeout"], given["memory_mb"]),
-        options=options,
-        runs=given["runs"],
-        name=check_name(given["name"] or _usual_name(chosen, budget)),
-        workers=check_workers(given["workers"], given["address"]),
-        address=given["address"],
-        mirror=given["mirror"],
-        cache=given["cache"],
-        allow_code_change=given["allow_code_change"],
-        reuse=tuple(given["reuse"]),
-        tables=tables,
-    )
+        begun = (options.runs / str(options.name)).exists()
+        tables = suite_tables(chosen, () if begun else options.datasets)
+    check_name(str(options.name))
+    check_workers(options.workers, options.address)
+    if isinstance(options.warm_start, Path):
+        options = replace(options, warm_start=portfolio_file.load(options.warm_start))
+    return Request(limited(chosen, options), options, tables=tables)
 
 
-def _usual_name(chosen: suites.Suite, budget: str | None) -> str:
-    return f"{chosen.name}-{chosen.budget(budget)[0]}"
-
-
-def limited(
-    chosen: suites.Suite, budget: str, timeout_s: float | None, memory_mb: float | None
-) -> suites.Suite:
-    """The suite with other safety limits in one budget."""
-    changes = {
-        name: value
-        for name, value in (("timeout_s", timeout_s), ("memory_mb", memory_mb))
-        if value is not None
-    }
+def limited(chosen: suites.Suite, options: Options) -> suites.Suite:
+    """The suite with the safety limits that the options give, in their budget."""
+    changes = options.given(*LIMITS)
     if not changes:
         return chosen
-    budgets = {**chosen.budgets, budget: chosen.budgets[budget].model_copy(update=changes)}
-    return chosen.model_copy(update={"budgets": budgets})
+    name, budget = chosen.budget(options.budget)
+    return chosen.model_copy(
+        update={"budgets": {**chosen.budgets, name: budget.model_copy(update=changes)}}
+    )
 
 
 # ---------------------------------------------------------------------- resume and retry
@@ -159,36 +142,35 @@ def retry_rule(causes: tuple[str, ...] | None) -> Callable[[Record], bool]:
 
 
 def resume_command(
-    console: Console, run: Path, *, causes: tuple[str, ...] | None, **given: Any
+    console: Console,
+    run: Path,
+    *,
+    causes: tuple[str, ...] | None,
+    verify: bool = False,
+    **given: Any,
 ) -> int:
     """`bench resume` and `bench retry`: the plan in the ledger, started again. `causes`: of the
-    failed trials that run again; all for None, none for ()."""
+    failed trials that run again; all for None, none for (). `given`: options of this call."""
     check_run(run)
     check_causes(causes or ())
     if run.name in ("", ".."):  # `.` has no name of its own
         run = run.resolve()
     plan = plan_in(Ledger(run))
-    old = plan["options"]
-    if old.get("portable"):
+    options = replace(Options.of(plan["options"]), runs=run.parent, name=run.name, **given)
+    if options.portable:
         pin_or_restart(own_process=Verbs.own_process)
-    found = suites.parse(plan["suite"], f"the plan of {run}")
+    check_workers(options.workers, options.address)
+    suite = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
-        suite=limited(found, old["budget"], given.get("timeout"), given.get("memory_mb")),
-        options=Options.of(old),
-        runs=run.parent,
-        name=run.name,
-        workers=check_workers(given["workers"], given["address"]),
-        address=given["address"],
-        mirror=given["mirror"],
-        cache=given["cache"],
-        allow_code_change=given.get("allow_code_change", False),
+        limited(suite, options),
+        options,
         retry=retry_rule(causes),
-        verify=given.get("verify", False),
+        verify=verify,
         tables=own_tables(plan["datasets"]),
     )
     models = models_of(request)
     request.paths = import_folders(models)
-    for line in code_that_runs(plan, models, allow_code_change=request.allow_code_change):
+    for line in code_that_runs(plan, models, allow_code_change=options.allow_code_change):
         console.tell(line)
     before = status_of(run)
     failed = sum(before.failed.values())
@@ -198,11 +180,10 @@ def resume_command(
         retried = f"{again} of them run again" if again else "--retry-failed runs them again"
         parts.append(f"{failed} failed ({retried})")
     console.say(", ".join([*parts, f"{before.left} to run"]))
-    uri = given["tracking_uri"]
-    if uri is None and (run / TRACKING_OFF).exists():
-        uri = "none"
+    if options.tracking_uri is None and (run / TRACKING_OFF).exists():
+        request.options = replace(options, tracking_uri="none")
         console.say("MLflow stays off, as it was; bench track sync writes the run to it later")
-    return run_and_report(console, request, uri)
+    return run_and_report(console, request)
 
 
 # ---------------------------------------------------------------------- running
@@ -212,7 +193,8 @@ def dry_run(console: Console, request: Request) -> int:
     """Show what would run and for how long, from what is cached; nothing is written."""
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
-    workers = available_cpus() if request.workers is None else max(1, request.workers)
+    workers = request.options.workers
+    workers = available_cpus() if workers is None else max(1, workers)
     found = estimate(plan, own=own, others=siblings(request), workers=workers)
     console.data({**found.to_data(), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
@@ -269,20 +251,15 @@ def warn_of_plan(console: Console, plan: Plan) -> None:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
 
 
-def run_and_report(
-    console: Console,
-    request: Request,
-    tracking_uri: str | None,
-    ray: RayStart | None = None,
-    beside: Sequence[str] = (),
-) -> int:
+def run_and_report(console: Console, request: Request, ray: RayStart | None = None) -> int:
     """Run a sweep with MLflow following it, write the report, print a summary, wait for MLflow;
-    returns the exit code. beside: published results that stand in the report, too."""
+    returns the exit code."""
     progress = Progress(
         quiet=console.quiet or console.json, color=console.color, verbose=console.verbose
     )
     stop = Stop()
     syncer: Syncer | None = None
+    tracking_uri = request.options.tracking_uri
     begins_untracked = tracking_uri == "none" and not was_planned(request.folder)
 
     def listen(event: str, details: Mapping[str, Any]) -> None:
@@ -327,7 +304,11 @@ def run_and_report(
             for warning in outcome.warnings:
                 console.warn(warning)
             files, sections, _ = make_report(
-                [request.folder], None, mirror=request.mirror, cache=request.cache, beside=beside
+                [request.folder],
+                None,
+                mirror=request.options.mirror,
+                cache=request.options.cache,
+                beside=known_entrants(request.options.beside),
             )
             code, document = summary(console, request, outcome, files, sections)
     finally:  # after the report, which MLflow shows, too; nobody waits for it to read the tables

@@ -247,10 +247,10 @@ def sweep(
             folds=folds,
             trials=trials,
             seed=seed,
+            runs=runs,
+            name=check_name(name or f"{suite.name}-{chosen}"),
+            workers=workers,
         ),
-        runs=runs,
-        name=check_name(name or f"{suite.name}-{chosen}"),
-        workers=workers,
         tables=tables,
     )
     request.paths = import_folders(models_of(request))

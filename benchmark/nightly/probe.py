@@ -92,9 +92,7 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     had}, "absent": {model/dataset: why it is not planned}, "unknown": [models that this version
     does not have]}. Nothing is fitted and nothing written.
     """
-    from tabsweep.benchmark.planning.plan import Options
     from tabsweep.benchmark.planning.suite import load
-    from tabsweep.benchmark.running.request import Request
     from tabsweep.benchmark.running.sweep import prepare
     from tabsweep.models import registry
 
@@ -102,7 +100,7 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     budget, numbers = chosen.budget(None)
     wanted = [name for name in numbers.models if not models or name in models]
     known = [name for name in wanted if numbers.asked(name) in registry.names()]
-    options = Options(budget=budget, models=tuple(known))
+    options = {"budget": budget, "models": tuple(known)}
     found: dict[str, Any] = {
         **{"cells": {}, "models": {}, "data": {}, "left_out": {}, "absent": {}},
         "unknown": sorted(set(wanted) - set(known)),
@@ -110,7 +108,7 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     if not known:
         return found
     try:
-        plan = prepare(Request(chosen, options, Path("runs"), "ids"), None)
+        plan = prepare(request_of(chosen, options, Path("runs"), "ids"), None)
     except Exception as error:
         if type(error).__name__ != "NoData":
             raise
@@ -135,6 +133,21 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     return found
 
 
+def request_of(
+    suite: Any, options: dict[str, Any], runs: Path, name: str, *, workers: int = 0
+) -> Any:
+    """A request for a run, in a version in which folder and workers are options, or stand beside
+    them."""
+    from tabsweep.benchmark.planning.plan import Options
+    from tabsweep.benchmark.running.request import Request
+
+    where: dict[str, Any] = {"runs": runs, "name": name, "workers": workers}
+    try:
+        return Request(suite, Options(**options, **where))
+    except TypeError:
+        return Request(suite, Options(**options), **where)
+
+
 CELL = "tabsweep.benchmark.cell"
 
 
@@ -151,14 +164,12 @@ def short(text: str) -> str:
 def fitted(suite: str, seed: int, runs: Path, name: str, workers: int) -> list[dict[str, Any]]:
     """The rows of the run `runs`/`name`, a sweep of the suite that is run to its end here: what its
     ledger holds is not fitted again."""
-    from tabsweep.benchmark.planning.plan import Options
     from tabsweep.benchmark.planning.suite import load
-    from tabsweep.benchmark.running.request import Request
     from tabsweep.benchmark.running.sweep import run
 
     chosen = load(suite)
-    options = Options(budget=chosen.budget(None)[0], seed=seed)
-    run(Request(chosen, options, runs, name, workers=workers))
+    options = {"budget": chosen.budget(None)[0], "seed": seed}
+    run(request_of(chosen, options, runs, name, workers=workers))
     return rows_of(runs / name)
 
 

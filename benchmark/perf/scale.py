@@ -91,7 +91,7 @@ def plan_of(datasets: list[str], folds: int, n_trials: int, sampler: str, folder
         },
         "scale",
     )
-    return sweep.prepare(request.Request(made, Options(), runs=folder, name="scale"), None)
+    return sweep.prepare(request.Request(made, Options(runs=folder, name="scale")), None)
 
 
 class Null:

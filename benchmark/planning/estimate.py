@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ...models.registry_entries import MODELS
@@ -17,7 +18,7 @@ from ...sweeps.study import Slot, Study
 from ...sweeps.trial import DONE
 from .costs.history import costs_in
 from .costs.machine_speed import probe_s
-from .costs.measured import Cost, Regression, Work, condensed, settings_of, shipped
+from .costs.measured import Cost, Lookup, Work, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import ended_slots, planned_slots
 
@@ -26,6 +27,7 @@ START_S = 12.0  # of Ray, the first workers and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
 BARE_MB = 200.0  # of a worker that has imported little
 RAY_MB = 900.0  # of the driver, Ray and its processes
+MOST = 150  # costs of a model here that are looked up
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
 
 
@@ -48,19 +50,19 @@ class Estimate:
     other runs. `basis` says what the times rest on; `guessed` counts the trials of models that were
     never measured; `models` has the CPU hours of each model."""
 
-    cells: int
-    finished: int
-    cached: int
-    to_run: int
     studies: int
     unsupported: dict[str, str]
-    cpu_hours: float
-    cpu_hours_high: float
-    wall_hours: float
-    basis: str
-    memory_mb: float
     memory_mb_limit: float
-    disk_mb: float
+    cells: int = 0
+    finished: int = 0
+    cached: int = 0
+    to_run: int = 0
+    cpu_hours: float = 0.0
+    cpu_hours_high: float = 0.0
+    wall_hours: float = 0.0
+    basis: str = "nothing to run"
+    memory_mb: float = 0.0
+    disk_mb: float = 0.0
     guessed: dict[str, int] = field(default_factory=dict)
     models: dict[str, float] = field(default_factory=dict)
 
@@ -83,19 +85,9 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     at_end = ended_slots(own) if own is not None else {}
     planned = {study.name: study for study in plan.studies}
     found = Estimate(
-        cells=0,
-        finished=0,
-        cached=0,
-        to_run=0,
         studies=len(plan.studies),
-        cpu_hours=0.0,
-        cpu_hours_high=0.0,
-        wall_hours=0.0,
-        memory_mb=0.0,
         unsupported={s.name: s.reason for s in plan.studies if s.reason},
-        basis="",
         memory_mb_limit=plan.limits.memory_mb,
-        disk_mb=0.0,
     )
     low = high = longest = mb = 0.0
     models: dict[str, float] = defaultdict(float)
@@ -139,7 +131,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     found.models = {name: round(s / 3600, 6) for name, s in costly}
     found.memory_mb = round(max(1, workers) * mb + (RAY_MB if workers else 0.0)) if mb else 0.0
     found.disk_mb = round(found.to_run * 0.02, 1)
-    found.basis = costs.basis if found.to_run else "nothing to run"
+    found.basis = costs.basis if found.to_run else found.basis
     return found
 
 
@@ -170,7 +162,7 @@ class TrialCosts:
                     history.setdefault(model, []).extend(costs)
                     fits += sum(cost.fits for cost in costs)
             self._runs += bool(fits)
-        self._regressions: dict[tuple[str, bool], Regression | None] = {}
+        self._lookups: dict[tuple[str, bool], Lookup | None] = {}
         self._known: dict[Any, TrialCost] = {}
 
     @property
@@ -200,14 +192,13 @@ class TrialCosts:
         gpu = self._plan.device(spec) != "cpu"
         defaults = self._defaults(model)
         works = [Work(settings_of(config, defaults), *shape) for config in _drawn(study)]
-        regression, guess = self._regression(model, gpu), False
-        if regression is None:
-            guess, alike = True, self._like(model)
-            pairs = [alike_one([Work(self._defaults(name), *shape)]) for name, alike_one in alike]
-            seconds = [math.exp(sum(math.log(float(s[0])) for s, _ in pairs) / len(pairs))]
+        lookup = self._lookup(model, gpu)
+        if lookup is None:
+            like = [one([Work(self._defaults(name), *shape)])[0] for name, one in self._like(model)]
+            seconds = [math.exp(sum(math.log(float(s[0])) for s in like) / len(like))]
             highs = [10 * seconds[0]]
         else:
-            means, sds = regression(works)
+            means, sds = lookup(works)
             seconds = [float(s) for s in means]
             highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
         limit = min(self._plan.limits.timeout_s, study.time_limit_s or math.inf)
@@ -221,36 +212,36 @@ class TrialCosts:
             seconds=mean,
             high=share * sum(min(s, limit) for s in highs) / len(highs),
             mb=self._memory(model, spec.memory_mb(*shape)),
-            guess=guess,
+            guess=lookup is None,
             slots=slots,
         )
 
     def _defaults(self, model: str) -> Mapping[str, float]:
         return self._table.defaults.get(model, {})
 
-    def _regression(self, model: str, gpu: bool) -> Regression | None:
-        """From the costs of a model; None where there is none."""
-        if (model, gpu) not in self._regressions:
-            costs = condensed(self._history[gpu].get(model, []))
-            if not gpu:
-                costs += [
-                    Cost(c.work, c.fits, c.seconds * self._ratio, c.mb)
-                    for c in self._table.costs.get(model, [])
-                ]
-            self._regressions[model, gpu] = Regression(costs) if costs else None
-        return self._regressions[model, gpu]
+    def _lookup(self, model: str, gpu: bool) -> Lookup | None:
+        """Of the costs of a model here, and of those in the table as this machine would have them:
+        by its speed, or by what the model took here; None where there is none."""
+        if (model, gpu) not in self._lookups:
+            own = sorted(self._history[gpu].get(model, []), key=lambda cost: -cost.fits)[:MOST]
+            table = [] if gpu else self._table.costs.get(model, [])
+            ratio = self._ratio
+            if own and table:
+                told, _ = Lookup(table)([cost.work for cost in own])
+                ratio = median(c.seconds / float(s) for c, s in zip(own, told, strict=True))
+            costs = [*own, *(replace(cost, seconds=cost.seconds * ratio) for cost in table)]
+            self._lookups[model, gpu] = Lookup(costs) if costs else None
+        return self._lookups[model, gpu]
 
-    def _like(self, model: str) -> list[tuple[str, Regression]]:
+    def _like(self, model: str) -> list[tuple[str, Lookup]]:
         """The measured models whose mean stands for one that was never measured: those of its
         family, on a GPU itself on the CPU."""
-        names: Iterable[str] = GUESSES
-        if model in self._table.costs:
-            names = [model]
-        elif model in MODELS:
+        names = [model] if model in self._table.costs else []
+        if model in MODELS and not names:
             family = MODELS[model].family
             names = [m for m in self._table.costs if m in MODELS and MODELS[m].family == family]
-        found = [(name, self._regression(name, False)) for name in (*names,) or GUESSES]
-        return [(name, regression) for name, regression in found if regression is not None]
+        found = [(name, self._lookup(name, False)) for name in names or GUESSES]
+        return [(name, lookup) for name, lookup in found if lookup is not None]
 
     def _memory(self, model: str, declared: float) -> float:
         """Peak MB of a worker: the least that a measured fit of the model had over what the model

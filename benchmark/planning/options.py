@@ -1,47 +1,263 @@
-"""What the command line may narrow or change in a suite, as a value that a plan keeps."""
+"""The options of `bench sweep` as one value: each is a field, which says all there is to say of it.
+
+From the fields follow the command line (`arguments.options_of`), what a run's plan keeps, what a
+run that is started again may change (`running.resume`), what `bench submit` ships, and the
+command that makes a number again (`bench explain`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .portfolios.portfolio_file import Portfolio
+import click
+
+from ..arguments import flag_of, named_model, option, options_of, seed_of
+from ..completion import DATASETS, MODELS, SUITES
+
+if TYPE_CHECKING:
+    from .portfolios.portfolio_file import Portfolio
+    from .suite import Suite
+
+data, search, machine, output = (
+    partial(option, group) for group in ("data", "search", "machine", "output")
+)
+column: Any = partial(data, reads=True, metavar="COLUMN")
+
+# What a plan keeps of an option ("kept"), by what a run that is started again makes of it. One with
+# another fact, "sparse", is left out of the plan where it is not given: an option that came later
+# than the plans of older runs.
+SAME = "same"  # another value is refused
+STAYS = "stays"  # what the run had, where none is given
+LARGER = "larger"  # the larger of the two numbers
+BOTH = "both"  # all that either names
+
+WHOLE = click.IntRange(min=1)
+SECONDS = click.FloatRange(min=0, min_open=True)
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+TASKS = click.Choice(["binary", "multiclass", "classification", "regression"])
+SAMPLERS = click.Choice(["grid", "random", "tpe", "hyperopt"])
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line may narrow or change in a suite."""
+    """What `bench sweep` is asked for.
 
-    budget: str | None = None
-    models: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    folds: int | None = None
-    trials: int | None = None
-    sampler: str | None = None
-    space: str | None = None
-    seed: int = 0
-    device: str = "cpu"
-    asynchronous: str | None = None
-    study_s: float | None = None
-    time_limit_s: float | None = None
-    portable: bool = False
-    warm_start: Portfolio | None = None
+    Facts of a field besides those above. again: `bench resume` and `retry` take the option, too.
+    reads: it says how the files of --csv are read. shipped: files that `bench submit` sends along.
+    """
+
+    suite: str | None = data(
+        help="Name of a suite (`bench suites`) or path of a suite file.",
+        shell_complete=SUITES,
+        shipped=True,
+    )
+    csv: tuple[Path, ...] = data(
+        (),
+        help="A file of yours instead: CSV, Parquet or Arrow, also compressed. Repeatable.",
+        type=PATH,
+        metavar="FILE",
+        shipped=True,
+    )
+    target: tuple[str, ...] = data(
+        (), help="Column of --csv to predict: one for all files, or one each.", metavar="COLUMN"
+    )
+    task: str | None = data(
+        help="Task of a file; default: from the values of its target.", type=TASKS, reads=True
+    )
+    group: str | None = column(help="Rows with one value here stay in one part.")
+    time: str | None = column(help="Split by time: the earliest rows train, the latest are tested.")
+    weight: str | None = column(help="How much each row counts.")
+    drop: tuple[str, ...] = column((), help="Not a feature. Repeatable.")
+    missing: tuple[str, ...] = column(
+        (), help="Marks a missing value, too. Repeatable.", metavar="TEXT"
+    )
+    categorical: tuple[str, ...] = column((), help="Categories, not numbers. Repeatable.")
+    numeric: tuple[str, ...] = column((), help="Numbers, not categories. Repeatable.")
+    datasets: tuple[str, ...] = data(
+        (),
+        help="Only this dataset of the suite, or another one by name. Repeatable.",
+        flag="--dataset",
+        shell_complete=DATASETS,
+        kept=BOTH,
+    )
+    mirror: str | None = data(
+        help="Folder or base URL with the datasets' files (MANIFEST.csv).",
+        envvar="TABSWEEP_MIRROR",
+        again=True,
+    )
+    cache: str | None = data(
+        help="Folder of downloaded files.", envvar="TABSWEEP_CACHE", again=True
+    )
+
+    budget: str | None = search(
+        help="quick, standard, paper, ... as the suite defines them.", kept=SAME
+    )
+    models: tuple[str, ...] = search(
+        (),
+        help="Name, package.module:Class or file.py:Class. Repeatable.",
+        flag="--model",
+        callback=named_model,
+        shell_complete=MODELS,
+        kept=BOTH,
+    )
+    folds: int | None = search(help="First K folds of each protocol.", type=WHOLE, kept=LARGER)
+    trials: int | None = search(help="Configurations per study.", type=WHOLE, kept=LARGER)
+    study_s: float | None = search(
+        help="A study starts no more trials after this many CPU seconds.",
+        type=SECONDS,
+        kept=STAYS,
+        sparse=True,
+    )
+    time_limit_s: float | None = search(
+        help="Stop a fit after this many seconds and keep its best state (models trained in "
+        "steps).",
+        type=SECONDS,
+        kept=STAYS,
+        sparse=True,
+    )
+    sampler: str | None = search(help="Default: the budget's.", type=SAMPLERS, kept=STAYS)
+    space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
+    warm_start: Path | Portfolio | None = search(
+        help="Begin each study with its model's configurations of this file (bench portfolio).",
+        type=FILE,
+        metavar="PORTFOLIO",
+        kept=STAYS,
+        sparse=True,
+        shipped=True,
+    )
+    seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))
+    asynchronous: str | None = search(
+        help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
+        flag="--async",
+        type=click.Choice(["asha", "pbt"]),
+        kept=STAYS,
+    )
+
+    device: str = machine(
+        "cpu",
+        help="cuda: models that use a GPU get one, or a share of one.",
+        type=click.Choice(["cpu", "cuda"]),
+        kept=SAME,
+    )
+    portable: bool = machine(
+        False,
+        help="Pin instruction sets, for the same bytes on other x86-64 processors; slower.",
+        kept=SAME,
+    )
+    workers: int | None = machine(
+        help="CPUs for trials; default all. 0 runs in this process, for a debugger.",
+        type=click.IntRange(min=0),
+        again=True,
+    )
+    address: str = machine(
+        "local", help="Ray: local, auto (the cluster of this machine) or HOST:PORT.", again=True
+    )
+    timeout_s: float | None = machine(
+        help="Time limit of a trial, seconds.", flag="--timeout", type=SECONDS
+    )
+    memory_mb: float | None = machine(
+        help="Memory limit of a trial, MB.", type=click.FloatRange(min=64)
+    )
+
+    runs: Path = output(
+        Path("runs"),
+        help="Folder of runs; finished trials of its other runs are reused.",
+        type=FOLDER,
+        envvar="TABSWEEP_RUNS",
+    )
+    beside: tuple[str, ...] = output(
+        (),
+        help="Published results beside the run's: names of `bench beside list`, or folders of the "
+        "same form. Ranked where rows and metric are the same. Repeatable.",
+        metavar="NAME[,NAME]",
+    )
+    name: str | None = output(help="Name of the run; default <suite>-<budget>.")
+    reuse: tuple[Path, ...] = output(
+        (), help="A run elsewhere whose finished trials may be copied. Repeatable.", type=PATH
+    )
+    tracking_uri: str | None = output(
+        help="MLflow server; default: SQLite in the run's folder. 'none' switches tracking off.",
+        envvar="TABSWEEP_TRACKING_URI",
+        again=True,
+    )
+    allow_code_change: bool = output(
+        False, help="Run trials again whose code has changed.", again=True
+    )
+    dry_run: bool = output(False, help="Show what would run; write nothing.")
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Options:
-        """From a mapping of options, which may hold more; an absent one has its default."""
-        found: dict[str, Any] = {o.name: data[o.name] for o in fields(cls) if o.name in data}
-        found |= {name: tuple(found[name]) for name in ("models", "datasets")}
-        if isinstance(found.get("warm_start"), Mapping):
+    def of(cls, kept: Mapping[str, Any]) -> Options:
+        """The options that a plan keeps; one that it lacks has its default."""
+        found = {one.name: kept[one.name] for one in KEPT if one.name in kept}
+        found = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+        if found.get("warm_start") is not None:
+            from .portfolios.portfolio_file import Portfolio
+
             found["warm_start"] = Portfolio.of_data(found["warm_start"])
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
-        """The fields by name, lists for tuples: as the plan keeps them. Limits of time that are
-        not set and an absent portfolio are left out, as in the plans of older runs."""
-        found = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        portfolio = found.pop("warm_start") and self.warm_start
-        unset = [k for k in ("study_s", "time_limit_s") if found[k] is None]
-        found = {k: v for k, v in found.items() if k not in unset}
-        return found | ({"warm_start": portfolio.to_data()} if portfolio else {})
+        """The options that a plan keeps, by name, as JSON has them."""
+        found = {}
+        for one in KEPT:
+            value = getattr(self, one.name)
+            if value is None and one.metadata["sparse"]:
+                continue
+            value = value.to_data() if hasattr(value, "to_data") else value
+            found[one.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    def given(self, *among: str) -> dict[str, Any]:
+        """{name: value} of the options that have another value than the default."""
+        named = ((one, getattr(self, one.name)) for one in fields(self))
+        return {
+            one.name: value
+            for one, value in named
+            if value != one.default and (not among or one.name in among)
+        }
+
+    def words(self) -> list[str]:
+        """The command line that gives these options."""
+        found: list[str] = []
+        for name, values in self.given().items():
+            flag = flag_of(FIELDS[name])
+            for value in values if isinstance(values, tuple) else (values,):
+                said = f"{value:.15g}" if isinstance(value, float) else str(value)
+                found += [flag] if value is True else [flag, said]
+        return found
+
+    @property
+    def portfolio(self) -> Portfolio | None:
+        """The configurations of the warm start, once its file is read."""
+        return None if isinstance(self.warm_start, Path) else self.warm_start
+
+    def shipped(self) -> list[Path]:
+        """The files that these options name; the name of a suite is none."""
+        values = [getattr(self, one.name) for one in fields(self) if one.metadata["shipped"]]
+        each = [one for value in values for one in (value if isinstance(value, tuple) else [value])]
+        return [Path(one) for one in each if isinstance(one, Path) or re.search(r"[/.]", one or "")]
+
+    def reading(self) -> dict[str, Any]:
+        """How the files of --csv are read, as `datasets.infer.Reading` names it."""
+        return {name: getattr(self, name) for name in READING}
+
+    def on(self, suite: Suite) -> Options:
+        """The options with what they leave to the suite: the budget, and the name of the run."""
+        budget = suite.budget(self.budget)[0]
+        return replace(self, budget=budget, name=self.name or f"{suite.name}-{budget}")
+
+
+FIELDS = {one.name: one for one in fields(Options)}
+KEPT = tuple(one for one in fields(Options) if one.metadata["kept"])
+LIMITS = ("timeout_s", "memory_mb")  # of a trial, on which no result depends; so named in suites
+READING = tuple(one.name for one in fields(Options) if one.metadata["reads"])
+DATA = options_of(Options, "mirror", "cache")  # of every command that reads datasets
+AGAIN = options_of(Options, *(one.name for one in fields(Options) if one.metadata["again"]))
+COLUMNS = options_of(Options, *READING)  # of every command that reads a file of the user

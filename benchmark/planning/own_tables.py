@@ -83,8 +83,7 @@ def csv_suite(
     paths: Sequence[Path], targets: Sequence[str], reading: Mapping[str, Any]
 ) -> tuple[suites.Suite, dict[str, OwnTable]]:
     """(a suite of these files, {name: table}). Its budgets are those of uci-small. `reading`: what
-    of a Reading holds for all files (task, group, time, weight, drop, missing, categorical,
-    numeric).
+    of a Reading holds for all files (`Options.reading`).
 
     Raises SweepError without a target, DataError for a file that is no such table.
     """

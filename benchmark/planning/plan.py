@@ -43,7 +43,6 @@ from .space_overrides import (
 )
 from .suite import DEFAULT_METRIC, Suite
 
-KEY_PARTS = ("seed", "metric", "protocol", "space", "sampler", "device", "portable")
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
@@ -265,8 +264,7 @@ class Plan:
             if n_trials == space.size:  # a default outside the space takes the trial of no point
                 asked_for = options.trials or search.trials or budget.trials
                 n_trials = min(asked_for, n_distinct(space, first) or asked_for)
-        portfolio = options.warm_start
-        begins = beginning(portfolio, model, dataset, space, first, n_trials)
+        begins = beginning(options.portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -304,15 +302,13 @@ class Plan:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What may not change under one run name: {part: {who: value}}."""
+        """What may not change under one run name, besides options: {part: {who: value}}."""
         found: dict[str, Any] = {
             "seed": {"sweep": self.options.seed},
             "metric": dict(self.metric),
             "protocol": {name: data.named_protocol for name, data in self.data.items()},
             "space": {},
             "sampler": {},
-            "device": {"sweep": self.options.device},
-            "portable": {"sweep": self.options.portable},
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
@@ -330,8 +326,8 @@ class Plan:
             elif study.save_every:
                 found["sampler"][key] += f", saved every {study.save_every} steps"
             found["sampler"][key] += time_words(study.study_s, study.time_limit_s)
-        if self.options.warm_start:
-            found["warm start"] = {"portfolio": self.options.warm_start.id}
+        if self.options.portfolio:
+            found["warm start"] = {"portfolio": self.options.portfolio.id}
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -339,7 +335,7 @@ class Plan:
         return {
             "kind": "plan",
             "suite": self.suite.model_dump(mode="json"),
-            "options": {**self.options.to_data(), "budget": self.budget_name},
+            "options": self.options.on(self.suite).to_data(),
             "identity": self.identity,
             "metric": dict(self.metric),
             "datasets": {

@@ -56,7 +56,7 @@ def search(
         common=common,
         retry=retry,
         lost=lost,
-        allow_code_change=request.allow_code_change,
+        allow_code_change=request.options.allow_code_change,
         listener=listener,
         stop=stop,
         still_owner=still_owner,

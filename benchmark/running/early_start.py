@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ...models import registry
+from ..planning.options import Options
 from ..planning.suite import Suite
 from .cpus import check_workers
 from .ray_session import RayStart
 
 
 @contextmanager
-def early_ray(chosen: Suite | None, given: Mapping[str, Any]) -> Iterator[RayStart | None]:
+def early_ray(chosen: Suite | None, options: Options) -> Iterator[RayStart | None]:
     """Ray on its way up for a new run of a suite, ended in any case; None where it is too early.
 
     It waits for what may turn out to need no workers, or to be refused with a message that should
@@ -21,22 +21,20 @@ def early_ray(chosen: Suite | None, given: Mapping[str, Any]) -> Iterator[RaySta
     not have, and models that are not in the registry. Raises SweepError for more workers than this
     machine can carry.
     """
-    workers, address = check_workers(given["workers"], given["address"]), given["address"]
-    checked_later = given["space"] or given["sampler"]
-    if chosen is None or given["dry_run"] or address != "local" or checked_later:
+    workers = check_workers(options.workers, options.address)
+    checked_later = options.space or options.sampler
+    if chosen is None or options.dry_run or options.address != "local" or checked_later:
         yield None
         return
-    budget = chosen.budget(given["budget"])[1]
-    if not known(map(budget.asked, given["models"] or budget.models)):
-        yield None
-        return
-    folder = given["runs"] / (given["name"] or f"{chosen.name}-{chosen.budget(given['budget'])[0]}")
-    if folder.exists():
+    options = options.on(chosen)
+    budget = chosen.budget(options.budget)[1]
+    folder = options.runs / str(options.name)
+    if not known(map(budget.asked, options.models or budget.models)) or folder.exists():
         yield None
         return
     import numpy  # noqa: F401  (first, and whole: Ray and the driver both import it)
 
-    ray = RayStart(workers, address, folder)
+    ray = RayStart(workers, options.address, folder)
     ray.begin()
     try:
         yield ray

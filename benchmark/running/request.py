@@ -1,4 +1,4 @@
-"""One call of `bench sweep` as a value: suite, options, run folder, workers and data folders."""
+"""One call of `bench sweep` as a value: its options, and the suite that they name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import RunTrial
 from ..errors import SweepError
+from ..planning.options import Options
 from ..planning.own_tables import OwnTable
-from ..planning.plan import Options
 from ..planning.plan_record import last_plan
 from ..planning.suite import Suite
 from .run_trial import run_trial
@@ -23,22 +23,13 @@ from .run_trial import run_trial
 class Request:
     """What `bench sweep`, `resume` and `retry` ask for, parsed and checked.
 
-    workers: CPUs for trials, None for all, 0 for this process. reuse: runs elsewhere whose finished
-    trials may be copied. retry: which recorded failures run again. verify: whether all stored
-    predictions are read first, and trials whose are damaged run again. paths: folders that workers
-    put on sys.path, for models of the user.
+    options: as given, with the name of the run. retry: which recorded failures run again. verify:
+    whether all stored predictions are read first, and trials whose predictions are damaged run
+    again. paths: folders that workers put on sys.path, for models of the user.
     """
 
     suite: Suite
     options: Options
-    runs: Path
-    name: str
-    workers: int | None = None
-    address: str = "local"
-    mirror: str | None = None
-    cache: str | None = None
-    allow_code_change: bool = False
-    reuse: tuple[Path, ...] = ()
     retry: Callable[[Record], bool] = lambda record: False
     verify: bool = False
     tables: Mapping[str, OwnTable] = field(default_factory=dict)
@@ -46,9 +37,14 @@ class Request:
     run_trial: RunTrial = run_trial
 
     @property
+    def name(self) -> str:
+        """The name of the run: by default that of the suite and its budget."""
+        return str(self.options.on(self.suite).name)
+
+    @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.runs / self.name
+        return self.options.runs / self.name
 
 
 def models_of(request: Request) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
@@ -10,51 +12,45 @@ from ...sweeps.study_state import Shape
 from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
-from ..planning.plan import KEY_PARTS, Options, Plan
+from ..planning.options import BOTH, KEPT, LARGER, SAME, STAYS, Options
+from ..planning.plan import Plan
 from ..planning.plan_record import key_of, study_name
 from ..results.run_status import RunCounts
 from .request import Request
 
-OLDER = {"portable": {"sweep": False}}  # parts that plans of older versions lack
-
 
 def merge_with(old: Record | None, request: Request) -> Options:
     """The options of a run that is started again: what its plan `old` held stays planned."""
-    options = request.options
+    options, suite = request.options, request.suite
     if old is None:
         return options
-    before = old["options"]
+    before = Options.of(old["options"])
+    budget = suite.budget(options.budget)[1]
+    usual: dict[str, Any] = {
+        "models": budget.models,
+        "datasets": suite.datasets,
+        "folds": budget.folds,
+        "trials": budget.trials,
+    }
+    found: dict[str, Any] = {}
+    for option in KEPT:
+        name, how = option.name, option.metadata["kept"]
+        was, new = getattr(before, name), getattr(options, name)
+        if how == STAYS:
+            found[name] = was if new is None else new
+        elif how == LARGER and (was is not None or new is not None):
+            found[name] = max(usual[name] if one is None else one for one in (was, new))
+        elif how == BOTH:
+            found[name] = _both(was, new, usual[name])
+    return replace(options, **found)
 
-    def both(name: str, fallback: Iterable[str]) -> tuple[str, ...]:
-        new = list(getattr(options, name))
-        if not before[name] or not new:
-            # one of the two meant everything in the suite; what else was named stays too
-            extra = [item for item in [*before[name], *new] if item not in fallback]
-            return (*fallback, *extra) if extra else ()
-        return tuple(dict.fromkeys([*before[name], *new]))
 
-    budget = request.suite.budget(options.budget)[1]
-
-    def larger(name: str, usual: int) -> int | None:
-        new, was = getattr(options, name), before[name]
-        return None if new is None and was is None else max(new or usual, was or usual)
-
-    return Options(
-        budget=options.budget,
-        models=both("models", budget.models),
-        datasets=both("datasets", request.suite.datasets),
-        folds=larger("folds", budget.folds),
-        trials=larger("trials", budget.trials),
-        sampler=options.sampler or before["sampler"],
-        space=options.space or before["space"],
-        seed=options.seed,
-        device=options.device,
-        asynchronous=options.asynchronous or before.get("asynchronous"),
-        study_s=options.study_s or before.get("study_s"),
-        time_limit_s=options.time_limit_s or before.get("time_limit_s"),
-        portable=options.portable,
-        warm_start=options.warm_start or Options.of(before).warm_start,
-    )
+def _both(was: tuple[str, ...], new: tuple[str, ...], usual: Iterable[str]) -> tuple[str, ...]:
+    """All names of two lists, where an empty one means the suite's."""
+    if was and new:
+        return tuple(dict.fromkeys([*was, *new]))
+    extra = [name for name in [*was, *new] if name not in usual]
+    return (*usual, *extra) if extra else ()
 
 
 AS_BEFORE = (
@@ -73,21 +69,24 @@ def check_same(
     differences = []
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
-    if old["options"]["budget"] != plan.budget_name:
-        differences.append(f"budget was {old['options']['budget']!r}, is {plan.budget_name!r}")
-    for part in KEY_PARTS:
-        before, now = old["identity"].get(part, OLDER.get(part, {})), plan.identity[part]
+    options = Options.of(old["options"])
+    for name in (option.name for option in KEPT if option.metadata["kept"] == SAME):
+        was, is_now = getattr(options, name), getattr(plan.options.on(plan.suite), name)
+        if was != is_now:
+            differences.append(f"{name} was {was!r}, is {is_now!r}")
+    for part in ("metric", "protocol", "space", "sampler"):
+        before, now = old["identity"][part], plan.identity[part]
         changes: dict[str, list[str]] = {}
         pairs = _searches(old, plan) if part in ("space", "sampler") else {who: who for who in now}
         for who, earlier in sorted(pairs.items()):
             if earlier in before and before[earlier] != now[who]:
                 # the plan keeps of a space its hash alone
-                was = before[earlier]
-                how = "has changed" if part == "space" else f"was {was!r}, is {now[who]!r}"
+                how = f"was {before[earlier]!r}, is {now[who]!r}"
+                how = "has changed" if part == "space" else how
                 changes.setdefault(how, []).append(who)
         for how, those in changes.items():
             shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
-            differences.append(f"{part}{'' if part == 'seed' else f' of {shown}'} {how}")
+            differences.append(f"{part} of {shown} {how}")
     differences += _fewer_trials(old, plan)
     portfolios = [which.get("warm start", {}) for which in (old["identity"], plan.identity)]
     if portfolios[0] != portfolios[1]:

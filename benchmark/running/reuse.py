@@ -19,8 +19,8 @@ LEAST_GROUPS = 4  # of a run: its studies run side by side, so that their record
 
 def siblings(request: Request) -> list[Path]:
     """The other runs in the same --runs folder, and those named by --reuse."""
-    folders = [path.parent.parent for path in request.runs.glob("*/ledger/MANIFEST.json")]
-    extra = [path for path in request.reuse if (path / "ledger" / "MANIFEST.json").exists()]
+    folders = [path.parent.parent for path in request.options.runs.glob("*/ledger/MANIFEST.json")]
+    extra = [path for path in request.options.reuse if (path / "ledger" / "MANIFEST.json").exists()]
     own = request.folder.resolve()
     return sorted({path for path in [*folders, *extra] if path.resolve() != own})
 

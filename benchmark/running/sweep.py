@@ -99,7 +99,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         if model not in registry.MODELS
     )
     data_of = {name: one.table.sha256 for name, one in plan.data.items()}
-    plan.notes.extend(warm_notes(plan.options.warm_start, plan.studies, data_of))
+    plan.notes.extend(warm_notes(plan.options.portfolio, plan.studies, data_of))
     outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
     if outside:
         plan.notes.append(WHAT_X_IS.format(models=", ".join(outside)))
@@ -109,7 +109,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
 def check_devices(request: Request) -> None:
     """Refuse --device cuda on a machine without a GPU at once, not when the first trial is due.
     Raises NoGpu. A cluster is asked when it is there."""
-    if request.address == "local" and request.options.device != "cpu":
+    if request.options.address == "local" and request.options.device != "cpu":
         plan = Plan(request.suite, request.options, {}, {})
         wanting = sorted(name for name, spec in plan.specs.items() if plan.device(spec) != "cpu")
         if wanting:
@@ -151,7 +151,8 @@ def run(
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").exists() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
-    ray = ray or RayStart(request.workers, request.address, request.folder)
+    options = request.options
+    ray = ray or RayStart(options.workers, options.address, request.folder)
     listener("waiting", {"for": "the data"})
     try:
         plan = None
@@ -211,7 +212,7 @@ class _Sweep:
         self._still_owner = still_owner
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
         self._processors: list[str] = []  # kinds that ran a trial
-        self._common = None if request.address == "local" else code_check(plan)
+        self._common = None if request.options.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
         retry, lost = partial(runs_again, request, plan), self._lost()
@@ -238,7 +239,7 @@ class _Sweep:
             reuse=reuse_from(siblings(request), plan, self.warnings),
             retry=retry,
             lost=lost,
-            allow_code_change=request.allow_code_change,
+            allow_code_change=request.options.allow_code_change,
             listener=self._listen,
             stop=stop,
             still_owner=still_owner,

@@ -30,27 +30,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
 # the layers below it. Neighbours in a layer may import each other in one direction.
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
-        (
-            "cli",
-            "cli_beside",
-            "cli_data",
-            "cli_lists",
-            "cli_nightly",
-            "cli_publish",
-            "cli_track",
-            "cli_upkeep",
-            "perf",
-        ),  # fmt: skip
+        ("cli", "perf"),
         ("commands",),
-        ("option_checks",),
-        ("arguments",),
         ("nightly",),
         ("library",),
         ("outcome",),
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("checkpoint_options", "completion", "console", "errors", "cell", "prediction_time"),
+        ("arguments",),
+        ("completion", "console", "errors", "cell", "prediction_time"),
     ),
     "sweeps": (
         ("ray_tune",),

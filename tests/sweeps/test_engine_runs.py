@@ -418,8 +418,8 @@ SUITE = suites.parse(
 
 
 def real_sweep(runs: Path, name: str, **more: Any) -> sweep.SweepOutcome:
-    options = Options(budget="quick", **more)
-    return sweep.run(sweep.Request(SUITE, options, runs, name, workers=0))
+    options = Options(budget="quick", runs=runs, name=name, workers=0, **more)
+    return sweep.run(sweep.Request(SUITE, options))
 
 
 def rewrite(run: Path, change: Callable[[dict[str, Any]], None]) -> None:

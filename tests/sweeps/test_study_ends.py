@@ -40,8 +40,8 @@ def ten_seconds(trial: Trial, data: Any) -> Result:
 
 def sweep_in(folder: Path, **more: Any) -> sweep.SweepOutcome:
     """A sweep whose search has used up its seconds after three of its trials."""
-    options = Options(budget="quick", study_s=25.0, **more)
-    request = sweep.Request(SUITE, options, folder, "run", workers=0, run_trial=ten_seconds)
+    options = Options(budget="quick", study_s=25.0, runs=folder, name="run", workers=0, **more)
+    request = sweep.Request(SUITE, options, run_trial=ten_seconds)
     return sweep.run(request)
 
 

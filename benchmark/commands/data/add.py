@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...console import OK, USAGE, Console
+import click
+
+from ...console import OK, USAGE, Console, common
+from ...planning.options import COLUMNS
 from .openml import ADDRESS, openml_command
 
 if TYPE_CHECKING:
@@ -15,7 +18,39 @@ if TYPE_CHECKING:
 TAR = re.compile(r"\.(tar(\.\w+)?|t[gbx]z)$", re.IGNORECASE)
 
 
-def add_command(
+@click.command("add", short_help="Add datasets: a file, arrays with their split, an OpenML task.")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--target", metavar="COLUMN", help="Column of the file to predict.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Name of the dataset; for several folders, the prefix of the datasets' names.",
+)
+@COLUMNS
+@click.option(
+    "--protocol",
+    type=click.Choice(["kfold", "fivefold", "holdout", "grouped", "temporal"]),
+    help="Default: grouped with --group, temporal with --time, else kfold (docs/suites.md).",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "arrays"]),
+    help="arrays: folders of .npy files with an info.json, as RTDL, TALENT, TabR and TabReD have; "
+    "default for a folder or tar.",
+)
+@click.option(
+    "--openml",
+    metavar="URL",
+    help="OpenML server; default: TABSWEEP_OPENML, or https://www.openml.org/api/v1.",
+)
+@click.option(
+    "--openml-file",
+    type=click.Choice(["arff", "parquet"]),
+    help="File of an OpenML dataset; default: arff, whose MD5 OpenML states and which is checked.",
+)
+@common
+def data_add(
     console: Console,
     path: Path,
     form: str | None,
@@ -24,12 +59,27 @@ def add_command(
     *,
     target: str | None,
     protocol: str | None,
-    openml: str | None = None,
-    openml_file: str | None = None,
+    openml: str | None,
+    openml_file: str | None,
     **columns: Any,
 ) -> int:
-    """`bench data add`: a file with the column to predict, the datasets in a folder or tar of
-    arrays, or tasks of OpenML."""
+    """Add datasets, for good: they need no network and no PATH any more.
+
+    PATH is a file with a header (CSV, Parquet or Arrow, also compressed), which needs --target; or
+    with --format arrays the folder of a dataset with its own split, a folder of such folders, or a
+    .tar or .tar.gz of either; or openml:TASK, a task of OpenML with its official splits, or
+    openml-suite:ID, all tasks of a suite (a number, an alias, or amlb, amlb-classification,
+    amlb-regression, cc18, tabarena). The datasets are stored with a card each under TABSWEEP_DATA
+    (default: ~/.local/share/tabsweep/datasets) and are named like built-in ones in suite files and
+    by --dataset.
+
+    \b
+    bench data add houses.csv --target price
+    bench data add visits.parquet --target stay --group patient
+    bench data add revisiting_models_data.tar.gz --format arrays
+    bench data add openml:59
+    bench data add openml-suite:tabarena
+    """
     from ....datasets.errors import DataError
 
     if ADDRESS.fullmatch(str(path)):

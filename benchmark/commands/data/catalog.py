@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...console import ENVIRONMENT, OK, Console, count, size
+import click
+
+from ...completion import ADDED, DATASETS, SUITES
+from ...console import ENVIRONMENT, OK, Console, common, count, size
+from ...planning.options import COLUMNS, DATA
 
 if TYPE_CHECKING:
     from ....datasets.card import Card
 
 
-def datasets_command(console: Console) -> int:
-    """`bench data list`."""
+@click.command("list")
+@common
+def data_list(console: Console) -> int:
+    """List the datasets."""
     from dataclasses import asdict
 
     cards = _every_card(console)
@@ -59,8 +65,13 @@ def source_of(card: Card) -> str:
     return "download" if card.files else "scikit-learn"
 
 
-def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
-    """`bench data fetch`."""
+@click.command("fetch", short_help="Fetch datasets into the cache.")
+@click.argument("names", nargs=-1, shell_complete=DATASETS)
+@click.option("--suite", shell_complete=SUITES, help="Every dataset of this suite.")
+@DATA
+@common
+def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+    """Fetch datasets into the cache, from the mirror or their pinned addresses."""
     from ....datasets import catalog
     from ....datasets.source import fetch
     from ...planning import suite as suites
@@ -81,8 +92,12 @@ def fetch_command(console: Console, names: tuple[str, ...], suite: str | None, *
     return _each(console, cards, look)
 
 
-def verify_command(console: Console, names: tuple[str, ...], **given: Any) -> int:
-    """`bench data verify`: bytes against checksums, shapes against cards."""
+@click.command("verify")
+@click.argument("names", nargs=-1, shell_complete=DATASETS)
+@DATA
+@common
+def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
+    """Check the bytes and the shape of datasets against their cards."""
     from ....datasets import catalog
 
     cards = [catalog.card(name) for name in names] if names else _not_large(console)
@@ -128,17 +143,15 @@ def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) 
     return ENVIRONMENT if wrong else OK
 
 
-def passport_command(
-    console: Console,
-    name: str,
-    target: str | None,
-    is_csv: bool,
-    *,
-    mirror: str | None,
-    cache: str | None,
-    **columns: Any,
-) -> int:
-    """`bench data passport`. columns: what else of a Reading is known of a file."""
+@click.command("passport", short_help="Show the known problems of a dataset.")
+@click.argument("name", shell_complete=DATASETS)
+@click.option("--csv", is_flag=True, help="NAME is a file of yours; needs --target.")
+@click.option("--target", metavar="COLUMN", help="Column of the file to predict.")
+@COLUMNS
+@DATA
+@common
+def data_passport(console: Console, name: str, csv: bool, target: str | None, **given: Any) -> int:
+    """Show the known problems of a dataset: duplicates, leaks, drift, faults."""
     from ....datasets import catalog
     from ....datasets.errors import DatasetUnavailable
     from ....datasets.infer import Reading, table_from_file
@@ -147,22 +160,22 @@ def passport_command(
     from ...errors import SweepError
 
     others = []
-    given = {"mirror": mirror, "cache": cache}
-    if is_csv:
+    where = {name: given.pop(name) for name in ("mirror", "cache")}
+    if csv:
         if target is None:
             raise SweepError("--csv needs --target COLUMN, the column to predict")
-        reading = Reading.of({**columns, "target": target})
+        reading = Reading.of({**given, "target": target})
         table = table_from_file(name, reading)
         folds = make_folds(table, reading.protocol)
     else:
-        if used := [option for option, value in {"target": target, **columns}.items() if value]:
+        if used := [option for option, value in {"target": target, **given}.items() if value]:
             raise SweepError(f"--{used[0]} goes with --csv")
         card = catalog.card(name)
-        table = catalog.load_dataset(name, **given)
+        table = catalog.load_dataset(name, **where)
         folds = make_folds(table, card.protocol)
         for other in card.overlaps:
             try:
-                others.append(catalog.load_dataset(other, **given))
+                others.append(catalog.load_dataset(other, **where))
             except DatasetUnavailable:
                 console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
     found = passport(table, folds, others=others)
@@ -182,8 +195,11 @@ def say_flags(console: Console, flags: Iterable[Mapping[str, str]]) -> None:
         console.say(line)
 
 
-def remove_command(console: Console, names: tuple[str, ...]) -> int:
-    """`bench data remove`: delete added datasets; the built-in ones have no data to delete."""
+@click.command("remove", short_help="Delete datasets that were added.")
+@click.argument("names", nargs=-1, required=True, shell_complete=ADDED)
+@common
+def data_remove(console: Console, names: tuple[str, ...]) -> int:
+    """Delete datasets that were added; runs that used them keep their results."""
     from ....datasets import catalog
     from ....datasets.added import store
     from ....datasets.errors import DataError, UnknownDataset

@@ -5,21 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...console import OK, Console, count
+import click
+
+from ...console import OK, Console, common, count
+from ...planning.options import COLUMNS
 from .catalog import say_flags
 
 
-def inspect_command(console: Console, path: Path, target: str | None, **columns: Any) -> int:
-    """`bench data inspect FILE [--target COLUMN]`. columns: what else of a Reading is known."""
+@click.command("inspect", short_help="Show what a file of yours is read as.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--target", metavar="COLUMN", help="Column to predict.")
+@COLUMNS
+@common
+def data_inspect(console: Console, file: Path, target: str | None, **given: Any) -> int:
+    """Show what a file is read as: its columns with their kinds, missing values and what marks
+    them; with --target also classes or range, the split, and problems such as leaks.
+
+    \b
+    bench data inspect houses.csv --target price
+    """
     from ....datasets.describe import describe
     from ....datasets.infer import Reading
     from ....datasets.reading.cells import read_file
 
-    cells = read_file(path)
-    found = describe(path, cells, Reading.of({**columns, "target": target or ""}))
+    cells = read_file(file)
+    found = describe(file, cells, Reading.of({**given, "target": target or ""}))
     console.data(found)
     size = f"{found['n_rows']:,} rows, {len(cells.frame.columns)} columns"
-    console.say(f"{path.name}: {found['form']}; {size}")
+    console.say(f"{file.name}: {found['form']}; {size}")
     console.table(
         ["column", "role", "kind", "missing", "marked by", "distinct", "values"],
         [

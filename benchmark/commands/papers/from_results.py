@@ -5,36 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ...arguments import flag_of
 from ...console import NOTHING, OK, Console
 from ...errors import SweepError
 from ...papers.catalog import find_table, published_tables
 from ...papers.published_values import published_table
+from ...planning.options import FIELDS, Options
 
-# Options of a run, and their values where they are not given.
-NO_RUN: dict[str, Any] = {
-    "budget": None,
-    "models": (),
-    "datasets": (),
-    "folds": None,
-    "trials": None,
-}
-NO_RUN |= {"no_run": False, "workers": None, "name": None, "device": "cpu"}
+# Options that say where things are: also those of an environment in which sweeps run.
+PLACES = {"runs", "mirror", "cache", "tracking_uri"}
 HOW = {"models": "--where method=...", "datasets": "--where dataset=..."}
 
 
 def reproduce_from_results(
     console: Console,
     table: str | None,
-    *,
+    options: Options,
     results: Path,
     paper: Path | None,
+    *,
     out: Path | None,
     where: Sequence[str],
     rename: Sequence[str],
     untuned: str | None,
-    **given: Any,
 ) -> int:
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
     CSV), and print it. Exit code NOTHING where no result stands beside a published value.
@@ -44,11 +38,9 @@ def reproduce_from_results(
     """
     if table is None:
         raise SweepError("--from goes with a table; bench reproduce --list names them")
-    for name, default in NO_RUN.items():
-        if given[name] != default:
-            option = f"--{name.rstrip('s') if name in HOW else name}".replace("_", "-")
-            way = f"; {HOW[name]} selects lines of the file" if name in HOW else ""
-            raise SweepError(f"--from runs nothing, so it takes no {option}{way}")
+    for name in sorted(options.given().keys() - PLACES):
+        way = f"; {HOW[name]} selects lines of the file" if name in HOW else ""
+        raise SweepError(f"--from runs nothing, so it takes no {flag_of(FIELDS[name])}{way}")
     chosen = find_table(table, paper)
     if not chosen.entry.suite:
         known = ", ".join(published_tables(paper))

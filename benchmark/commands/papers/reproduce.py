@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from ...arguments import flag_of
 from ...console import BEHIND, FAILED, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
@@ -24,6 +25,7 @@ from ...papers.catalog import (
 from ...papers.experiment_result import TINY, Size
 from ...papers.published_values import published_table
 from ...papers.table_sources import Source, source_of, sources
+from ...planning.options import FIELDS, Options
 
 WIDTH = 120  # characters of a line of the list
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
@@ -71,22 +73,16 @@ def _wrapped(rows: list[list[str]]) -> list[list[str]]:
 
 
 def reproduce_command(
-    console: Console,
-    table: str,
-    *,
-    paper: Path | None,
-    budget: str | None,
-    no_run: bool,
-    **given: Any,
+    console: Console, table: str, options: Options, *, paper: Path | None, no_run: bool
 ) -> int:
-    """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run. budget: the
-    table's where it is None. Raises ValueError for an unknown table, SweepError for one that
+    """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run. The budget is
+    the table's where none is given. Raises ValueError for an unknown table, SweepError for one that
     nothing here makes."""
     _refuse_others(source_of(find_entry(table, paper), paper))
     chosen = find_table(table, paper)
-    given["budget"] = budget or chosen.entry.budget
+    options = replace(options, budget=options.budget or chosen.entry.budget)
     make = _from_experiment if chosen.entry.experiment else _from_suite
-    return make(console, chosen, no_run=no_run, **given)
+    return make(console, chosen, options, no_run=no_run)
 
 
 def _refuse_others(source: Source) -> None:
@@ -101,7 +97,7 @@ def _refuse_others(source: Source) -> None:
     raise SweepError(f"{source.name} {way}; `bench reproduce --list` says what is")
 
 
-def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: Any) -> int:
+def _from_suite(console: Console, table: PaperTable, options: Options, *, no_run: bool) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
     from ....reports.output.tables import to_text
     from ....reports.reproduction.comparison import whole_comparison, write_comparison
@@ -110,34 +106,23 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
     from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
-    if table.entry.only_its_datasets and not given["datasets"]:
+    if table.entry.only_its_datasets and not options.datasets:
         paper, known = table.paper, published.dataset_names()
         known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
-        given["datasets"] = tuple(name for name in suite.datasets if name in known)
-    if table.entry.level_suffix and not given["models"]:
-        given["models"] = tuple(published.model_names())
-    request = sweep.request_of(
-        suite,
-        task=None,
-        sampler=None,
-        space=None,
-        seed=0,
-        timeout=None,
-        memory_mb=None,
-        reuse=(),
-        address="local",
-        allow_code_change=False,
-        **{name: value for name, value in given.items() if name != "tracking_uri"},
-    )
+        datasets = tuple(name for name in suite.datasets if name in known)
+        options = replace(options, datasets=datasets)
+    if table.entry.level_suffix and not options.models:
+        options = replace(options, models=tuple(published.model_names()))
+    request = sweep.request_of(suite, options)
     code = OK
     if no_run:
         check_run(request.folder)
     else:
-        code = sweep.run_and_report(console, request, given["tracking_uri"])
+        code = sweep.run_and_report(console, request)
         if code not in (OK, FAILED, BEHIND):
             return code
     evidence = with_ensembles(
-        evidence_of([request.folder]), [request.folder], mirror=request.mirror, cache=request.cache
+        evidence_of([request.folder]), [request.folder], mirror=options.mirror, cache=options.cache
     )
     paper = table.paper.for_run(set(evidence.trials["dataset"]))
     published = published_table(paper, table.name)
@@ -147,30 +132,18 @@ def _from_suite(console: Console, table: PaperTable, *, no_run: bool, **given: A
     return code
 
 
-def _from_experiment(
-    console: Console,
-    table: PaperTable,
-    *,
-    no_run: bool,
-    budget: str,
-    runs: Path,
-    name: str | None,
-    device: str,
-    mirror: str | None,
-    cache: str | None,
-    **rest: Any,
-) -> int:
+def _from_experiment(console: Console, table: PaperTable, options: Options, *, no_run: bool) -> int:
     """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>, on
     another device than the CPU with its name."""
     from ....reports.output.escape import from_markdown
 
-    unused = sorted(k for k in ("models", "datasets", "folds", "trials") if rest.get(k))
-    if unused:
-        raise SweepError(f"{table.name} is no sweep: it takes no --{unused[0].rstrip('s')}")
+    for name in sorted(options.given("models", "datasets", "folds", "trials")):
+        raise SweepError(f"{table.name} is no sweep: it takes no {flag_of(FIELDS[name])}")
     experiment = find_experiment(table.entry.experiment, table.paper.folder)
+    budget, device = options.budget, options.device
     size: Size = "full" if budget in FULL else "tiny" if budget == "tiny" else "reduced"
     where = "" if device == "cpu" else f"-{device}"
-    out = runs / check_name(name or f"{experiment.name}-{size}{where}")
+    out = options.runs / check_name(options.name or f"{experiment.name}-{size}{where}")
     folder = out / experiment.name
     if _facts_of(folder, size, device) is None:
         from ...papers.run_experiment import run_experiment
@@ -187,8 +160,8 @@ def _from_experiment(
             device=device,
             out=out,
             say=console.say,
-            mirror=mirror,
-            cache=cache,
+            mirror=options.mirror,
+            cache=options.cache,
         )
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")

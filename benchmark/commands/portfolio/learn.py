@@ -6,9 +6,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
 from ....common.files import write_atomically
 from ....common.text import one_line
-from ...console import OK, Console, count
+from ...arguments import SEVERAL_RUNS
+from ...console import OK, Console, common, count
 from ...errors import check_run, file_to_replace
 from ...planning.portfolios import portfolio_file
 from ...portfolio.regrets import MIN_TRIALS, trials_of
@@ -23,7 +26,38 @@ REGRET = (
 SHOWN = 20
 
 
-def learn_command(
+@click.group()
+def portfolio() -> None:
+    """Learn configurations for a warm start from finished runs."""
+
+
+@portfolio.command("learn", short_help="Choose a few configurations from finished runs.")
+@SEVERAL_RUNS
+@click.option(
+    "--size",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="Number of configurations.",
+)
+@click.option(
+    "--per-model", is_flag=True, help="--size configurations for each model, not in total."
+)
+@click.option(
+    "--leave-one-out",
+    is_flag=True,
+    help="For each dataset, also choose configurations without using it (for sweeps on these "
+    "datasets).",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The portfolio file to write, for bench sweep --warm-start FILE.",
+)
+@common
+def portfolio_learn(
     console: Console,
     runs: Sequence[Path],
     *,
@@ -32,7 +66,15 @@ def learn_command(
     leave_one_out: bool,
     out: Path,
 ) -> int:
-    """`bench portfolio learn RUN... --out FILE`."""
+    """Choose the configurations that together have the lowest validation regret, on average over
+    the datasets of the runs, and write them as a portfolio file; nothing is fitted again.
+
+    \b
+    bench portfolio learn runs/uci-small-quick --per-model --size 3 --out portfolio.toml
+    bench sweep --suite mine.toml --warm-start portfolio.toml
+
+    What is in the file, and how regret is estimated: docs/suites.md, Portfolios.
+    """
     for run in runs:
         check_run(run)
     out.parent.mkdir(parents=True, exist_ok=True)

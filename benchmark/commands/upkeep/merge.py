@@ -3,38 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ....sweeps.store.ledger import Ledger, Record
-from ...console import ENVIRONMENT, OK, Console, count
+from ...arguments import CHECKPOINTS, SEVERAL_RUNS
+from ...console import ENVIRONMENT, OK, Console, common, count
 from ...errors import SweepError, check_name, check_run, command_on
 from ...planning import suite as suites
-from ...planning.own_tables import shared_tables
-from ...planning.plan import Options
+from ...planning.options import DATA, Options
 from ...planning.plan_record import plan_in
-from ...results.run_status import status_of
-from ...running.merging import Merged, Verifier, collect, united_plan, write_run
-from ...running.request import Request, import_folders
+
+if TYPE_CHECKING:
+    from ...running.merging import Merged
 
 SHOWN = 10  # refused trials and conflicts that are named on a terminal; --json names all
 
 
-def merge_command(
+@click.command()
+@SEVERAL_RUNS
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR/NAME", help="The new run."
+)
+@click.option("--leave-out", is_flag=True, help="Merge without the trials that are refused.")
+@click.option("--keep-first", is_flag=True, help="Where runs differ, the one named first counts.")
+@click.option(
+    "--csv",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A table of the runs, where it is not at their paths; known by its sha256. Repeatable.",
+)
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Allow the runs to import this class of yours. Repeatable.",
+)
+@DATA
+@CHECKPOINTS
+@common
+def merge(
     console: Console,
-    runs: Sequence[Path],
+    runs: tuple[Path, ...],
     out: Path,
-    *,
     leave_out: bool,
     keep_first: bool,
-    csv: Sequence[Path] = (),
-    trust: Collection[str] = (),
+    csv: tuple[Path, ...],
+    trust: tuple[str, ...],
     mirror: str | None,
     cache: str | None,
 ) -> int:
-    """`bench merge`: exit code 3, and nothing written, where a trial is refused (unless
-    `leave_out`) or two runs contradict each other (unless `keep_first`). Raises SweepError for runs
-    that cannot share a plan, NoRun, LedgerError."""
+    """Unite runs of one suite, made by several machines or people; nothing is run again.
+
+    \b
+    bench merge runs/mine /mnt/yours --out runs/ours
+
+    Every trial is verified: its id from the data, code and versions here, its scores from its
+    predictions. One that fails this is refused by name, and so is a contradiction of two runs.
+    """
+    from ...planning.own_tables import shared_tables
+    from ...results.run_status import status_of
+    from ...running.merging import Merged, Verifier, collect, united_plan, write_run
+    from ...running.request import Request, import_folders
+
     check_runs(runs, out)
     ledgers = {run: Ledger(run) for run in runs}
     for ledger in ledgers.values():
@@ -53,11 +88,13 @@ def merge_command(
     }
     request = Request(
         suite=suite.model_copy(update={"file": files}),
-        options=Options.of(first["options"]),
-        runs=out.parent,
-        name=out.name,
-        mirror=mirror,
-        cache=cache,
+        options=replace(
+            Options.of(first["options"]),
+            runs=out.parent,
+            name=out.name,
+            mirror=mirror,
+            cache=cache,
+        ),
         tables=tables,
     )
     import_folders(own)

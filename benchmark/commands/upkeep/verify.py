@@ -6,19 +6,28 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ....sweeps.store.integrity import integrity_of
 from ....sweeps.store.ledger import Ledger, LedgerError
 from ....sweeps.store.records import slot_places
-from ...console import ENVIRONMENT, OK, Console, count, size
-from ...errors import command_on
+from ...arguments import RUN
+from ...console import ENVIRONMENT, OK, Console, common, count, size
+from ...errors import check_run, command_on
 from ...results.run_status import RunCounts
 
 SHOWN = 20  # trials that are named on a terminal; --json names all
 
 
-def verify_command(console: Console, run: Path) -> int:
-    """`bench verify`: the exit code 3 where something is damaged. Raises LedgerError where the
-    ledger cannot be read at all, or holds no plan."""
+@click.command()
+@RUN
+@common
+def verify(console: Console, run: Path) -> int:
+    """Check every checksum of a run, and its ledger against its predictions; changes nothing.
+
+    Names what is damaged and what a resume would run again; exit code 3 for damage.
+    """
+    check_run(run)
     ledger = Ledger(run)
     found = integrity_of(ledger)
     try:

@@ -203,14 +203,14 @@ def run_tuned(
             datasets=tuple(known),
             seed=setting.seed,
             device=setting.device,
+            runs=setting.out,
+            name=run_name(setting),
+            workers=0 if setting.threads == 1 else setting.threads,
+            mirror=setting.mirror,
+            cache=setting.cache,
+            allow_code_change=True,  # a result is of the code as it is: changed trials run again
+            reuse=_other_runs(setting),
         ),
-        runs=setting.out,
-        name=run_name(setting),
-        workers=0 if setting.threads == 1 else setting.threads,
-        mirror=setting.mirror,
-        cache=setting.cache,
-        allow_code_change=True,  # a result is of the code as it is: changed trials run again
-        reuse=_other_runs(setting),
     )
 
     def listen(event: str, details: Mapping[str, Any]) -> None:

@@ -9,8 +9,7 @@ The first command measures, the second writes the table, the third adds what oth
 the table that is there, the fourth prints what the table says of the trials of a run beside what
 they took. Any run will do; more runs cover more settings and shapes.
 They belong on one kind of machine, the one that this is called on: the table keeps its processor
-and its probe. A model has at most `--most` costs in the table, those of similar settings and shapes
-in one.
+and its probe. A model has at most `--most` costs in the table, which lie far apart.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
     CostTable,
-    Regression,
-    condensed,
-    mean_cost,
-    place,
+    Lookup,
     read_table,
     settings_of,
 )
@@ -90,7 +86,7 @@ def joined(table: CostTable, found: Mapping[str, Sequence[Cost]]) -> dict[str, l
         raise SystemExit(f"the table was measured on {table.machine['cpu']}, this is {here}")
     all_of: dict[str, list[Cost]] = {}
     for model in {*table.costs, *found} & registry.MODELS.keys():
-        new = [Cost(c.work, c.fits, c.seconds, c.mb) for c in found.get(model, ())]
+        new = list(found.get(model, ()))
         again = {place(cost) for cost in new}
         needed = defaults(model).keys()
         kept = [
@@ -102,24 +98,20 @@ def joined(table: CostTable, found: Mapping[str, Sequence[Cost]]) -> dict[str, l
     return {model: costs for model, costs in all_of.items() if costs}
 
 
+def place(cost: Cost) -> tuple[float, ...]:
+    """What costs of almost the same settings and shape have in common."""
+    return tuple(round(4 * value) for value in cost.work.logs())
+
+
 def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
-    """At most `most` costs that lie far apart, each the mean of those around it."""
-    costs = list(condensed(costs))
-    if len(costs) <= most:
-        return costs
+    """At most `most` costs that lie far apart; of those in one place the one of most fits."""
+    costs = list({place(cost): cost for cost in sorted(costs, key=lambda cost: cost.fits)}.values())
     logs = [cost.work.logs() for cost in costs]
-    centres = [max(range(len(costs)), key=lambda i: costs[i].fits)]
-    while len(centres) < most:
-        centres.append(
-            max(
-                range(len(costs)),
-                key=lambda i: min(math.dist(logs[i], logs[c]) for c in centres),
-            )
-        )
-    groups: dict[int, list[Cost]] = defaultdict(list)
-    for cost, there in zip(costs, logs, strict=True):
-        groups[min(centres, key=lambda c: math.dist(there, logs[c]))].append(cost)
-    return [mean_cost(group) for group in groups.values()]
+    chosen = [len(costs) - 1] if costs else []
+    while len(chosen) < min(most, len(costs)):
+        away = [min(math.dist(one, logs[c]) for c in chosen) for one in logs]
+        chosen.append(away.index(max(away)))
+    return [costs[i] for i in chosen]
 
 
 def write(
@@ -169,7 +161,7 @@ def check(run: Path, file: Path) -> None:
         if model not in table.costs:
             print(f"{model:24} has no cost in the table")
             continue
-        seconds, _ = Regression(table.costs[model])([cost.work for cost in costs])
+        seconds, _ = Lookup(table.costs[model])([cost.work for cost in costs])
         measured = sum(cost.fits * cost.seconds for cost in costs)
         told = float(sum(cost.fits * s for cost, s in zip(costs, seconds, strict=True)))
         fits = sum(cost.fits for cost in costs)

@@ -48,7 +48,7 @@ def costs_in(
         seconds = clock / len(trials) if gpu else max(cpu / len(trials), TICK_S / 2)
         work = Work(dict(settings_items), *shape)
         mb = max(trial[2] for trial in trials)
-        costs[model].append(Cost(work, len(trials), seconds, mb, here=True))
+        costs[model].append(Cost(work, len(trials), seconds, mb))
     return dict(costs)
 
 

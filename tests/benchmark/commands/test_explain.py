@@ -119,7 +119,7 @@ def test_the_command_makes_a_score_again(work):
     found = explain("scores", "wine", "knn")
     command, _, folder = found["command"].rpartition(" ")
     assert command == (
-        "bench sweep --suite smoke --budget quick --dataset wine --model knn --trials 2 "
+        "bench sweep --suite smoke --dataset wine --budget quick --model knn --trials 2 "
         "--timeout 77 --runs"
     )
     assert folder.startswith("recomputed") and not (work / folder).exists()
@@ -177,7 +177,7 @@ def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(w
     assert "published: 95.26 ± 0.79" in text
     assert f"{row['difference_in_joint_se']:+.2f} of them" in text
     assert found["command"] == (
-        "bench reproduce npt-table-8 --budget reduced --dataset breast-cancer-wdbc --model knn "
+        "bench reproduce npt-table-8 --dataset breast-cancer-wdbc --budget reduced --model knn "
         f"--folds 2 --trials 1 --runs {shlex.split(found['command'])[-1]}"
     )
     same(found, explain(*cell, "--run", again(found["command"])))

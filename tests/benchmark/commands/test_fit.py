@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def outside(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
-    request = Request(suite=parse(SUITE, "here"), options=Options(), runs=runs, name="a", workers=0)
+    request = Request(parse(SUITE, "here"), Options(runs=runs, name="a", workers=0))
     return run(request).folder
 
 
@@ -124,8 +125,8 @@ def csv_run(tmp_path_factory):
     file = folder / "houses.csv"
     X.assign(price=Y["regression"]).to_csv(file, index=False)
     suite, tables = csv_suite([file], ["price"], {})
-    options = Options(models=("knn",), folds=2, trials=2)
-    request = Request(suite=suite, options=options, runs=folder, name="a", workers=0, tables=tables)
+    options = Options(models=("knn",), folds=2, trials=2, runs=folder, name="a", workers=0)
+    request = Request(suite, options, tables=tables)
     return run(request).folder, file
 
 
@@ -172,9 +173,8 @@ def test_a_model_from_elsewhere_in_a_run_is_imported_only_where_the_caller_names
 ):
     trace = outside()
     options = Options(models=("foreign_mean:Mean",), datasets=("diabetes",), folds=2, trials=1)
-    request = Request(
-        suite=parse(SUITE, "here"), options=options, runs=tmp_path, name="a", workers=0
-    )
+    options = replace(options, runs=tmp_path, name="a", workers=0)
+    request = Request(parse(SUITE, "here"), options)
     folder = run(request).folder
     sys.modules.pop("foreign_mean")
     trace.unlink()

@@ -20,8 +20,7 @@ import compose
 import pytest
 from calls import bench, replace_sleep
 from ray_head import Head
-from tabsweep.benchmark import cli
-from tabsweep.benchmark.commands import submit
+from tabsweep.benchmark.commands import running, submit
 from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import SweepError, check_address_form
 from tabsweep.sweeps.store.ledger import Ledger
@@ -123,7 +122,7 @@ def test_files_are_looked_for_in_the_folder_that_is_shipped(tmp_path: Path) -> N
 
 
 def parsed(*words: str) -> click.Context:
-    return cli.sweep.make_context("bench sweep", list(words))
+    return running.sweep.make_context("bench sweep", list(words))
 
 
 @pytest.mark.parametrize(

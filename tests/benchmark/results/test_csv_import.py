@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench
-from tabsweep.benchmark.arguments import RANKINGS
+from tabsweep.benchmark.commands.report import RANKINGS
 from tabsweep.benchmark.results.csv_import import read_results
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES

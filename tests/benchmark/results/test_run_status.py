@@ -146,7 +146,7 @@ def of_suite(folder: Path, trials: int, **budget: Any) -> sweep.Request:
     usual = {"folds": 1, "trials": trials, "sampler": "random"}
     about = {"name": "counted", "title": "one search", "datasets": ["wine"]}
     made = suites.parse({**about, "budgets": {"quick": {**usual, **budget}}}, "a test")
-    return sweep.Request(made, Options(trials=trials), folder, "run", workers=0)
+    return sweep.Request(made, Options(trials=trials, runs=folder, name="run", workers=0))
 
 
 class SideBySide(ScriptedPool):

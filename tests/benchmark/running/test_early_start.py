@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from tabsweep.benchmark.errors import SweepError
 from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.options import Options
 from tabsweep.benchmark.running.cpus import available_cpus
 from tabsweep.benchmark.running.early_start import early_ray
 
 
-def asked(tmp_path: Path, **changes: Any) -> dict[str, Any]:
-    """The options of `bench sweep` that decide; without workers no Ray is started."""
-    usual = {"workers": 0, "address": "local", "dry_run": False, "models": (), "runs": tmp_path}
-    usual |= {"name": None, "budget": None, "space": None, "sampler": None}
-    return {**usual, **changes}
+def asked(tmp_path: Path, **changes: Any) -> Options:
+    """The options of `bench sweep`; without workers no Ray is started."""
+    return Options(**{"workers": 0, "runs": tmp_path, **changes})
 
 
 def test_a_new_run_of_a_suite_starts_ray_early(tmp_path):

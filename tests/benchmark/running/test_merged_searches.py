@@ -53,7 +53,10 @@ def run(folder: Path, trials: int, answer: Answer | None = None, **more: Any) ->
 
     kept = {name: more.pop(name) for name in ("retry",) if name in more}
     request = sweep.Request(
-        suite(**more), Options(trials=trials), folder, "run", workers=0, run_trial=compute, **kept
+        suite(**more),
+        Options(trials=trials, runs=folder, name="run", workers=0),
+        run_trial=compute,
+        **kept,
     )
     sweep.run(request, stop=stop)
     return request.folder

@@ -166,8 +166,8 @@ def request(folder: Path, **more: Any) -> sweep.Request:
     path = folder / "suite.toml"
     folder.mkdir(exist_ok=True)
     path.write_text(SUITE)
-    more = {"options": Options(), "name": "run", "workers": 0} | more
-    return sweep.Request(suite=suites.load(str(path)), runs=folder / "runs", **more)
+    options = Options(**{"runs": folder / "runs", "name": "run", "workers": 0, **more})
+    return sweep.Request(suites.load(str(path)), options)
 
 
 def tables(run: Path) -> dict[str, bytes]:
@@ -234,11 +234,11 @@ def test_a_resumed_sweep_with_lost_checkpoints_gives_the_same_bytes(done, tmp_pa
 
 
 def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(tmp_path):
-    few, many = (Options(models=("xgboost", "linear"), folds=1, trials=n) for n in (4, 9))
-    small = request(tmp_path / "c", options=few)
+    few, many = ({"models": ("xgboost", "linear"), "folds": 1, "trials": n} for n in (4, 9))
+    small = request(tmp_path / "c", **few)
     sweep.run(small)
-    sweep.run(request(tmp_path / "c", options=many))
-    fresh = request(tmp_path / "d", options=many)
+    sweep.run(request(tmp_path / "c", **many))
+    fresh = request(tmp_path / "d", **many)
     sweep.run(fresh)
     assert tables(small.folder) == tables(fresh.folder)
     assert status_of(small.folder).finished

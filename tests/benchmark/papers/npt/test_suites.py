@@ -210,8 +210,8 @@ def made_of(text: str, folder: Path, **more: Any) -> sweep.Request:
     path = folder / "suite.toml"
     folder.mkdir(exist_ok=True)
     path.write_text(text)
-    more = {"options": Options(), "name": "run", "workers": 0} | more
-    return sweep.Request(suite=suites.load(str(path)), runs=folder / "runs", **more)
+    options = Options(runs=folder / "runs", name="run", workers=0)
+    return sweep.Request(suites.load(str(path)), options, **more)
 
 
 def test_only_a_suite_that_says_so_lets_a_model_see_the_test_rows_and_the_report_says_it(tmp_path):

@@ -263,9 +263,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("seeds")
     (root / "suite.toml").write_text(SUITE)
     suite = suites.load(str(root / "suite.toml"))
-    wanted = sweep.Request(
-        suite=suite, runs=root / "runs", options=Options(), name="run", workers=0
-    )
+    wanted = sweep.Request(suite, Options(runs=root / "runs", name="run", workers=0))
     sweep.run(wanted)
     return wanted.folder
 

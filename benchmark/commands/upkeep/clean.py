@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from ...sweeps.store.ledger import LedgerError
-from ...sweeps.store.run_folder import runs_below
-from ...sweeps.store.run_lock import RunLock, RunLocked, owner_of
-from ..console import NOTHING, OK, Console, size
-from ..errors import NoRun, SweepError, check_run
-from ..results.run_status import status_of
+from ....sweeps.store.ledger import LedgerError
+from ....sweeps.store.run_folder import runs_below
+from ....sweeps.store.run_lock import RunLock, RunLocked, owner_of
+from ...console import NOTHING, OK, Console, common, size
+from ...errors import NoRun, SweepError, check_run
+from ...results.run_status import status_of
 
 # What each option means, as names in the run folder.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -46,17 +46,38 @@ class Item:
         return {"path": str(self.path), "bytes": self.bytes, "files": self.files}
 
 
-def clean_command(
+def _part(name: str, help: str) -> Any:
+    return click.option(f"--{name}", "parts", multiple=True, flag_value=name, help=help)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), metavar="[DIR/NAME]", required=False)
+@click.option("--runs", type=click.Path(path_type=Path), help="Every run in this folder.")
+@_part("report", "The tables.")
+@_part("tracking", "MLflow's files.")
+@_part("checkpoints", "Saved states of fits.")
+@_part("logs", "Irreversible: events, output.")
+@_part("quarantine", "Irreversible: damaged records.")
+@click.option("--all", "everything", is_flag=True, help="All of these.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+def clean(
     console: Console,
     run: Path | None,
-    *,
     runs: Path | None,
+    everything: bool,
     parts: Iterable[str],
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """`bench clean`."""
-    parts = tuple(parts)
+    """Remove files of a run that are not needed any more, or those named by options.
+
+    Without options: files that crashes left behind, and the checkpoints of a finished run. The
+    ledger, the predictions and a run in use are never touched. Tables and MLflow's files can be
+    made again from the ledger (bench report, bench track sync).
+    """
+    parts = tuple(PARTS if everything else parts)
     if (run is None) == (runs is None):
         raise SweepError("say what to clean: either DIR/NAME or --runs DIR")
     if run is not None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from .arguments import DATA, options
-from .console import Console, common
+from ...arguments import options
+from ...console import Console, common
+from ...planning.options import DATA
 
 BASELINE = click.option(
     "--baseline",
@@ -58,7 +59,7 @@ def _day(context: click.Context, option: click.Parameter, value: str | None) -> 
     raise click.BadParameter(f"{value!r} is no day like 2026-12-31")
 
 
-@click.command(short_help="Judge this checkout against its accepted baseline.")
+@click.command()
 @SHARED
 @click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
 @click.option("--only", multiple=True, metavar="STEP[,STEP]", help="Only these steps. Repeatable.")
@@ -85,7 +86,7 @@ def nightly(console: Console, **given: Any) -> int:
     Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
     both commits on fresh seeds. Started again on the same day it goes on where it ended.
     """
-    from .commands.nightly.night import nightly_command
+    from .night import nightly_command
 
     return nightly_command(console, **given)
 
@@ -102,7 +103,7 @@ def baseline() -> None:
 def baseline_accept(console: Console, **given: Any) -> int:
     """Fit every cell of the nightly suite at this commit and write the baseline's file, which a
     reviewed commit then brings into the repository."""
-    from .commands.nightly.baseline import accept_command
+    from .baseline import accept_command
 
     return accept_command(console, **given)
 
@@ -112,6 +113,6 @@ def baseline_accept(console: Console, **given: Any) -> int:
 @common
 def baseline_show(console: Console, baseline: Path | None) -> int:
     """Show the accepted commit, its cells, and the baselines before it."""
-    from .commands.nightly.baseline import show_command
+    from .baseline import show_command
 
     return show_command(console, baseline=baseline)

@@ -1,4 +1,4 @@
-"""The verbs `bench fit`, `bench track sync` and `bench ui`: saved models, and MLflow."""
+"""`bench fit`, `predict`, `track sync` and `ui` on the command line: saved models, and MLflow."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from .arguments import DATA, RUN, STORE, model_name
-from .checkpoint_options import checkpoint_options
-from .console import ENVIRONMENT, OK, Console, common
-from .errors import check_run
+from ..arguments import CHECKPOINTS, RUN, named_model
+from ..console import ENVIRONMENT, OK, Console, common
+from ..errors import check_run
+from ..planning.options import DATA
 
 
-@click.command(short_help="Fit a run's chosen configuration on all data and save it.")
+def _store(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    if given != "none":
+        return given
+    if context.get_parameter_source(option.name or "") is ParameterSource.ENVIRONMENT:
+        return None  # there it keeps sweeps from tracking; such a command is asked for MLflow
+    raise click.BadParameter(
+        "'none' keeps a sweep from writing to MLflow; leave it out here for mlflow.db in the run's "
+        "folder, or give the address of a server"
+    )
+
+
+STORE = click.option(
+    "--tracking-uri",
+    envvar="TABSWEEP_TRACKING_URI",
+    callback=_store,
+    help="MLflow server; default, also where the variable says none: SQLite in the run's folder.",
+)
+
+
+@click.command()
 @RUN
 @click.option(
     "--model",
-    callback=lambda context, option, given: given and model_name(given),
+    callback=named_model,
     help="Default: the best by validation score.",
 )
 @click.option("--dataset", help="Needed where the run has several.")
@@ -28,7 +48,7 @@ from .errors import check_run
     "--register-as", metavar="NAME", help="With --mlflow: its name there; default DATASET-MODEL."
 )
 @DATA
-@checkpoint_options
+@CHECKPOINTS
 @STORE
 @common
 def fit(
@@ -49,21 +69,53 @@ def fit(
     if register_as and not mlflow:
         raise click.UsageError("--register-as needs --mlflow")
     origin = click.get_current_context().get_parameter_source("tracking_uri")
-    if origin is click.core.ParameterSource.COMMANDLINE and not mlflow:
+    if origin is ParameterSource.COMMANDLINE and not mlflow:
         raise click.UsageError("--tracking-uri needs --mlflow")
-    from .commands.fit import fit_chosen
+    from .fit import fit_chosen
 
     if given["model"]:
-        from .running.request import import_folders
+        from ..running.request import import_folders
 
         import_folders([given["model"]])
     path = fit_chosen(run, note=console.say, **given)
     console.data({"model": str(path)})
     console.say(str(path))
     if mlflow:
-        from .commands.fit_mlflow import log_chosen
+        from .fit_mlflow import log_chosen
 
         log_chosen(console, run, path, name=register_as, tracking_uri=tracking_uri, **given)
+    return OK
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write.")
+@click.option(
+    "--trust",
+    multiple=True,
+    metavar="PACKAGE.MODULE:CLASS",
+    help="Allow the file to import this class. Repeatable.",
+)
+@click.option(
+    "--keep/--no-keep",
+    default=True,
+    show_default=True,
+    help="Copy the columns that the model does not know, such as identifiers.",
+)
+@CHECKPOINTS
+@common
+def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:
+    """Predict every row of a file with a model that `bench fit` saved."""
+    from .predict import predict_file
+
+    if given["trust"]:
+        from ..running.request import import_folders
+
+        import_folders(given["trust"])
+    n = predict_file(model, file, out, warn=console.warn, **given)
+    console.data({"rows": n, "out": str(out)})
+    console.say(f"{n} predictions in {out}")
     return OK
 
 
@@ -86,7 +138,7 @@ def track() -> None:
 def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
     """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
     check_run(run)
-    from .tracking.follower import place_of, sync
+    from ..tracking.follower import place_of, sync
 
     found = sync(run, uri=tracking_uri, trials_shown=trials)
     console.data(found.to_data())
@@ -109,6 +161,6 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
 def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:
     """Serve the MLflow UI for a run, on this machine only."""
     check_run(run)
-    from .tracking.follower import serve_ui
+    from ..tracking.follower import serve_ui
 
     return OK if serve_ui(run, tracking_uri, port, say=console.say) else ENVIRONMENT

@@ -1,0 +1,110 @@
+"""`bench sweep`, `submit`, `resume` and `retry` on the command line; heavy imports come late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...common.portable import pin_or_restart
+from ..arguments import CHECKPOINTS, RUN, GroupedCommand, options_of
+from ..console import Console, Verbs, common
+from ..errors import check_address_form
+from ..planning.option_checks import check_options
+from ..planning.options import AGAIN, LIMITS, Options
+
+
+@click.command(cls=GroupedCommand)
+@options_of(Options)
+@CHECKPOINTS
+@common
+def sweep(console: Console, **given: Any) -> int:
+    """Tune every model of a suite on every dataset, then write the tables.
+
+    Started again under the same name it resumes or extends the run; no finished trial runs twice.
+    """
+    asked = Options(**given)
+    check_address_form(asked.address)
+    chosen = check_options(asked)  # before the heavy imports
+    if asked.portable:
+        pin_or_restart(own_process=Verbs.own_process)
+    from ..running.early_start import early_ray
+
+    with early_ray(chosen, asked) as ray:
+        from .sweep import sweep_command
+
+        return sweep_command(console, chosen, asked, ray)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--address",
+    envvar="RAY_API_SERVER_ADDRESS",
+    metavar="URL",
+    help="The cluster's dashboard, such as http://head:8265.",
+)
+@click.option(
+    "--working-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder to upload: suite file, CSV and models of your own are looked up in it.",
+)
+@click.option("--no-wait", is_flag=True, help="Return as soon as the cluster has the job.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] SWEEP-OPTIONS...")
+@common
+def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
+    """Run `bench sweep` with these options as a job on a cluster's head, from anywhere.
+
+    \b
+    bench submit --address http://head:8265 -- --suite uci-small --budget standard
+
+    Shows the sweep's output and exits with its exit code. Ctrl-C leaves the job running. A run that
+    is submitted again resumes.
+    """
+    with sweep.make_context("bench sweep", list(words)) as parsed:  # a misspelt option ends it here
+        from .submit import submit_command
+
+        return submit_command(console, parsed, words, **given)
+
+
+@click.command()
+@RUN
+@AGAIN
+@CHECKPOINTS
+@click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
+@click.option(
+    "--verify", is_flag=True, help="Read all predictions, run trials of damaged ones again."
+)
+@common
+def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int:
+    """Resume an interrupted run, as it was started."""
+    check_address_form(given["address"])
+    from .sweep import resume_command
+
+    return resume_command(console, run, causes=None if retry_failed else (), **given)
+
+
+@click.command()
+@RUN
+@click.option(
+    "--cause",
+    "causes",
+    multiple=True,
+    metavar="CAUSE[,CAUSE]",
+    help="Only these: oom, gpu_oom, timeout, killed, nonfinite, invalid_config, error.",
+)
+@options_of(Options, *LIMITS)
+@AGAIN
+@CHECKPOINTS
+@common
+def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) -> int:
+    """Run failed trials again (all, or those of a cause), under larger limits if given.
+
+    \b
+    bench retry runs/uci-small-quick --cause oom,killed --memory-mb 16000
+    """
+    check_address_form(given["address"])
+    from .sweep import retry_command
+
+    causes = tuple(cause.strip() for words in causes for cause in words.split(","))
+    return retry_command(console, run, causes=causes, **given)

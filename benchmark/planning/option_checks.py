@@ -1,0 +1,55 @@
+"""Checks of the options of `bench sweep` before anything heavy is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..arguments import flag_of
+from ..errors import SweepError, check_name, check_run
+from .options import FIELDS, READING, Options
+
+if TYPE_CHECKING:
+    from .suite import Suite
+
+
+def check_options(asked: Options) -> Suite | None:
+    """The suite that the options of `bench sweep` name, None for --csv.
+
+    Raises SweepError for options that exclude each other, SuiteError, UnknownDataset, NoRun.
+    """
+    from ...datasets import catalog
+    from . import suite as suites
+    from .own_tables import csv_names, targets_for
+    from .portfolios import portfolio_file
+
+    if isinstance(asked.warm_start, Path):
+        portfolio_file.load(asked.warm_start)
+    if (asked.suite is None) != bool(asked.csv):
+        raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
+    if asked.name is not None:
+        check_name(asked.name)
+    if asked.portable and asked.device != "cpu":
+        raise SweepError("--portable pins the instruction sets of processors; leave --device out")
+    for folder in asked.reuse:
+        check_run(folder)
+    if asked.suite is None:
+        targets_for(asked.csv, asked.target)
+        csv_names(asked.csv)
+        if asked.datasets:
+            raise SweepError("--dataset goes with --suite, not with --csv")
+        return None
+    for name in asked.given("target", *READING):
+        flag = flag_of(FIELDS[name])
+        raise SweepError(f"{flag} goes with --csv, not with --suite (see docs/suites.md)")
+    chosen = suites.load(asked.suite)
+    chosen.budget(asked.budget)
+    for name in chosen.file:
+        if name in catalog.built_in():
+            raise SweepError(
+                f"suite {chosen.name!r}: file.{name} has the name of a built-in dataset; rename it"
+            )
+    for name in (*asked.datasets, *chosen.datasets, *chosen.offline):
+        if name not in chosen.file:
+            catalog.card(name)
+    return chosen
