@@ -10,6 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from ..sweeps.store.run_folder import runs_below
+
 ROOT = Path(__file__).resolve().parents[1]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -58,11 +60,7 @@ def complete_runs(
     typed = incomplete.rpartition("/")[0]
     usual = os.environ.get("TABSWEEP_RUNS", "runs")
     places = [typed] if typed else [usual, "."]
-    found = {
-        str(path.parent.parent)
-        for place in places
-        for path in Path(place).glob("*/ledger/MANIFEST.json")
-    }
+    found = {str(run) for place in places for run in runs_below(Path(place))}
     fitting = sorted(name for name in found if name.startswith(incomplete))
     return [CompletionItem(name) for name in fitting] or [CompletionItem(incomplete, type="dir")]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...sweeps.store.run_folder import runs_below
 from ..arguments import PAPER, SEVERAL_RUNS, named_model, options_of
 from ..completion import MODELS, SUITES, script
 from ..console import NOTHING, OK, REGRESSION, Console, common, duration
@@ -286,8 +287,7 @@ def beside_check(
 @common
 def runs(console: Console, runs: Path) -> int:
     """List the runs in a folder: what they compare, how far they are, and how to go on."""
-    found = sorted(path.parent.parent for path in runs.glob("*/ledger/MANIFEST.json"))
-    rows = [_one_run(run) for run in found]
+    rows = [_one_run(run) for run in runs_below(runs)]
     console.data(rows)
     if not rows:
         console.say(f"no run in {runs}: bench sweep --suite smoke makes one, --runs names a folder")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import sys
 import time
@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
-from ...sweeps.store.manifest import Manifest
+from ...sweeps.store.run_folder import LOG
 from ...sweeps.store.run_lock import owner_of
 from ..arguments import RUN
 from ..console import OK, Console, common, count, duration, printable
@@ -33,58 +33,40 @@ BEST = 6  # datasets whose leader is shown
 class Follower:
     """The count of a run's records, brought up to date by reading what is new.
 
-    Only the end of the ledger's tail is read; the whole ledger once more when its tail was sealed,
-    every 10,000 records.
+    Only the end of the log is read; the whole ledger once more when its log was replaced.
     """
 
     def __init__(self, run: Path) -> None:
         self.run = Path(run)
         self.torn_bytes = 0
         self._count = RunCounts(best=True)
-        self._tail: Path | None = None
+        self._log = self.run / "ledger" / LOG
+        self._inode = 0
         self._place = 0
 
     def refresh(self) -> RunCounts:
         """Raises LedgerError where `run` is not the folder of a run."""
-        tail = self._tail_now()
-        if tail != self._tail or not self._read_on():
-            self._read_all(tail)
+        if not self._inode or not self._read_on():
+            self._read_all()
         return self._count
 
-    def _tail_now(self) -> Path:
-        manifest = self.run / "ledger" / "MANIFEST.json"
-        try:
-            return manifest.with_name(Path(str(json.loads(manifest.read_bytes())["tail"])).name)
-        except (OSError, ValueError, KeyError, TypeError):
-            tails = sorted(manifest.parent.glob("tail-*.jsonl"))
-            if tails and not Manifest(manifest.parent).exists():
-                return tails[-1]  # lost: `Ledger` makes it again
-            raise LedgerError(f"cannot read {manifest}") from None
-
-    def _read_all(self, tail: Path) -> None:
-        # The end is taken before the ledger is read: what was added between the two comes once
-        # more with the next look, which changes nothing.
-        try:
-            data = tail.read_bytes()
-        except FileNotFoundError:
-            data = b""
+    def _read_all(self) -> None:
         ledger = Ledger(self.run)
         self.torn_bytes = ledger.torn_bytes
         self._count = RunCounts(best=True).add_all(ledger)
-        self._tail, self._place = tail, data.rfind(b"\n") + 1
+        self._inode, self._place = self._log.stat().st_ino, ledger.end
 
     def _read_on(self) -> bool:
-        """What was added to the tail; False where it is not the file that it was."""
-        assert self._tail is not None
+        """What was added to the log; False where it is not the file that it was."""
         try:
-            with open(self._tail, "rb") as file:
+            with open(self._log, "rb") as file:
                 size = file.seek(0, 2)
-                if size < self._place:
+                if size < self._place or os.fstat(file.fileno()).st_ino != self._inode:
                     return False
                 file.seek(self._place)
                 data = file.read(size - self._place)
         except FileNotFoundError:
-            return self._place == 0
+            return False
         end = data.rfind(b"\n") + 1
         self._place += end
         for line in data[:end].splitlines(keepends=True):

@@ -10,13 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...sweeps.store.run_folder import LOG
 from ..errors import check_run
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
     from ...reports.output.tables import Section
 
-LARGE = 20  # segments of ledgers: reading them takes as long as an import
+LARGE = 200_000_000  # bytes of logs: reading their columns takes as long as an import
 
 
 def write_report(
@@ -135,7 +136,7 @@ def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
     os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
     import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
 
-    large = sum(1 for run in runs for _ in run.glob("ledger/segment-*")) >= LARGE
+    large = sum(path.stat().st_size for run in runs for path in run.glob(f"ledger/{LOG}")) >= LARGE
 
     def run() -> None:
         with suppress(Exception):

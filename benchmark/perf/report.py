@@ -6,14 +6,13 @@ The ledger is made by its own writer out of made-up results: 30 models on 25 dat
 lease and a result a trial, a study's end, failures. Making it does not count. Of a million trials
 the command `bench report` is measured from its start to its end: wall, CPU and the largest resident
 memory; of the matrix of 30 x 25 x 10 what it does after a small report in the same process, which
-imports what is needed. `--no-facts` measures too what it costs where the columns beside segments
-are gone. On a busy machine compare CPU seconds, and these with the speed of one thread that stands
+imports what is needed. `--no-facts` measures too what it costs where the file of columns
+is gone. On a busy machine compare CPU seconds, and these with the speed of one thread that stands
 beside them. The command finds compiled modules, as an installed package has them: a small report
 comes before, and Python keeps what it compiled in the folder of the runs.
 
-In turn with the command, a fresh process reads the same files by pyarrow alone: the columns into a
-table, and the bytes of the segments, whose checksums the command compares. The command's CPU time
-as a multiple of it depends less on the machine's hour than seconds do.
+In turn with the command, a fresh process reads the same columns by pyarrow alone. The command's CPU
+time as a multiple of it depends less on the machine's hour than seconds do.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from typing import Any
 import numpy as np
 from tabsweep.benchmark.perf.measuring import folder_of, status_mb, verdict
 from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.store.run_folder import COLUMNS
 from tabsweep.sweeps.trial import digest
 
 MODELS, DATASETS, FOLDS = 30, 25, 10
@@ -277,21 +277,18 @@ def measured(run: Path, out: Path, warm: Path) -> dict[str, float]:
 
 
 READ = """
-import hashlib, sys
-from pathlib import Path
+import json, sys
 import pyarrow as pa
-folder = Path(sys.argv[1])
-for path in sorted(folder.iterdir()):
-    with pa.OSFile(str(path)) as file:
-        if path.name.startswith("facts-"):
-            table = pa.ipc.open_file(file).read_all()
-        else:
-            hashlib.sha256(file.read_buffer()).digest()
+with open(sys.argv[1] + "/columns.bin", "rb") as file:
+    while line := file.readline():
+        block = json.loads(line[9:])
+        file.seek(block["heads"], 1)
+        table = pa.ipc.open_file(pa.BufferReader(file.read(block["columns"]))).read_all()
 """
 
 
 def read_by_pyarrow(ledger: Path) -> float:
-    """CPU seconds of a fresh process that reads these files by pyarrow and hashes the segments."""
+    """CPU seconds of a fresh process that reads the columns by pyarrow."""
     child = os.posix_spawn(sys.executable, [sys.executable, "-c", READ, str(ledger)], os.environ)
     _, status, usage = os.wait4(child, 0)
     if status:
@@ -364,12 +361,10 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
     matrix = [measured(folder / "matrix", out, warm) for _ in range(options.repeats)]
     matrix_s = show("matrix, after a small report", matrix)["wall"]
     if options.no_facts:
-        files = list((folder / "large" / "ledger").glob("facts-*"))
-        for path in files:
-            path.rename(folder / path.name)
+        columns = folder / "large" / "ledger" / COLUMNS
+        aside = columns.rename(folder / COLUMNS)
         show("large, columns gone", [commanded(folder / "large", out)])
-        for path in files:
-            (folder / path.name).rename(path)
+        aside.rename(columns)
     good = [
         verdict(f"{options.trials} trials, s of the whole command", large["wall"], 10.0),
         verdict("its CPU as a multiple of the read by pyarrow", ratio, READS),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from ...common.text import shell_word
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.study_state import Shape
 
@@ -51,11 +53,23 @@ def checked(plan: Record) -> Record:
 
 
 def plan_in(ledger: Ledger) -> Record:
-    """The plan in force. Raises LedgerError where none was written yet."""
+    """The plan in force. Raises LedgerError where there is none: not yet, or it was damaged."""
     plan = last_plan(ledger)
     if plan is None:
-        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
+        raise no_plan(ledger.run, sum(1 for _ in ledger.positions("result")))
     return plan
+
+
+def no_plan(run: Path, n_results: int) -> LedgerError:
+    """What to say of a run whose ledger has so many results and no plan, which comes before them
+    all."""
+    if not n_results:
+        return LedgerError(f"{run} holds no plan yet: nothing was started in it")
+    return LedgerError(
+        f"{run} holds no plan: its record is damaged; {n_results} results are whole. The `bench "
+        f"sweep` that began it, with --name {shell_word(run.name)}, writes the plan again and runs "
+        "none of their trials"
+    )
 
 
 def planned_slots(study: Mapping[str, Any]) -> int:

@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...sweeps.store.ledger import Head, Ledger, LedgerError, Record
+from ...sweeps.store.ledger import Head, Ledger, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
-from ..planning.plan_record import checked, study_name
+from ..planning.plan_record import checked, no_plan, study_name
 
 RECENT = 200  # results whose times give the pace
 
@@ -163,7 +163,7 @@ class RunCounts:
         """The status from the records so far. Raises LedgerError before the first plan."""
         plan = self.plan
         if plan is None:
-            raise LedgerError(f"{run} holds no plan yet: nothing was started in it")
+            raise no_plan(run, len(self._results))
         statuses: Counter[str] = Counter()
         causes: Counter[str] = Counter()
         states = self._states()

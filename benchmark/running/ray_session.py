@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...sweeps.scheduling.interface import Stop
+from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.freeze_guard import FreezeGuard
 from ...sweeps.workers.local_ray.ray_start import (
     check_worker,
@@ -58,7 +59,7 @@ class RayNotUp(ClusterLost):
 
 def way_out(folder: Path) -> str:
     """What to do where Ray does not start, also before there is a run to resume."""
-    if not (folder / "ledger" / "MANIFEST.json").exists():
+    if not is_run(folder):
         return WITHOUT_RAY
     without = command_on(folder, "resume", "--workers", "0")
     return f"Try `bench doctor`, or run without Ray: {without}"

@@ -8,21 +8,18 @@ from pathlib import Path
 
 from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.store.segment_files import GROUPS_KEPT
+from ...sweeps.store.run_folder import is_run, runs_below
 from ...sweeps.trial import DONE, Result, Trial
 from ..planning.plan import Plan
 from .request import Request
 from .run_trial import score_parts
 
-LEAST_GROUPS = 4  # of a run: its studies run side by side, so that their records lie apart
-
 
 def siblings(request: Request) -> list[Path]:
     """The other runs in the same --runs folder, and those named by --reuse."""
-    folders = [path.parent.parent for path in request.options.runs.glob("*/ledger/MANIFEST.json")]
-    extra = [path for path in request.options.reuse if (path / "ledger" / "MANIFEST.json").exists()]
+    found = [*runs_below(request.options.runs), *filter(is_run, request.options.reuse)]
     own = request.folder.resolve()
-    return sorted({path for path in [*folders, *extra] if path.resolve() != own})
+    return sorted({path for path in found if path.resolve() != own})
 
 
 def reuse_from(
@@ -38,7 +35,7 @@ def reuse_from(
         found: dict[str, tuple[Ledger, int]] = {}
         for folder in folders:
             try:
-                ledger = Ledger(folder, groups_kept=groups_each(len(folders)))
+                ledger = Ledger(folder)
                 for at, head in ledger.heads("result"):
                     if head.status == DONE:
                         found.setdefault(head.id, (ledger, at))
@@ -56,12 +53,6 @@ def reuse_from(
             return None
 
     return reuse
-
-
-def groups_each(n_runs: int) -> int:
-    """How many groups of records each of so many runs keeps in memory: all together about as many
-    as one run alone would, 200 MB."""
-    return max(LEAST_GROUPS, GROUPS_KEPT // max(1, n_runs))
 
 
 def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:

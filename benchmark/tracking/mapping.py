@@ -13,11 +13,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
-from ..planning.plan_record import study_name
+from ..planning.plan_record import plan_in, study_name
 from ..results.evidence_builder import planned_rows
 from ..results.learning_curves import learning_curve
 
@@ -124,10 +124,8 @@ def run_id_of(ledger: Ledger) -> str:
 
     Raises LedgerError where nothing was planned yet.
     """
-    first = next(ledger.positions("plan"), None)
-    if first is None:
-        raise LedgerError(f"{ledger.run} holds no plan yet: nothing was started in it")
-    return digest(ledger.at(first), length=12)
+    plan_in(ledger)
+    return digest(next(ledger.records("plan")), length=12)
 
 
 def project(

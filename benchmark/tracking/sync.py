@@ -114,7 +114,7 @@ def sync(
     uri = check(uri or default_uri(run))
     started = time.monotonic()
     probe(uri)
-    ledger = read_ledger(run)
+    ledger = Ledger(run)
     if live is None:
         live = owner_of(run) is not None
     projection = project(
@@ -156,17 +156,6 @@ def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any] | None:
         return json.loads(_cursor_path(Path(run), uri or default_uri(Path(run))).read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def read_ledger(run: Path) -> Ledger:
-    """The ledger as it was at one moment, though its driver may be sealing the tail meanwhile."""
-    manifest = Path(run) / "ledger" / "MANIFEST.json"
-    for _ in range(20):
-        before = manifest.read_bytes() if manifest.exists() else b""
-        ledger = Ledger(run)
-        if not before or manifest.read_bytes() == before:
-            return ledger
-    raise LedgerError(f"{run}: the ledger changes faster than it can be read; try again")
 
 
 def _cursor_path(run: Path, uri: str) -> Path:

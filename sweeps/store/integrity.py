@@ -10,6 +10,7 @@ from ..trial import DONE
 from .ledger import Ledger, LedgerError
 from .predictions import files_in
 from .records import latest_results
+from .run_folder import COLUMNS
 from .run_lock import owner_of
 
 
@@ -37,13 +38,13 @@ class Integrity:
 
 def integrity_of(ledger: Ledger) -> Integrity:
     """Check every checksum of a run whose ledger was opened for reading (not `deferred`); nothing
-    on disk changes. Raises LedgerError where a segment was replaced meanwhile."""
+    on disk changes. Raises LedgerError where the log was replaced meanwhile."""
     found = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
     found.notes += ledger.notices
-    found.notes += [
-        f"{name} is missing or damaged: what it holds is read from the records, more slowly"
-        for name in ledger.damaged_columns()
-    ]
+    if not ledger.has_right_columns():
+        found.notes.append(
+            f"{COLUMNS} is missing or damaged: what it holds is read from the records, more slowly"
+        )
     for record in _finished(ledger):
         found.n_trials += 1
         try:
@@ -59,7 +60,7 @@ def damage_of(ledger: Ledger) -> list[str]:
     found = list(ledger.warnings)
     if ledger.torn_tail and owner_of(ledger.run) is None:
         found.append(
-            f"{ledger.torn_tail} bytes of the ledger's tail fail their checksum; the trials that "
+            f"the last {ledger.torn_tail} bytes of the log fail their checksum; the trials that "
             "they stood for run again"
         )
     return found

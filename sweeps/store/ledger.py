@@ -1,12 +1,10 @@
-"""The ledger of a run: an append-only, checksummed store of records and predictions.
+"""The ledger of a run: an append-only, checksummed log of records, and predictions.
 
 A run folder holds
 
-    ledger/MANIFEST.json        the sealed segments with their sha256, and the name of the tail
-    ledger/segment-000001.parquet   sealed records, 10,000 each: the JSON text of each with its
-                                crc, and its head (kind, id, study, stage, index, status) in columns
-    ledger/facts-000001.arrow   of the same records what tables need, in columns; made from them
-    ledger/tail-000002.jsonl    one record a line: crc32 of the text, a blank, the JSON text
+    ledger/log.jsonl            one record a line: crc32 of the text, a blank, the JSON text
+    ledger/columns.bin          of every 10,000 records what tables need, in columns; made from
+                                the log, and made again where it is gone or damaged
     predictions/000000.bin      predictions back to back; a record names file, offset and sha256
     quarantine/                 bytes that failed a checksum, kept for a person to look at
 
@@ -18,218 +16,312 @@ and the trial runs again. Predictions are written and synced before the record t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...common.files import write_atomically
 from ..trial import canonical
-from .manifest import Manifest, number_of, segment_name, tail_name
-from .manifest_rebuild import rebuilt
+from . import append_files, old_format
+from .blocks import Block, Head, Newest, Part, blocks_in, head_of
+from .log import LedgerError, LogFile, LogReader, Record, decode, encode, line_of, write_without
 from .predictions import Predictions
-from .record_sequence import READERS, RecordSequence
-from .segment_files import SegmentFolder
-from .segments import ColumnFile, Head, LedgerError, MemoryPart, Part, head_columns, head_of
-from .tail import Record, TailFile, decode, encode, line_of, parse_tail
+from .run_folder import COLUMNS, LOG, ledger_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Head", "Ledger", "LedgerError", "Record", "decode", "encode", "head_of"]
 
-SEAL_AT = 10_000  # records in the tail
+COLUMNS_AT = 10_000  # records without columns in the file
+READERS = 4  # blocks that are read at once
 
 
-class Ledger(RecordSequence):
-    """The records of one run, in the order in which they became durable.
+class Ledger:
+    """The records of one run, in the order in which they became durable; positions count from 0.
 
     `Ledger(path)` opens for reading: nothing on disk changes, damaged bytes are skipped and
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
-    and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: a
-    sealed segment is read and checked when one of its records is asked for, not before. A reader
-    keeps `groups_kept` groups of 500 records in memory (None: 512), some 400 kB each.
+    and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: the
+    records of a block are compared with their checksums when they are asked for, not before.
 
     `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
-    `notices` says what was made again without a loss.
+    `notices` says what is odd without a loss.
     """
 
-    def __init__(
-        self,
-        run: Path,
-        *,
-        write: bool = False,
-        deferred: bool = False,
-        groups_kept: int | None = None,
-    ) -> None:
-        super().__init__()
+    def __init__(self, run: Path, *, write: bool = False, deferred: bool = False) -> None:
         self.run = Path(run)
         self.folder = self.run / "ledger"
         self.writable, self._deferred = write, deferred and not write
         self.warnings: list[str] = []
         self.notices: list[str] = []
-        self.torn_bytes = 0  # of segments and tail
-        self.torn_tail = 0  # of the tail alone: a reader may see a line that is being written
-        self._manifest = Manifest(self.folder)
-        self._segments = SegmentFolder(self.folder, in_memory=write, groups_kept=groups_kept)
+        self.torn_bytes = 0
+        self.torn_tail = 0  # of them the unfinished last line: it may be being written
+        self._log = LogReader(self.folder / LOG)
         self._predictions = Predictions(self.run / "predictions", warn=self.warnings.append)
-        self._newest = MemoryPart()  # the last part: the records of the tail
-        self._tail: TailFile | None = None
+        self._file: LogFile | None = None
         if write:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.run / "predictions").mkdir(exist_ok=True)
-        if not self._manifest.exists():
-            self._without_manifest()
-        self._load()
-
-    def _without_manifest(self) -> None:
-        """Begin a new ledger, or make the manifest of an old one again, on disk if this one is
-        open for writing."""
-        found = rebuilt(self.folder) if self.folder.is_dir() else None
-        if found is not None:
-            manifest, text, lost = found
-            self.notices.append(text)
-            self.warnings.extend(lost)
-            if self.writable:
-                manifest["segments"] = list(map(self._segments.with_columns, manifest["segments"]))
-                self._manifest.write(manifest)
-            else:
-                self._manifest.stand_in(manifest)
-        elif self.writable:
-            self._manifest.create()
-        else:
-            raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
-
-    # ------------------------------------------------------------------ reading
-
-    def _load(self) -> None:
-        manifest, data = self._manifest.read_with_tail()
-        segments = list(manifest["segments"])
-        if len(segments) > 1:
-            with ThreadPoolExecutor(min(READERS, len(segments))) as pool:
-                parts = list(pool.map(self._read_segment, segments))
-        else:
-            parts = [self._read_segment(segment) for segment in segments]
-        for segment, (part, damaged) in zip(segments, parts, strict=True):
-            self._add(part)
-            if damaged is not None:
-                self._warn_of(segment, part, damaged)
-                if self.writable:
-                    self._mend(manifest, segment, part, damaged)
-        self._load_tail(self.folder / manifest["tail"], data)
-
-    def _read_segment(self, segment: Mapping[str, Any]) -> tuple[Part, bytes | None]:
-        part = self._segments.defer(segment, self._warn_of) if self._deferred else None
-        return self._segments.check(segment) if part is None else (part, None)
-
-    def _load_tail(self, path: Path, data: bytes) -> None:
-        found = parse_tail(data)
-        self._newest.add(head_columns(list(map(head_of, found.records))), found.texts)
-        if self._deferred:
-            self._newest.records = found.records
-        self._add(self._newest)
-        self.torn_tail = len(found.torn)
-        self.torn_bytes += len(found.torn)
-        if self.writable:
-            if found.torn:
-                place = self._quarantine(path.name, found.torn)
-                write_atomically(path, b"".join(found.lines))
-                self.warnings.append(
-                    f"{len(found.torn)} bytes of {path.name} failed their checksum and were moved "
-                    f"to {place}; the cells that they stood for run again"
-                )
-            self._tail = TailFile(path)
+        self._look_round()
+        if write and not self._log.path.exists():
+            append_files.open_to_append(self._log.path).close()
+        damaged, columns_are_right = self._load()
+        if write:
+            if damaged or not columns_are_right:
+                self._mend(damaged, columns_are_right)
+            self._file = LogFile(self._log.path)
+            self._save_columns()
             self._predictions.open()
+
+    def _look_round(self) -> None:
+        """Account for every file in the folder. Raises LedgerError where it holds some and no
+        log."""
+        names = ledger_files(self.run)
+        if LOG not in names and old_format.is_old(names):
+            raise LedgerError(old_format.refusal(self.run))
+        others = ", ".join(sorted({*names} - {LOG, COLUMNS}))
+        if LOG not in names and names:
+            raise LedgerError(
+                f"{self.folder} holds {', '.join(names)} and no {LOG}, which lists the records: "
+                "give it its name back, or restore it from a copy"
+            )
+        if not names and not self.writable:
+            raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")
+        if others:
+            self.notices.append(f"{self.folder} also holds {others}: no part of a ledger, not read")
+
+    # ------------------------------------------------------------------ opening
+
+    def _load(self) -> tuple[list[tuple[int, bytes]], bool]:
+        """Read what is on disk. Returns the damaged lines of the log with the places where they
+        begin, and whether every block of columns is right."""
+        self._newest = self._empty()
+        self._blocks: list[Block] = []
+        self._starts = [0]  # positions of the first record of each block, and of the newest
+        self._unsaved: list[tuple[Block, bytes]] = []  # blocks that the file of columns lacks
+        self._columns_end = 0  # of the blocks in the file
+        self.end = 0  # of the log, as far as its lines are complete
+        # The columns come first: they never say more than the log, which only grows.
+        blocks = blocks_in(self.folder / COLUMNS, self._log)
+        size = self._log.size()
+        damaged: list[tuple[int, bytes]] = []
+        checked = self._checked(blocks)
+        for block, right in zip(blocks, checked, strict=True):
+            if block.end > size:
+                self.warnings.append(
+                    f"{self._log.path} ends before records that it held, at byte {size}: their "
+                    "trials run again"
+                )
+                checked.append(False)
+                break
+            if right:
+                self._add(block)
+            else:
+                damaged += self._decode(block.start, block.end)
+                self._end_newest()
+            self.end, self._columns_end = block.end, block.end_in_file
+        damaged += self._decode(self.end, size)
+        torn = damaged[-1][1] if damaged and not damaged[-1][1].endswith(b"\n") else b""
+        self.end, self.torn_tail = size - len(torn), len(torn)
+        self.torn_bytes = sum(len(line) for _, line in damaged)
+        if not self.writable and self.torn_bytes > self.torn_tail:
+            self.warnings.append(self._sentence(damaged))
+        return damaged, all(checked)
+
+    def _checked(self, blocks: list[Block]) -> list[bool]:
+        """Whether each block is whole, and stands for what the log holds."""
+
+        def is_right(block: Block) -> bool:
+            return block.is_whole() and (self._deferred or block.is_of_log())
+
+        if not blocks:
+            return []
+        with ThreadPoolExecutor(READERS) as pool:
+            return list(pool.map(is_right, blocks))
+
+    def _decode(self, start: int, end: int) -> list[tuple[int, bytes]]:
+        """Add the records between two places of the log; returns the damaged lines."""
+        damaged = []
+        for at, line in self._log.lines(start, end):
+            record = decode(line)
+            if record is None:
+                damaged.append((at, line))
+                continue
+            self._newest.add(at, record, line[9:-1])
+            if self._newest.records is not None:
+                self._newest.records.append(record)
+            if len(self._newest) >= COLUMNS_AT:
+                self._end_newest()
+        return damaged
+
+    def _empty(self) -> Newest:
+        newest = Newest()
+        newest.records = [] if self._deferred else None
+        return newest
+
+    def _add(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._starts.append(self._starts[-1] + len(block))
+
+    def _end_newest(self) -> None:
+        """Turn the newest records into a block, which the file of columns does not have yet."""
+        if len(self._newest):
+            block, data = Block.of(self._newest, self._log)
+            self._unsaved.append((block, data))
+            self._add(block)
+            self._newest = self._empty()
 
     # ------------------------------------------------------------------ damage
 
-    def _warn_of(self, segment: Mapping[str, Any], part: Part, damaged: bytes) -> None:
-        """Warn of a damaged segment: no crash does that, but a failing disk or a person."""
-        self.torn_bytes += len(damaged)
-        self.warnings.append(
-            f"the sealed segment {self.folder / segment['file']} has a wrong checksum: "
-            f"{len(part)} of {segment['records']} records are intact, the cells of the others "
-            "run again"
+    def _sentence(self, damaged: list[tuple[int, bytes]]) -> str:
+        where = f"from byte {damaged[0][0]} on" if len(damaged) > 1 else f"at byte {damaged[0][0]}"
+        return (
+            f"{self.torn_bytes} bytes of {self._log.path}, {where}, fail their checksum: "
+            f"{len(self)} records are intact, the trials of the others run again"
         )
 
-    def _mend(
-        self, manifest: dict[str, Any], segment: Mapping[str, Any], part: Part, damaged: bytes
-    ) -> None:
-        """Keep a damaged segment's bytes in quarantine, and its intact records in its place."""
-        path = self._quarantine(segment["file"], damaged)
-        self.warnings[-1] += f"; its bytes are kept in {path}"
-        at = manifest["segments"].index(segment)
-        assert isinstance(part, MemoryPart)
-        manifest["segments"][at : at + 1] = (
-            [self._segments.write(segment["file"], part)] if len(part) else []
-        )
-        self._manifest.write(manifest)
-        if not len(part):
-            self._segments.remove(segment["file"])
+    def _mend(self, damaged: list[tuple[int, bytes]], columns_are_right: bool) -> None:
+        """Move damaged lines into quarantine; columns that are not right are made again."""
+        torn = self.torn_bytes, self.torn_tail
+        if damaged:
+            place = self._quarantine(b"".join(line for _, line in damaged))
+            self.warnings.append(f"{self._sentence(damaged)}; the bytes are kept in {place}")
+        if damaged and torn[0] == torn[1] and columns_are_right:
+            os.truncate(self._log.path, self.end)
+            return
+        (self.folder / COLUMNS).unlink(missing_ok=True)
+        if damaged:
+            write_without(self._log.path, damaged)
+        self._load()
+        self.torn_bytes, self.torn_tail = torn
 
-    def damaged_columns(self) -> list[str]:
-        """The files of columns that are damaged or missing; what they hold is made of records."""
-        named = map(ColumnFile.of, self._manifest.read()["segments"])
-        return [one.file for one in named if one is not None and one.read(self.folder) is None]
-
-    def _quarantine(self, name: str, data: bytes) -> Path:
+    def _quarantine(self, data: bytes) -> Path:
         folder = self.run / "quarantine"
         folder.mkdir(exist_ok=True)
-        path = folder / f"{name}.{hashlib.sha256(data).hexdigest()[:12]}"
+        path = folder / f"{LOG}.{hashlib.sha256(data).hexdigest()[:12]}"
         write_atomically(path, data)
         return path
+
+    def has_right_columns(self) -> bool:
+        """Whether the file of columns has all that it should."""
+        return not self._unsaved and all(block.stored_columns() for block in self._blocks)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [*self._blocks, self._newest]
+
+    def __len__(self) -> int:
+        return self._starts[-1] + len(self._newest)
+
+    def records(self, kind: str | None = None) -> Iterator[Record]:
+        """The records of a kind (plan, lease, death, result, slot, study), in order."""
+        for position in self.positions(*([kind] if kind else [])):
+            yield self.at(position)
+
+    def positions(self, *kinds: str) -> Iterator[int]:
+        """The positions of the records of some kinds (all, if none is named), in order."""
+        for start, part in zip(list(self._starts), self._parts, strict=True):
+            rows = part.rows(kinds) if kinds else range(len(part))
+            yield from (start + row for row in rows)
+
+    def _find(self, position: int) -> tuple[Part, int]:
+        """The part that holds a position, and the row there."""
+        at = bisect_right(self._starts, position) - 1
+        part = self._blocks[at] if at < len(self._blocks) else self._newest
+        return part, position - self._starts[at]
+
+    def at(self, position: int) -> Record:
+        """The whole record; decoding it takes some 20 microseconds. Raises LedgerError where its
+        checksum is wrong by now."""
+        part, row = self._find(position)
+        return json.loads(part.text(row))
+
+    def head(self, position: int) -> Head:
+        """The head of a record, in a tenth of the time of `at`."""
+        part, row = self._find(position)
+        return Head(*[column[row] for column in part.heads])
+
+    def heads(self, *kinds: str) -> Iterator[tuple[int, Head]]:
+        """Position and head of the records of some kinds (all, if none is named), in order."""
+        for start, part in zip(list(self._starts), self._parts, strict=True):
+            for row, values in enumerate(zip(*part.heads, strict=True)):
+                if not kinds or values[0] in kinds:
+                    yield start + row, Head(*values)
+
+    def columns(self) -> pa.Table:
+        """What tables need of results, slots and ends of studies (`column_cache.column_types`), in
+        the order of the records; `row` is the position. No record of a block is decoded."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(lambda part: part.columns(), self._parts))
+        for at, start in enumerate(self._starts):
+            # In Arrow: to make an array from numpy's, pyarrow waits for another thread's import
+            # of pandas.
+            rows = pc.add(found[at].column("row").cast(pa.int64()), start)
+            found[at] = found[at].set_column(0, "row", rows)
+        return pa.concat_tables(found, promote_options="default").unify_dictionaries()
 
     # ------------------------------------------------------------------ writing
 
     def append(self, records: Iterable[Record], *, sync: bool = True) -> None:
         """Make records durable, in order; several may share one sync.
 
-        Raises OSError (disk full, say) with the tail cut back to what it held before, so that what
+        Raises OSError (disk full, say) with the log cut back to what it held before, so that what
         is on disk stays a whole number of records.
         """
-        if self._tail is None:
+        if self._file is None:
             raise LedgerError(f"the ledger of {self.run} is open for reading only")
         records = list(records)
         if not records:
             return
         texts = [canonical(record).encode() for record in records]
-        self._tail.append(b"".join(map(line_of, texts)), sync=sync)
-        self._newest.add(head_columns([head_of(record) for record in records]), texts)
-        if len(self._newest) >= SEAL_AT:
-            self.seal()
+        lines = list(map(line_of, texts))
+        self._file.append(b"".join(lines), sync=sync)
+        for record, text, line in zip(records, texts, lines, strict=True):
+            self._newest.add(self.end, record, text)
+            self.end += len(line)
+        if len(self._newest) >= COLUMNS_AT:
+            self.write_columns()
 
-    def seal(self) -> None:
-        """Turn the tail into a checksummed columnar segment and begin a new tail.
+    def write_columns(self) -> None:
+        """Give the newest records their columns, once the log with them is durable."""
+        assert self._file is not None
+        self._file.sync()
+        self._end_newest()
+        self._save_columns()
 
-        The manifest is replaced last: after a crash before that the old tail is still in force; a
-        crash after it leaves an old tail that nothing names and that the next seal removes. After
-        an error on the way the ledger can still be written.
-        """
-        assert self._tail is not None
-        if not len(self._newest):
-            return
-        manifest = self._manifest.read()
-        number = number_of(manifest["tail"])
-        manifest["segments"].append(self._segments.write(segment_name(number), self._newest))
-        manifest["tail"] = tail_name(number + 1)
-        fresh = TailFile(self.folder / manifest["tail"])
-        try:
-            self._manifest.write(manifest)
-        finally:  # go on in the tail that the manifest on disk names, replaced or not
-            if self._manifest.read()["tail"] == manifest["tail"]:
-                self._tail, fresh = fresh, self._tail
-                self._newest = MemoryPart()
-                self._add(self._newest)
-            fresh.close()
-        for old in self.folder.glob("tail-*.jsonl"):
-            if number_of(old.name) <= number:
-                old.unlink(missing_ok=True)
+    def _save_columns(self) -> None:
+        """Append blocks to the file of columns. Where there is no room for one it stays in memory
+        until the next is ready."""
+        path = self.folder / COLUMNS
+        with suppress(OSError):
+            if path.exists() and path.stat().st_size > self._columns_end:
+                os.truncate(path, self._columns_end)  # what a crash or a full disk left
+            while self._unsaved:
+                block, data = self._unsaved[0]
+                with open(path, "ab") as file:
+                    file.write(data)
+                block.move_to(path, self._columns_end)
+                self._columns_end = block.end_in_file
+                self._unsaved.pop(0)
 
     def close(self) -> None:
         """End writing. Bytes that a full disk left in a buffer are dropped: no record points at
         them, and the write that failed has raised its error."""
-        if self._tail is not None:
+        if self._file is not None:
             with suppress(OSError):
-                self._tail.close()
-        self._tail = None
+                self._file.close()
+        self._file = None
         self._predictions.close()
 
     # ------------------------------------------------------------------ predictions

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from ...common.files import sync_folder, write_atomically
 from ...common.text import shell_word
 from . import append_files
-from .segments import LedgerError, plain_name
+from .log import LedgerError
 
 _NAME = re.compile(r"([0-9]{6,})\.bin")
 ROLL_AT = 256 * 1024 * 1024  # bytes in one file
@@ -127,6 +127,13 @@ class Predictions:
             with suppress(OSError):
                 self._file.close()
         self._file = None
+
+
+def plain_name(name: Any) -> str:
+    """A file name out of a record, refused where it is a path: records may come from others."""
+    if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
+        raise LedgerError(f"a record names the file {name!r}, which is not a plain name; refused")
+    return name
 
 
 def file_name(number: int) -> str:

@@ -60,7 +60,7 @@ def test_runs_are_listed_with_their_state_and_a_damaged_one_is_named(copy_run):
     assert bench("runs").code == 5
     for name in ("a", "b"):
         copy_run(name)
-    (Path("runs/b/ledger/MANIFEST.json")).write_text("{")
+    (Path("runs/b/ledger/log.jsonl")).rename("runs/b/ledger/log.jsonm")
     first, second = answer("runs")
     assert (first["run"], first["state"], first["trials"]) == ("runs/a", "finished", "6/6")
     assert second["state"] == "unreadable" and "runs/b" in second["next"]

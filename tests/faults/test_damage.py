@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from calls import Ran, bench, working_in
 from chaos import Sweep
+from ledger_cases import log_of
 from small_sweeps import AGAIN, FAST, executions
 from tabsweep.sweeps.store import ledger as store
 from tabsweep.sweeps.store.ledger import Ledger
@@ -32,11 +33,11 @@ N = 2 * 2 * (3 + 5 - 1)  # the first evaluation seed is that of the search
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working directory with the finished run `runs/whole`, its ledger in several segments."""
+    """A working directory with the finished run `runs/whole`, most of its records in columns."""
     with working_in(tmp_path_factory.mktemp("damage")) as here:
         Path("seeds.toml").write_text(SUITE)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "SEAL_AT", 20)
+            patch.setattr(store, "COLUMNS_AT", 20)
             words = ["--suite", "seeds.toml", "--name", "whole"]
             assert bench("sweep", *words, *FAST).code == 0
         assert verified("runs/whole")["sound"]
@@ -149,45 +150,100 @@ def test_a_report_of_damaged_predictions_is_written_and_ends_with_3(run: Path) -
     assert all(Path(path).exists() for path in said["files"])
 
 
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
 @pytest.mark.fault(6, 40)
-def test_a_damaged_segment_is_found_by_verify_and_by_the_report_that_reads_it(run: Path) -> None:
-    whole = tables(run)
-    segments = sorted(run.glob("ledger/segment-*"))
-    assert len(segments) > 1
-    segments[0].write_bytes(segments[0].read_bytes()[:-30])  # the plan is in it
-    (run / "ledger" / "facts-000001.arrow").unlink()
+@pytest.mark.parametrize("columns", ["right", "gone"])
+def test_a_damaged_record_is_found_by_verify_and_its_trial_runs_again(
+    columns: str, run: Path
+) -> None:
+    whole, before = tables(run), executions(str(run))
+    lines = log_of(run).read_bytes().splitlines(keepends=True)
+    hit = next(n for n, line in enumerate(lines) if n > 5 and b'"kind":"result"' in line)
+    flip(log_of(run), len(b"".join(lines[:hit])) + 60)
+    if columns == "gone":
+        (run / "ledger" / "columns.bin").unlink()
     found = verified(run, code=3)
-    assert "segment-000001" in found["ledger"][0] and found["runs_again"] == 0  # no plan is left
-    segments[0].unlink()
-    shutil.copy(Path("runs/whole/ledger") / segments[0].name, segments[0])
-    assert not verified(run)["ledger"] and verified(run)["notes"]  # the columns alone are gone
-    segments[1].write_bytes(segments[1].read_bytes()[:-30])
-    columns = run / "ledger" / "facts-000002.arrow"
-    columns.write_bytes(columns.read_bytes()[:-8])
+    assert "log.jsonl" in found["ledger"][0] and found["missing"] == found["runs_again"] > 0
+    reported = bench("report", run)  # where the columns are right, these are all that it reads
+    assert (reported.code, "log.jsonl" in reported.err) == ((0, False), (3, True))[
+        columns == "gone"
+    ]
+    resume = resumed(run)
+    assert resume.code == 0 and "fail their checksum" in resume.err
+    assert sum((executions(str(run)) - before).values()) == 1
+    assert verified(run)["sound"] and not verified(run)["notes"] and tables(run) == whole
+
+
+@pytest.mark.fault(6, 39)
+@pytest.mark.parametrize("mended", [False, True])
+def test_of_a_damaged_plan_the_results_are_kept_and_named(mended: bool, run: Path) -> None:
+    """By a resume, which has no plan to go on with, and by the sweep that writes it again."""
+    whole, before = tables(run), executions(str(run))
+    flip(log_of(run), 100)
     found = verified(run, code=3)
-    assert found["missing"] == found["runs_again"] > 0
-    reported = bench("report", run)
-    assert reported.code == 3 and "segment-000002" in reported.err
-    assert resumed(run).code == 0
+    assert "at byte 0" in found["ledger"][0] and f"{N} results are whole" in found["ledger"][1]
+    if mended:  # the damaged bytes are in quarantine, and no record is damaged any more
+        Ledger(run, write=True).close()
+    reported = bench("report", run)  # it reads the plan, and of the others the columns
+    assert reported.code == 3 and ("is damaged" in reported.err)
+    for command in ("resume", "status", "retry"):
+        refused = bench(command, run, *(AGAIN if command in ("resume", "retry") else ()))
+        assert refused.code == 3 and f"{N} results are whole" in refused.err, refused
+        assert "nothing was started" not in refused.err and f"--name {run.name}" in refused.err
+    words = ["--suite", "seeds.toml", "--name", run.name, "--runs", run.parent]
+    assert bench("sweep", *words, *AGAIN).code == 0
+    assert executions(str(run)) == before
     assert verified(run)["sound"] and tables(run) == whole
 
 
 @pytest.mark.fault(39)
-@pytest.mark.parametrize("how", ["deleted", "emptied"])
-def test_a_run_without_its_manifest_is_a_run_still(how: str, run: Path) -> None:
-    whole = tables(run)
-    manifest = run / "ledger" / "MANIFEST.json"
-    kept = manifest.read_bytes()
-    manifest.unlink() if how == "deleted" else manifest.write_bytes(b"")
+@pytest.mark.parametrize("name", ["log.jsonm", "mog.jsonl", "log"])
+def test_a_log_with_another_name_is_named_everywhere_and_nothing_begins_anew(
+    name: str, run: Path
+) -> None:
+    """A flipped bit in a folder of the disk, or a person: no command takes it for an empty run."""
+    whole, log = tables(run), log_of(run)
+    log.rename(log.with_name(name))
+    words = ["--suite", "seeds.toml", "--runs", run.parent]
+    runs = json.loads(bench("runs", "--runs", run.parent, "--json").out)
+    assert [row["state"] for row in runs] == ["unreadable"] and name in runs[0]["next"]
+    for call in (
+        ["status", run], ["verify", run], ["report", run], ["resume", run, *AGAIN],
+        ["sweep", *words, "--name", run.name, *AGAIN],
+    ):  # fmt: skip
+        refused = bench(*call)
+        assert refused.code == 3 and name in refused.err and "no log.jsonl" in refused.err, refused
+    other = bench("sweep", *words, "--name", "other", *AGAIN)
+    assert other.code == 0 and f"{run} is not used as a cache" in other.err and name in other.err
+    log.with_name(name).rename(log)
+    assert verified(run)["sound"] and tables(run) == whole
+
+
+@pytest.mark.fault(39)
+def test_a_run_is_one_for_every_command_and_for_the_next_sweep(run: Path) -> None:
+    (run / "ledger" / "columns.bin").unlink()
     assert json.loads(bench("status", run, "--json").out)["left"] == 0
+    (row,) = json.loads(bench("runs", "--runs", run.parent, "--json").out)
+    assert row["state"] == "finished" and row["run"] == str(run)
+    before = executions(str(run))
+    words = ["--suite", "seeds.toml", "--runs", run.parent, "--name", "next"]
+    assert bench("sweep", *words, *AGAIN).code == 0  # all from the cache
+    assert executions(str(run)) == before
+    assert {r["origin"] for r in Ledger(run.with_name("next")).records("result")} == {run.name}
+
+
+@pytest.mark.fault(39)
+def test_a_file_that_is_no_part_of_a_ledger_is_named(run: Path) -> None:
+    (run / "ledger" / "log (1).jsonl").write_bytes(b"")
     found = verified(run)
-    assert found["sound"] and "made again" in found["notes"][0]
-    reported = bench("report", run)
-    assert reported.code == 0 and not manifest.exists() or not manifest.read_bytes()
-    assert b"made again" in (run / "report" / "coverage.md").read_bytes()
+    assert found["sound"] and "log (1).jsonl" in found["notes"][0]
     resume = resumed(run)
-    assert resume.code == 0 and "made again" in resume.err
-    assert manifest.read_bytes() == kept and tables(run) == whole
+    assert resume.code == 0 and "log (1).jsonl" in resume.err
 
 
 def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:

@@ -11,12 +11,14 @@ import random
 import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from calls import Ran, bench
+from ledger_cases import log_of
 from repo import ROOT, dotted, modules, tree
 from tabsweep.benchmark.commands.fit import place
 from tabsweep.benchmark.planning.plan_record import last_plan
@@ -286,20 +288,22 @@ def as_checkpoints(run: Path, bomb: bytes) -> None:
         (folder / f"{key}.checkpoint").write_bytes(bomb)
 
 
-def as_tail(run: Path, bomb: bytes) -> None:
-    (tail,) = (run / "ledger").glob("tail-*.jsonl")
-    tail.write_bytes(tail.read_bytes() + bomb + b"\n")
+def as_line(run: Path, bomb: bytes) -> None:
+    log = log_of(run)
+    log.write_bytes(log.read_bytes() + bomb + b"\n")
 
 
-def as_segment(run: Path, bomb: bytes) -> None:
-    ledger = Ledger(run, write=True)
-    ledger.seal()
-    ledger.close()
-    (run / "ledger" / "segment-000001.parquet").write_bytes(bomb)
+def as_log(run: Path, bomb: bytes) -> None:
+    log_of(run).write_bytes(bomb)
 
 
-def as_manifest(run: Path, bomb: bytes) -> None:
-    (run / "ledger" / "MANIFEST.json").write_bytes(bomb)
+def as_columns(run: Path, bomb: bytes) -> None:
+    """A file of columns whose checksums are right, and whose tables are none."""
+    log = log_of(run).read_bytes()
+    block = {"kind": "block", "format": 1, "start": 0, "end": len(log), "kinds": ["plan"]}
+    block |= {"records": log.count(b"\n"), "heads": len(bomb), "columns": len(bomb)}
+    block |= {"log_crc32": zlib.crc32(log), "crc32": zlib.crc32(2 * bomb)}
+    (run / "ledger" / "columns.bin").write_bytes(encode(block) + 2 * bomb)
 
 
 def as_predictions(run: Path, bomb: bytes) -> None:
@@ -311,24 +315,22 @@ def as_objects(run: Path, bomb: bytes) -> None:
     import hashlib
 
     as_predictions(run, bomb)
-    (tail,) = (run / "ledger").glob("tail-*.jsonl")
     records = [*Ledger(run).records()]
     sha256 = hashlib.sha256(bomb).hexdigest()
     for record in records:
         for where in record.get("predictions", {}).values():
             where |= {"dtype": "|O", "offset": 0, "shape": [1], "sha256": sha256}
-    tail.write_bytes(b"".join(map(encode, records)))
+    log_of(run).write_bytes(b"".join(map(encode, records)))
 
 
 @pytest.mark.fault(28)
 def test_a_plan_with_the_right_checksum_and_the_wrong_parts_is_refused_in_one_line():
     assert bench("sweep", *IRIS, "--model", "knn", *FAST, "--name", "theirs").code == 0
     run = Path("runs/theirs")
-    (tail,) = (run / "ledger").glob("tail-*.jsonl")
     records = [*Ledger(run).records()]
     for part, wrong in (("options", []), ("datasets", "iris"), ("studies", {}), ("suite", None)):
         changed = [r | {part: wrong} if r["kind"] == "plan" else r for r in records]
-        tail.write_bytes(b"".join(map(encode, changed)))
+        log_of(run).write_bytes(b"".join(map(encode, changed)))
         kind = type(wrong).__name__
         for call in (("status",), ("report",), ("verify",), ("resume", "--workers", 0)):
             found = bench(call[0], run, *call[1:])
@@ -338,7 +340,7 @@ def test_a_plan_with_the_right_checksum_and_the_wrong_parts_is_refused_in_one_li
 
 @pytest.mark.fault(19, 28)
 @pytest.mark.parametrize(
-    "place_it", [as_checkpoints, as_tail, as_segment, as_manifest, as_predictions, as_objects]
+    "place_it", [as_checkpoints, as_line, as_log, as_columns, as_predictions, as_objects]
 )
 def test_no_command_runs_what_somebody_put_into_a_run(place_it, bomb):
     assert bench("sweep", *IRIS, "--model", "lightgbm", *FAST, "--name", "theirs").code == 0
@@ -362,7 +364,7 @@ def test_no_command_runs_what_somebody_put_into_a_run(place_it, bomb):
         assert not Path("canary").exists(), f"{call[0]} ran what was put there"
         codes[call[0]] = found.code
     assert codes["sweep"] == 0 and status_of(Path("runs/mine")).done == 1
-    if place_it is as_manifest:
+    if place_it in (as_log, as_columns):
         assert {codes["status"], codes["report"], codes["resume"]} == {3}
 
 

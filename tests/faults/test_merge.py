@@ -106,14 +106,14 @@ def rewritten(
 ) -> dict[str, Any]:
     """Change a record, with a right checksum, and append the one that `change` returns, if any;
     returns the record."""
-    (tail,) = run.glob("ledger/tail-*.jsonl")
-    lines = tail.read_bytes().splitlines(keepends=True)
+    log = run / "ledger" / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if f'"kind":"{kind}"'.encode() in line][number]
     record = json.loads(lines[at][9:])
     assert encode(record) == lines[at]
     more = change(record)
     lines[at] = encode(record)
-    tail.write_bytes(b"".join([*lines, encode(more)] if more else lines))
+    log.write_bytes(b"".join([*lines, encode(more)] if more else lines))
     return record
 
 

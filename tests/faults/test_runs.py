@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from calls import Ran, bench
+from ledger_cases import log_of
 from tabsweep.benchmark.planning import plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
@@ -207,7 +208,7 @@ def disk(
 ) -> Iterator[RealDisk | InjectedDisk]:
     folder = tmp_path / "disk"
     if request.param != "real":
-        prefix, room = {"records": ("tail-", 15_000), "predictions": ("00", 5_000)}[request.param]
+        prefix, room = {"records": ("log.", 15_000), "predictions": ("00", 5_000)}[request.param]
         yield InjectedDisk(folder, prefix, room, monkeypatch)
         return
     made = RealDisk(folder, room=128 * 1024)
@@ -246,23 +247,19 @@ def test_on_a_full_disk_a_sweep_stops_at_once_and_goes_on_when_there_is_room(dis
 # ---------------------------------------------------------------------- damaged files
 
 
-def tail_of(run: Path) -> Path:
-    (path,) = (run / "ledger").glob("tail-*.jsonl")
-    return path
-
-
 @pytest.mark.fault(6)
 def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
     assert sweep(own, "torn").code == 0
-    tail, run = tail_of(Path("runs/torn")), Path("runs/torn")
-    lines = tail.read_bytes().splitlines(keepends=True)
+    run = Path("runs/torn")
+    log = log_of(run)
+    lines = log.read_bytes().splitlines(keepends=True)
     last = max(i for i, line in enumerate(lines) if b'"kind":"result"' in line)
     torn = lines[last][: len(lines[last]) // 2]
-    tail.write_bytes(b"".join(lines[:last]) + torn)
+    log.write_bytes(b"".join(lines[:last]) + torn)
     assert status_of(run).done == 2, "the fault did not reach the ledger"
     found = resume(run)
     assert found.code == 0 and status_of(run).done == 3
-    assert f"warning: {len(torn)} bytes of {tail.name}" in found.err
+    assert f"warning: {len(torn)} bytes of {log}" in found.err
     assert [path.read_bytes() for path in (run / "quarantine").iterdir()] == [torn]
     assert sorted(Counter(fits()).values()) == [1, 1, 2]
 
@@ -270,7 +267,7 @@ def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
 @pytest.mark.fault(6)
 def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own):
     assert sweep(own, "empty").code == 0
-    tail_of(Path("runs/empty")).write_bytes(b"")
+    log_of(Path("runs/empty")).write_bytes(b"")
     the_error(resume("runs/empty"), "E011", 3)  # there is no plan to go on with
     assert sweep(own, "empty").code == 0
     assert status_of(Path("runs/empty")).done == 3 and set(Counter(fits()).values()) == {2}

@@ -236,7 +236,7 @@ def test_workers_are_started_for_what_is_left_not_for_what_was_planned(tmp_path)
 def test_a_record_lost_to_damage_runs_again_and_breaks_no_report(tmp_path):
     twins = [make_study(f"twin{i}", sampler="random", data="same", n_trials=2) for i in range(2)]
     whole = run(tmp_path, twins)
-    path = tmp_path / "ledger" / "tail-000001.jsonl"
+    path = tmp_path / "ledger" / "log.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     hit = next(i for i, line in enumerate(lines) if b'"kind":"result"' in line)
     lines[hit] = lines[hit].replace(b'"kind":"result"', b'"kind":"resulT"')

@@ -429,7 +429,7 @@ def rewrite(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
     for record in records:
         if record["kind"] == "result":
             change(record)
-    (run / "ledger" / "tail-000001.jsonl").write_bytes(b"")
+    (run / "ledger" / "log.jsonl").write_bytes(b"")
     ledger = Ledger(run, write=True)
     ledger.append(records)
     ledger.close()
@@ -451,7 +451,7 @@ def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_
     real_sweep(tmp_path, "third")
     assert set(load_results(tmp_path / "third")["origin"]) == {"first"}
     for name in ("second", "third"):
-        (tmp_path / name / "ledger" / "MANIFEST.json").unlink()  # no caches any more
+        (tmp_path / name / "ledger" / "log.jsonl").unlink()  # no caches any more
 
     def forge(record: dict[str, Any]) -> None:
         record["val"] = record["test"] = {"accuracy": 1.0, "log_loss": 0.0}
@@ -459,7 +459,7 @@ def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_
     rewrite(tmp_path / "first", forge)
     forged = real_sweep(tmp_path, "forged")
     assert (forged.tally.ran, forged.tally.reused) == (0, 5) and same("forged")
-    (tmp_path / "forged" / "ledger" / "MANIFEST.json").unlink()
+    (tmp_path / "forged" / "ledger" / "log.jsonl").unlink()
 
     shapes: list[Callable[[dict[str, Any]], None]] = [
         lambda record: record["predictions"].pop("val"),
@@ -469,13 +469,13 @@ def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_
         lambda record: record.update(predictions={}),
         lambda record: record.update(costs=None),
     ]
-    backup = (tmp_path / "first" / "ledger" / "tail-000001.jsonl").read_bytes()
+    backup = (tmp_path / "first" / "ledger" / "log.jsonl").read_bytes()
     for i, change in enumerate(shapes):
         rewrite(tmp_path / "first", change)
         refused = real_sweep(tmp_path, f"refused-{i}")
         assert (refused.tally.ran, refused.tally.reused) == (4, 1) and same(f"refused-{i}")
-        (tmp_path / f"refused-{i}" / "ledger" / "MANIFEST.json").unlink()
-        (tmp_path / "first" / "ledger" / "tail-000001.jsonl").write_bytes(backup)
+        (tmp_path / f"refused-{i}" / "ledger" / "log.jsonl").unlink()
+        (tmp_path / "first" / "ledger" / "log.jsonl").write_bytes(backup)
 
 
 def test_status_and_results_follow_the_plan_in_force_when_a_run_is_extended(tmp_path):
@@ -493,7 +493,7 @@ def test_status_and_results_follow_the_plan_in_force_when_a_run_is_extended(tmp_
     records = [record for record in ledger.records() if record.get("stage") != "eval"]
     result = next(record for record in records if record["kind"] == "result")
     stale = {**result, "stage": "eval", "index": 0, "config": {"p": 1}, "id": "stale"}
-    (tmp_path / "run" / "ledger" / "tail-000001.jsonl").write_bytes(b"")
+    (tmp_path / "run" / "ledger" / "log.jsonl").write_bytes(b"")
     ledger = Ledger(tmp_path / "run", write=True)
     ledger.append([*records, stale])
     ledger.close()

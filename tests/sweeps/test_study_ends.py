@@ -57,10 +57,10 @@ def test_a_driver_killed_before_the_record_of_a_studys_end_loses_no_score(tmp_pa
     run = tmp_path / "run"
     whole = table_of(run)
     assert whole["state"] == "complete" and status_of(run).left == 0
-    tail = run / "ledger" / "tail-000001.jsonl"
-    *others, end = tail.read_bytes().splitlines(keepends=True)
+    log = run / "ledger" / "log.jsonl"
+    *others, end = log.read_bytes().splitlines(keepends=True)
     assert b'"kind":"study"' in end
-    tail.write_bytes(b"".join(others))
+    log.write_bytes(b"".join(others))
     assert table_of(run)["state"] == "open" and status_of(run).left > 0
     assert sweep_in(tmp_path).tally.ran == 0
     assert table_of(run) == whole and status_of(run).left == 0

@@ -32,7 +32,7 @@ def verify(console: Console, run: Path) -> int:
     found = integrity_of(ledger)
     try:
         left = RunCounts().add_all(ledger).status(run, None).left
-    except LedgerError as error:  # it holds no plan: the records with it were damaged, or torn
+    except LedgerError as error:  # it holds no plan: the record was damaged, or torn
         found.ledger.append(str(error))
         left = 0
     again = slots_of_trials(ledger, found.lost)

@@ -17,6 +17,7 @@ from ....datasets import catalog
 from ....datasets.errors import DatasetUnavailable, UnknownDataset
 from ....datasets.protocols import Fold, make_folds
 from ....datasets.table import Table
+from ....sweeps.store.run_folder import is_run
 from ....sweeps.study_state import EVAL
 from ....sweeps.trial import DONE
 from ...planning import suite as suites
@@ -233,10 +234,9 @@ def run_name(setting: Setting) -> str:
 def _other_runs(setting: Setting) -> tuple[Path, ...]:
     """Runs whose finished trials may be copied: of the suite under `runs/`, and of the other
     experiments beside this one."""
-    end = "ledger/MANIFEST.json"
-    found = [*Path("runs").glob(f"{SUITE}-*/{end}"), *setting.out.parent.glob(f"{SUITE}-*/*/{end}")]
+    folders = [*Path("runs").glob(f"{SUITE}-*"), *setting.out.parent.glob(f"{SUITE}-*/*")]
     own = setting.out / run_name(setting)
-    return tuple(sorted({path.parents[1] for path in found} - {own}))
+    return tuple(sorted({*filter(is_run, folders)} - {own}))
 
 
 def results_of(run: Path) -> Results:

@@ -19,8 +19,8 @@ def full_run(folder: Path, n_done: int = 4) -> Path:
     run = make_run(folder, plan(), *(result(index) for index in range(n_done)))
     for name in ("report/scores.md", "mlflow.db", "mlflow.db-wal", "tracking/log.txt",
                  "mlartifacts/a/b", "checkpoints/ab12", "tune/iris/state", "logs/events.jsonl",
-                 "quarantine/tail.1", "live.json", ".live.json.7.tmp", "predictions/000000.bin",
-                 "ledger/.MANIFEST.json.7.tmp", "notes.txt"):  # fmt: skip
+                 "quarantine/log.1", "live.json", ".live.json.7.tmp", "predictions/000000.bin",
+                 "ledger/.log.jsonl.7.tmp", "notes.txt"):  # fmt: skip
         path = run / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x" * 1000)
@@ -46,7 +46,7 @@ def cleaned(run: Path, *args: object, code: int = 0) -> set[str]:
         (["--report"], {"report/scores.md"}),
         (["--tracking"], {"mlflow.db", "mlflow.db-wal", "tracking/log.txt", "mlartifacts/a/b"}),
         (["--checkpoints"], {"checkpoints/ab12", "tune/iris/state"}),
-        (["--logs", "--quarantine"], {"logs/events.jsonl", "quarantine/tail.1"}),
+        (["--logs", "--quarantine"], {"logs/events.jsonl", "quarantine/log.jsonl.1"}),
     ],
     ids=["default", "report", "tracking", "checkpoints", "logs"],
 )
@@ -58,12 +58,12 @@ def test_clean_removes_what_is_named_or_left_over(args, gone, tmp_path):
 def test_clean_of_everything_leaves_the_run_itself(tmp_path):
     run = full_run(tmp_path / "r")
     cleaned(run, "--all")
-    kept = {"predictions/000000.bin", "notes.txt", "ledger/.MANIFEST.json.7.tmp", "owner.lock"}
+    kept = {"predictions/000000.bin", "notes.txt", "ledger/.log.jsonl.7.tmp", "owner.lock"}
     left = contents(run)
     assert {name for name in left if not name.startswith("ledger/")} == kept - {
-        "ledger/.MANIFEST.json.7.tmp"
+        "ledger/.log.jsonl.7.tmp"
     } | ({"live.json"} & left)
-    assert "ledger/.MANIFEST.json.7.tmp" in left and status_of(run).done == 4
+    assert "ledger/.log.jsonl.7.tmp" in left and status_of(run).done == 4
     assert cleaned(run, "--all", code=5) == set()
 
 
@@ -114,7 +114,7 @@ def test_a_run_without_a_plan_is_cleaned_of_leftovers_and_stops_no_other(tmp_pat
     (unplanned / "live.json").write_text("{}")
     (unplanned / ".live.json.9.tmp").write_text("x")
     damaged = full_run(tmp_path / "damaged")
-    (damaged / "ledger" / "MANIFEST.json").write_text("{")
+    (damaged / "ledger" / "log.jsonl").rename(damaged / "ledger" / "log")
     found = bench("clean", "--runs", tmp_path, "--yes")
     assert found.code == 0 and "empty" in found.err and "damaged" in found.err
     assert contents(unplanned) >= {"live.json"} and not list(unplanned.glob(".*.tmp"))

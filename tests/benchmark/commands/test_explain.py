@@ -317,7 +317,7 @@ def test_a_class_of_one_s_own_is_named_and_not_imported(work):
 def test_a_damaged_run_beside_the_one_that_is_asked_for_is_named_and_passed_over(work, tmp_path):
     shutil.copytree("runs", tmp_path / "runs")
     (tmp_path / "runs" / "damaged" / "ledger").mkdir(parents=True)
-    (tmp_path / "runs" / "damaged" / "ledger" / "MANIFEST.json").write_text("{")
+    (tmp_path / "runs" / "damaged" / "ledger" / "log").write_text("{")
     found = bench("explain", "scores", "wine", "knn", "--runs", tmp_path / "runs")
     assert found.code == 0 and "damaged is passed over" in found.err
     assert "wine, knn: 0." in found.out

@@ -33,7 +33,7 @@ def test_convergence_warnings_are_counted_wherever_the_records_lie(tmp_path: Pat
     assert [line["warnings"]["ConvergenceWarning"] for line in lines] == counts
 
     ledger = Ledger(run, write=True)
-    ledger.seal()
+    ledger.write_columns()
     ledger.close()
     assert evidence_of([run]).meta["fit_warnings"] == expected
 

@@ -18,7 +18,6 @@ from tabsweep.benchmark.tracking import sync
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.benchmark.tracking.trial_runs import Store
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.store.manifest import Manifest
 from tracking_records import (
     STUDIES,
     add,
@@ -318,27 +317,6 @@ def test_a_sync_prints_nothing_and_leaves_the_environment_as_it_was(
     tracking.sync(run)
     assert capfd.readouterr().out == ""
     assert dict(os.environ) == before
-
-
-def test_a_ledger_sealed_while_it_is_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(tmp_path / "a", records())
-    reads = []
-    read = Manifest.read
-
-    def read_while_sealing(self: Manifest) -> dict[str, Any]:
-        found = read(self)
-        reads.append(1)
-        if len(reads) == 1:
-            writer = Ledger(run, write=True)
-            writer.seal()  # the tail that this reader is about to open is gone
-            writer.close()
-        return found
-
-    monkeypatch.setattr(Manifest, "read", read_while_sealing)
-    assert len(sync.read_ledger(run)) == 13
-    assert len(reads) > 1
 
 
 def test_a_run_whose_creation_was_never_answered_is_made_once(

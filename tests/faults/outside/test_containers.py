@@ -164,7 +164,7 @@ class Site:
             volume = f"{SETTINGS['COMPOSE_PROJECT_NAME']}_runs"
             self._runs = Path(self.docker.inspect(volume)["Mountpoint"])
         run = self._runs / name
-        there = (run / "ledger" / "MANIFEST.json").exists()
+        there = (run / "ledger" / "log.jsonl").exists()
         return list(Ledger(run).records("result")) if there else []
 
     def query(self, text: str) -> str:

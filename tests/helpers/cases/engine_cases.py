@@ -159,14 +159,12 @@ def ended(folder: Path) -> dict[str, tuple[Any, ...]]:
 
 def prefixes(folder: Path, into: Path, *, at_least: int = 0, step: int = 1) -> list[Path]:
     """Copies of a run as kills would have left it: after each of its records."""
-    manifest = (folder / "ledger" / "MANIFEST.json").read_bytes()
-    lines = (folder / "ledger" / "tail-000001.jsonl").read_bytes().splitlines(keepends=True)
+    lines = (folder / "ledger" / "log.jsonl").read_bytes().splitlines(keepends=True)
     found = []
     for n in range(at_least, len(lines), step):
         cut = into / str(n)
         (cut / "ledger").mkdir(parents=True)
-        (cut / "ledger" / "MANIFEST.json").write_bytes(manifest)
-        (cut / "ledger" / "tail-000001.jsonl").write_bytes(b"".join(lines[:n]))
+        (cut / "ledger" / "log.jsonl").write_bytes(b"".join(lines[:n]))
         found.append(cut)
     return found
 

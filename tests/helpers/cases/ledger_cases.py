@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tabsweep.sweeps.store.ledger import Ledger
@@ -29,5 +28,5 @@ def contents(run: Path) -> dict[str, bytes]:
     }
 
 
-def tail_of(run: Path) -> Path:
-    return run / "ledger" / json.loads((run / "ledger" / "MANIFEST.json").read_text())["tail"]
+def log_of(run: Path) -> Path:
+    return run / "ledger" / "log.jsonl"

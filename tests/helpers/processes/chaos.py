@@ -137,7 +137,7 @@ class Sweep:
 
     def results(self) -> list[dict[str, Any]]:
         """The result records of the ledger; none before there is a ledger."""
-        if not (self.run / "ledger" / "MANIFEST.json").exists():
+        if not (self.run / "ledger" / "log.jsonl").exists():
             return []
         return list(Ledger(self.run).records("result"))
 

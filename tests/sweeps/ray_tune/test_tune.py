@@ -440,7 +440,7 @@ def test_a_killed_search_on_boosting_rounds_goes_on_and_has_nothing_twice(
         return [line for line in found if line[0] == "start" and ["finish", *line[1:]] not in found]
 
     def rows() -> list[dict[str, Any]]:
-        if not (run / "ledger" / "MANIFEST.json").exists():
+        if not (run / "ledger" / "log.jsonl").exists():
             return []
         return [record for record in Ledger(run).records("result") if record["stage"] != "eval"]
 

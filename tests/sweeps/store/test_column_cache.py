@@ -1,34 +1,35 @@
-"""The columns beside a segment: the same as its records, and made again where damaged."""
+"""The file of columns: it says what the log says, and is made again where it does not."""
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import itertools
-import json
+import os
+import shutil
 import sys
 import threading
 import time
 import zlib
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from calls import bench
+from ledger_cases import log_of
 from tabsweep.benchmark.commands import report
 from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
 from tabsweep.sweeps.store import ledger as store
-from tabsweep.sweeps.store import segment_files
+from tabsweep.sweeps.store.blocks import table_bytes
 from tabsweep.sweeps.store.column_cache import COSTS, column_values
-from tabsweep.sweeps.store.ledger import Ledger, LedgerError
+from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
+from tabsweep.sweeps.store.log import LogReader
 from tabsweep.sweeps.store.records import latest_results
-from tabsweep.sweeps.store.segment_files import SegmentFolder
-from tabsweep.sweeps.store.segments import SealedPart, column_file_bytes
 from tabsweep.sweeps.trial import canonical
 
 N_STUDIES = 5
@@ -126,15 +127,14 @@ def rows_in(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def test_the_columns_say_what_the_records_say_one_by_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(segment_files, "ROW_GROUP", 7)
     for seed, sealed in itertools.product(range(4), (True, False)):
-        monkeypatch.setattr(store, "SEAL_AT", 60 if sealed else 1000)
+        monkeypatch.setattr(store, "COLUMNS_AT", 60 if sealed else 1000)
         columns_say_what_records_say(tmp_path / f"{seed}-{sealed}", seed, sealed)
 
 
 def columns_say_what_records_say(folder: Path, seed: int, sealed: bool) -> None:
     filled(folder, records(200, seed))
-    assert len(list((folder / "ledger").glob("facts-*"))) == (3 if sealed else 0)
+    assert (folder / "ledger" / "columns.bin").exists() == sealed
     ledger = Ledger(folder)
     expected = one_by_one(ledger)
     assert len(expected) > 20 and rows_in(ledger) == expected
@@ -147,65 +147,232 @@ def columns_say_what_records_say(folder: Path, seed: int, sealed: bool) -> None:
     assert study_ends(columns_of(ledger.columns())) == ends
 
 
-COLUMN_DAMAGE = [
-    "gone",
-    "bytes",
-    "empty",
-    "another number",
-    "of an older version",
-    "unnamed",
-    "of a newer version",
-]
+def columns_of_run(run: Path) -> Path:
+    return run / "ledger" / "columns.bin"
 
 
-def test_columns_that_are_not_there_or_not_whole_are_made_again(tmp_path, monkeypatch):
-    for n, damage in enumerate(COLUMN_DAMAGE):
-        folder = tmp_path / str(n)
-        monkeypatch.setattr(store, "SEAL_AT", 40)
-        filled(folder, records(90, 1))
-        expected = one_by_one(Ledger(folder))
-        manifest = folder / "ledger" / "MANIFEST.json"
-        for path in (folder / "ledger").glob("facts-*"):
-            if damage == "gone":
-                path.unlink()
-            elif damage == "bytes":
-                path.write_bytes(path.read_bytes()[:-100] + bytes(100))
-            elif damage == "empty":
-                path.write_bytes(b"")
-            elif damage == "another number":
-                table = pa.ipc.open_file(path.read_bytes()).read_all()
-                more = pc.add(table.column("fit_s"), 1.0)
-                at = table.column_names.index("fit_s")
-                path.write_bytes(column_file_bytes(table.set_column(at, "fit_s", more)))
-        if damage in ("of an older version", "unnamed", "of a newer version"):
-            named = json.loads(manifest.read_text())
-            for segment in named["segments"]:
-                if damage == "unnamed":
-                    del segment["facts"]
-                elif damage == "of a newer version":
-                    segment["facts"] = {"file": segment["facts"]["file"], "blake3": "0"}
-                else:
-                    segment["facts"]["crc32"] = rewritten(
-                        folder / "ledger" / segment["facts"]["file"]
-                    )
-            manifest.write_text(json.dumps(named))
-        ledger = Ledger(folder)
-        assert rows_in(ledger) == expected and not ledger.warnings
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
 
 
-def test_columns_that_an_older_version_named_by_their_sha256_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    filled(tmp_path, records(80, 1))
+def another_number(data: bytes) -> bytes:
+    """The first block with other scores, its own checksum right: the columns of another log."""
+    at = data.index(b"\n") + 1
+    line = decode(data[:at])
+    assert line is not None
+    return encode({**line, "log_crc32": 7}) + data[at:]
+
+
+def of_a_newer_version(data: bytes) -> bytes:
+    at = data.index(b"\n") + 1
+    line = decode(data[:at])
+    assert line is not None
+    return encode({**line, "format": 99}) + data[at:]
+
+
+def without_a_column(data: bytes) -> bytes:
+    """The first block with a column less, its checksum right."""
+    at = data.index(b"\n") + 1
+    line = decode(data[:at])
+    assert line is not None
+    heads, rest = data[at : at + line["heads"]], data[at + line["heads"] :]
+    table = pa.ipc.open_file(rest[: line["columns"]]).read_all()
+    columns = table_bytes(table.drop_columns(["origin"]))
+    crc = zlib.crc32(heads + columns)
+    line |= {"columns": len(columns), "crc32": crc}
+    return encode(line) + heads + columns + rest[line["columns"] :]
+
+
+COLUMN_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[:-100],
+    "zeros": lambda data: data[:-100] + bytes(100),
+    "of another log": another_number,
+    "of a newer version": of_a_newer_version,
+    "of other columns": without_a_column,
+    **{f"bit {at}": lambda data, at=at: flipped(data, at) for at in (3, 40, 700, 5000, 9000)},
+}
+
+
+def test_columns_that_are_not_there_or_not_right_are_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 40)
+    filled(tmp_path / "whole", records(90, 1))
+    whole = columns_of_run(tmp_path / "whole").read_bytes()
+    expected = one_by_one(Ledger(tmp_path / "whole"))
+    for name, damage in {"gone": None, **COLUMN_DAMAGE}.items():
+        run = Path(shutil.copytree(tmp_path / "whole", tmp_path / name))
+        columns_of_run(run).unlink() if damage is None else columns_of_run(run).write_bytes(
+            damage(whole)
+        )
+        for deferred in (False, True):
+            ledger = Ledger(run, deferred=deferred)
+            right = name == "of another log" and deferred  # its bytes were not compared
+            assert rows_in(ledger) == expected and not ledger.warnings, name
+            assert ledger.has_right_columns() == right and len(ledger) == 90, name
+        Ledger(run, write=True).close()
+        if name != "of other columns":  # they are read from the records, more slowly
+            assert columns_of_run(run).read_bytes() == whole, name
+        assert rows_in(Ledger(run)) == expected
+
+
+def test_a_reader_of_right_columns_decodes_no_record_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 40)
+    found = records(80, 5)
+    found[50] = {"kind": "plan", "studies": []}
+    filled(tmp_path, found)
     expected = one_by_one(Ledger(tmp_path))
-    manifest = tmp_path / "ledger" / "MANIFEST.json"
-    named = json.loads(manifest.read_text())
-    for segment in named["segments"]:
-        file = segment["facts"]["file"]
-        data = (tmp_path / "ledger" / file).read_bytes()
-        segment["facts"] = {"file": file, "sha256": hashlib.sha256(data).hexdigest()}
-    manifest.write_text(json.dumps(named))
-    monkeypatch.setattr(SealedPart, "_texts", lambda self: pytest.fail("records were decoded"))
-    assert rows_in(Ledger(tmp_path)) == expected
+    with monkeypatch.context() as patch:
+        patch.setattr(LogReader, "text", lambda *args: pytest.fail("a record was decoded"))
+        ledger = Ledger(tmp_path, deferred=True)
+        assert rows_in(ledger) == expected and len(ledger) == 80 and list(ledger.heads())
+    assert list(ledger.records("plan")) == [found[50]]
+    assert list(ledger.records()) == found
+
+
+def test_of_a_damaged_log_the_columns_say_only_what_its_intact_records_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 40)
+    filled(tmp_path, records(90, 2))
+    whole = rows_in(Ledger(tmp_path))
+    log = log_of(tmp_path)
+    log.write_bytes(flipped(log.read_bytes(), 7000))
+    late = Ledger(tmp_path, deferred=True)  # the columns still say what the damaged record held
+    assert rows_in(late) == whole and not late.warnings
+    with pytest.raises(LedgerError, match=r"log\.jsonl fails its checksum"):
+        list(late.records())
+    reader = Ledger(tmp_path)
+    assert len(reader) == 89 and reader.torn_bytes and rows_in(reader) == one_by_one(reader)
+    intact = list(reader.records())
+    assert "fail their checksum: 89 records are intact" in reader.warnings[0]
+    writer = Ledger(tmp_path, write=True)
+    (kept,) = (tmp_path / "quarantine").iterdir()
+    assert str(kept) in writer.warnings[0] and len(kept.read_bytes()) == reader.torn_bytes
+    assert list(writer.records()) == intact
+    writer.append(records(40, 6))
+    writer.close()
+    again = Ledger(tmp_path)
+    assert not again.warnings and again.has_right_columns() and len(again) == 129
+    assert rows_in(again) == one_by_one(again)
+
+
+def test_a_log_that_is_shorter_than_its_columns_say_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 40)
+    filled(tmp_path, records(90, 2))
+    log = log_of(tmp_path)
+    kept = log.read_bytes().splitlines(keepends=True)[:60]
+    log.write_bytes(b"".join(kept))
+    for write in (False, True):
+        ledger = Ledger(tmp_path, write=write)
+        assert "ends before records that it held" in ledger.warnings[0]
+        assert list(map(encode, ledger.records())) == kept
+        ledger.close()
+    assert not Ledger(tmp_path).warnings
+
+
+def test_a_log_that_is_replaced_under_a_reader_is_an_error_and_no_other_record(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(store, "COLUMNS_AT", 20)
+    filled(tmp_path, records(50, 3))
+    reader = Ledger(tmp_path)
+    log_of(tmp_path).write_bytes(log_of(tmp_path).read_bytes()[9:])
+    with pytest.raises(LedgerError, match="replaced"):
+        reader.at(25)
+    log_of(tmp_path).unlink()
+    with pytest.raises(LedgerError, match="cannot read"):
+        reader.at(3)
+
+
+def test_records_are_read_in_any_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 30)
+    expected = records(100, 4)
+    expected[7]["text"] = expected[77]["text"] = "x" * 300_000  # longer than what is read at once
+    filled(tmp_path, expected)
+    ledger = Ledger(tmp_path)
+    for at in np.random.default_rng(0).permutation(100):
+        assert ledger.at(int(at)) == expected[at]
+
+
+class Crash(BaseException):
+    """Stands for the end of the process: nothing in the product catches it."""
+
+
+@pytest.mark.parametrize("kind", [Crash, OSError])
+@pytest.mark.parametrize("step", ["truncate", "open", "write"])
+def test_a_crash_or_a_full_disk_while_columns_are_written_loses_nothing(
+    tmp_path, monkeypatch, kind, step
+):
+    monkeypatch.setattr(store, "COLUMNS_AT", 10)
+    expected = records(35, 8)
+    ledger = Ledger(tmp_path, write=True)
+    ledger.append(expected[:9])
+    with open(columns_of_run(tmp_path), "ab") as file:
+        file.write(b"half of a block")
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if step == "write":
+            columns_of_run(tmp_path).write_bytes(b"half of a block")
+        raise kind(errno.ENOSPC, "injected")
+
+    with monkeypatch.context() as patch:
+        if step == "truncate":
+            patch.setattr(os, "truncate", failing)
+        else:
+            patch.setattr(store, "open", failing, raising=False)
+        with pytest.raises(Crash) if kind is Crash else nullcontext():
+            ledger.append([expected[9]])
+    assert list(Ledger(tmp_path).records()) == expected[:10]
+    if kind is Crash:
+        ledger = Ledger(tmp_path, write=True)
+    ledger.append(expected[10:])
+    assert list(ledger.records()) == expected
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert list(again.records()) == expected and again.has_right_columns()
+
+
+def test_a_reader_beside_a_writer_sees_every_record_that_is_durable(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 10)
+    writer, expected = Ledger(tmp_path, write=True), records(45, 9)
+    real, n = store.blocks_in, [0]
+
+    def blocks_in(*args: Any) -> Any:
+        found = real(*args)
+        writer.append(expected[n[0] : n[0] + 5])  # between reading the columns and the log
+        n[0] += 5
+        return found
+
+    monkeypatch.setattr(store, "blocks_in", blocks_in)
+    for _ in range(9):
+        assert list(Ledger(tmp_path).records()) == expected[: n[0]]
+    writer.close()
+
+
+def cell(n: int, kind: str = "result", **more: Any) -> dict[str, Any]:
+    record = {"kind": kind, "id": f"{n:032x}", "study": f"d/{n % 3}/m", "stage": "tune"}
+    return {**record, "index": n, "status": "done" if n % 2 else "failed", **more}
+
+
+def test_the_head_of_a_record_is_what_the_record_says_in_a_block_or_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "COLUMNS_AT", 10)
+    odd: list[dict[str, Any]] = [
+        {"kind": "plan", "studies": [], "time": "now"},
+        {"kind": "death", "id": "ab", "cause": "oom"},
+        cell(5, "slot", index=None, study=3, stage=["x"], status=None, id=7.5),
+        cell(6, index=2**40),
+        cell(7, index=True),
+        cell(8, index=-1),
+    ]
+    expected = [*odd, *map(cell, range(20))]
+    filled(tmp_path, expected)
+    ledger = Ledger(tmp_path)
+    heads = [ledger.head(at) for at in ledger.positions()]
+    assert heads == [store.head_of(record) for record in expected]
+    assert heads[-1] == store.Head("result", f"{19:032x}", "d/1/m", "tune", 19, "done")
+    assert heads[2] == store.Head("slot") and heads[3].index == heads[5].index == -1
+    assert list(ledger.records()) == expected
+    assert [*ledger.positions("death", "slot")] == [1, 2] and [*ledger.positions("x")] == []
+    assert [*ledger.heads()] == [*enumerate(heads)]
+    assert [*ledger.heads("death", "slot")] == [(1, heads[1]), (2, heads[2])]
 
 
 def test_no_import_outlives_a_report(tmp_path, monkeypatch):
@@ -245,103 +412,6 @@ def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):
     ledger.append([own])  # and again: the last result of a trial counts
     ledger.close()
     assert evidence_of([run]).meta["environment"]["cpu"] == own["info"]["cpu"]
-
-
-def rewritten(path: Path) -> str:
-    """Leaves a column out of a file; returns its checksum, which is right."""
-    table = pa.ipc.open_file(path.read_bytes()).read_all()
-    path.write_bytes(column_file_bytes(table.drop_columns(["origin"])))
-    return f"{zlib.crc32(path.read_bytes()):08x}"
-
-
-def damage_first_segment(run: Path) -> None:
-    path = run / "ledger" / "segment-000001.parquet"
-    data = path.read_bytes()
-    path.write_bytes(data[:600] + bytes(40) + data[640:])
-
-
-def test_of_a_damaged_segment_the_columns_say_only_what_its_intact_records_do(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    monkeypatch.setattr(segment_files, "ROW_GROUP", 10)
-    filled(tmp_path, records(90, 2))
-    whole = rows_in(Ledger(tmp_path))
-    damage_first_segment(tmp_path)
-    reader = Ledger(tmp_path)
-    assert reader.warnings and rows_in(reader) == one_by_one(reader) != whole
-    writer = Ledger(tmp_path, write=True)  # mends it, and its columns with it
-    writer.close()
-    again = Ledger(tmp_path)
-    assert not again.warnings and rows_in(again) == one_by_one(again) == rows_in(reader)
-
-
-def test_a_deferred_reader_opens_a_segment_where_a_record_of_it_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    found = records(130, 5)
-    found[50] = {"kind": "plan", "studies": []}
-    filled(tmp_path, found)
-    opened: list[str] = []
-    check = SegmentFolder.check
-    monkeypatch.setattr(
-        SegmentFolder, "check", lambda self, s: opened.append(s["file"]) or check(self, s)
-    )
-    ledger = Ledger(tmp_path, deferred=True)
-    assert rows_in(ledger) == one_by_one(Ledger(tmp_path))
-    opened.clear()
-    ledger = Ledger(tmp_path, deferred=True)
-    assert rows_in(ledger) and len(ledger) == 130 and not opened
-    assert list(ledger.records("plan")) == [found[50]]
-    assert opened == ["segment-000002.parquet"]
-    assert list(ledger.records()) == list(Ledger(tmp_path).records())
-
-
-def test_what_a_damaged_segment_held_is_still_in_its_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SEAL_AT", 40)
-    filled(tmp_path, records(90, 2))
-    whole = rows_in(Ledger(tmp_path))
-    damage_first_segment(tmp_path)
-    ledger = Ledger(tmp_path, deferred=True)
-    assert rows_in(ledger) == whole and not ledger.warnings
-    assert list(ledger.heads()) and "segment-000001" in ledger.warnings[0] and ledger.torn_bytes
-    (tmp_path / "ledger" / "facts-000001.arrow").unlink()
-    ledger = Ledger(tmp_path, deferred=True)
-    assert rows_in(ledger) == rows_in(Ledger(tmp_path)) != whole and ledger.warnings
-
-
-def test_a_segment_that_is_replaced_under_a_reader_is_an_error_and_no_other_record(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(store, "SEAL_AT", 20)
-    filled(tmp_path, records(50, 3))
-    reader = Ledger(tmp_path)
-    first, second = sorted((tmp_path / "ledger").glob("segment-*"))
-    kept = reader.at(3)
-    first.write_bytes(second.read_bytes())
-    assert reader.at(3) == kept  # what was read is kept
-    reader = Ledger(tmp_path.parent / copied(tmp_path))
-    path = reader.folder / second.name
-    path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
-    with pytest.raises(LedgerError, match="replaced"):
-        reader.at(25)
-
-
-def copied(run: Path) -> str:
-    """The same records in another folder."""
-    filled(run.with_name("again"), records(50, 3))
-    return "again"
-
-
-def test_a_reader_reads_records_in_any_order_and_forgets_the_oldest(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SEAL_AT", 30)
-    monkeypatch.setattr(segment_files, "ROW_GROUP", 4)
-    monkeypatch.setattr(segment_files, "GROUPS_KEPT", 2)
-    expected = records(100, 4)
-    filled(tmp_path, expected)
-    ledger = Ledger(tmp_path)
-    for at in np.random.default_rng(0).permutation(100):
-        assert ledger.at(int(at)) == expected[at]
-    assert ledger._segments.groups.cache_info().currsize == 2
 
 
 def test_what_has_another_type_than_it_should_is_not_stated():

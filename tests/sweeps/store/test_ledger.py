@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-from ledger_cases import contents, filled, row, tail_of
+from ledger_cases import contents, filled, log_of, row
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
+from tabsweep.sweeps.store.log import line_of
 from tabsweep.sweeps.store.run_lock import owner_of
-from tabsweep.sweeps.store.tail import line_of
 
 # ---------------------------------------------------------------------- round trip
 
@@ -56,9 +56,9 @@ def test_a_folder_without_a_ledger_is_refused_by_readers_and_left_alone(tmp_path
 
 
 @pytest.mark.fault(6)
-def test_no_bit_flip_in_the_tail_is_ever_read_as_a_record(tmp_path):
+def test_no_bit_flip_in_the_log_is_ever_read_as_a_record(tmp_path):
     expected = filled(tmp_path, 3)
-    path = tail_of(tmp_path)
+    path = log_of(tmp_path)
     whole = path.read_bytes()
     texts = [encode(record) for record in expected]
     for at in range(len(whole)):
@@ -81,12 +81,12 @@ def test_no_bit_flip_in_the_tail_is_ever_read_as_a_record(tmp_path):
 @pytest.mark.fault(6)
 def test_a_torn_last_line_is_quarantined_and_the_others_are_kept(tmp_path):
     expected = filled(tmp_path / "whole", 3)
-    whole = tail_of(tmp_path / "whole").read_bytes()
+    whole = log_of(tmp_path / "whole").read_bytes()
     last = len(encode(row(2)))
     for missing in range(1, last + 1, 3):
         run = tmp_path / f"cut-{missing}"
         shutil.copytree(tmp_path / "whole", run)
-        tail_of(run).write_bytes(whole[:-missing])
+        log_of(run).write_bytes(whole[:-missing])
         ledger = Ledger(run, write=True)
         assert list(ledger.records()) == expected[:2]
         torn = whole[-last:-missing]
@@ -102,11 +102,11 @@ def test_a_torn_last_line_is_quarantined_and_the_others_are_kept(tmp_path):
 JUNK = [b"", b"\n", b"\0" * 4096, b"not a record\n", os.urandom(2000)]
 
 
-def test_garbage_for_a_tail_is_no_record_and_work_goes_on(tmp_path):
+def test_garbage_for_a_log_is_no_record_and_work_goes_on(tmp_path):
     for n, junk in enumerate(JUNK):
         folder = tmp_path / str(n)
         filled(folder, 2)
-        tail_of(folder).write_bytes(junk)
+        log_of(folder).write_bytes(junk)
         assert not list(Ledger(folder).records())
         ledger = Ledger(folder, write=True)
         assert len(ledger) == 0 and bool(ledger.warnings) == bool(junk)
@@ -126,7 +126,7 @@ def test_what_is_valid_json_with_a_right_checksum_but_no_record_is_refused():
 
 def test_a_reader_changes_nothing_on_disk(tmp_path):
     filled(tmp_path, 3)
-    with open(tail_of(tmp_path), "ab") as file:
+    with open(log_of(tmp_path), "ab") as file:
         file.write(b"torn")
     (tmp_path / "owner.lock").write_text("{}")
     before = contents(tmp_path)
@@ -142,7 +142,7 @@ def test_a_reader_changes_nothing_on_disk(tmp_path):
 
 
 class Full:
-    """A disk that is full after `room` more bytes; works as the file of a ledger's tail."""
+    """A disk that is full after `room` more bytes; works as the file of a log."""
 
     def __init__(self, file, room: int) -> None:
         self.file, self.room = file, room
@@ -166,7 +166,7 @@ def test_a_disk_that_fills_up_anywhere_in_an_append_leaves_whole_records_only(tm
         run = tmp_path / str(room)
         filled(run, 2)
         ledger = Ledger(run, write=True)
-        ledger._tail.file = Full(ledger._tail.file, room)  # type: ignore
+        ledger._file.file = Full(ledger._file.file, room)  # type: ignore
         with pytest.raises(OSError, match="No space left"):
             ledger.append([row(2), row(3)])
         assert list(Ledger(run).records()) == [row(0), row(1)] == list(ledger.records())
