@@ -158,7 +158,7 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     naming what two runs disagree on.
     """
     folders = [Path(run) for run in runs]
-    ledgers = [Ledger(run, deferred=True) for run in folders]
+    ledgers = [Ledger(run) for run in folders]
     parts: list[Part] = []
     ends = []
     times: list[str] = [""]

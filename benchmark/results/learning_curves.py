@@ -46,7 +46,7 @@ def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
     wanted = _chosen(evidence.trials)
     if not len(wanted) or len(evidence.trials) > MOST_RECORDS:  # a record or more for each
         return evidence
-    ledgers = [Ledger(Path(run), deferred=True) for run in runs]
+    ledgers = [Ledger(Path(run)) for run in runs]
     if sum(map(len, ledgers)) > MOST_RECORDS:
         return evidence
     found: dict[str, list[dict[str, Any]]] = {}

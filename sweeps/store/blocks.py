@@ -83,16 +83,12 @@ class Part(Protocol):
 
 
 class Newest:
-    """The newest records, in memory. They stay encoded.
-
-    records: the same decoded, where somebody needs them soon.
-    """
+    """The newest records, in memory. They stay encoded."""
 
     def __init__(self) -> None:
         self.heads: HeadColumns = [[] for _ in HEAD_FIELDS]
         self.texts: list[bytes] = []
         self.starts: list[int] = []  # of their lines, in the log
-        self.records: list[dict[str, Any]] | None = None
 
     def add(self, start: int, record: Mapping[str, Any], text: bytes) -> None:
         """Append a record, its line beginning at `start` in the log."""
@@ -116,7 +112,7 @@ class Newest:
 
     def columns(self) -> pa.Table:
         """The records as columns."""
-        return column_table(self.heads[0], self.texts, self.records)
+        return column_table(self.heads[0], self.texts)
 
     def block_bytes(self) -> bytes:
         """The records as a block, as the file of columns holds it."""
@@ -174,13 +170,13 @@ class Block:
         """The place behind the block."""
         return self._at + sum(self._sizes)
 
-    def is_whole(self) -> bool:
-        """Whether the block's own bytes have their checksum."""
-        return zlib.crc32(self._read(self._at, sum(self._sizes))) == self._line["crc32"]
-
-    def is_of_log(self) -> bool:
-        """Whether the block stands for what the log holds."""
-        return self._log.crc32(self.start, self.end) == self._line["log_crc32"]
+    def is_right(self) -> bool:
+        """Whether the block's bytes have their checksum, and the part of the log that it stands
+        for has the one that the block names."""
+        return (
+            zlib.crc32(self._read(self._at, sum(self._sizes))) == self._line["crc32"]
+            and self._log.crc32(self.start, self.end) == self._line["log_crc32"]
+        )
 
     @cached_property
     def _heads(self) -> pa.Table:

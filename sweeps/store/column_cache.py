@@ -1,13 +1,12 @@
 """Columns of records: what report tables need, so that a million records are read undecoded.
 
-The columns of a segment lie beside it in a file of their own. They are made from the records and
-can be made again: only the records are the source.
+They are made from the records and can be made again: only the records are the source.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..trial import canonical
@@ -77,13 +76,10 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def column_table(
-    kinds: Iterable[str], texts: Iterable[bytes], records: Sequence[Mapping[str, Any]] | None = None
-) -> pa.Table:
+def column_table(kinds: Iterable[str], texts: Iterable[bytes]) -> pa.Table:
     """The columns of encoded records, a row for each of KINDS; `row` is the record's number.
 
     kinds, texts: the kind and the JSON text of each record.
-    records: the same records, decoded, where they are at hand.
 
     Texts of SHARED are stored as numbers in a dictionary of texts.
     """
@@ -93,7 +89,7 @@ def column_table(
     for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
         if kind in KINDS:
             rows.append(row)
-            found.append(column_values(records[row] if records else json.loads(text)))
+            found.append(column_values(json.loads(text)))
     more = {name for values in found for name in values if _at_times(name)}
     given = {"row": rows, "async": [values.get("async", False) for values in found]}
     columns = {}

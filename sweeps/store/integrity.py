@@ -37,7 +37,7 @@ class Integrity:
 
 
 def integrity_of(ledger: Ledger) -> Integrity:
-    """Check every checksum of a run whose ledger was opened for reading (not `deferred`); nothing
+    """Check every checksum of a run whose ledger was opened for reading; nothing
     on disk changes. Raises LedgerError where the log was replaced meanwhile."""
     found = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
     found.notes += ledger.notices

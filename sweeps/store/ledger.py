@@ -47,17 +47,16 @@ class Ledger:
 
     `Ledger(path)` opens for reading: nothing on disk changes, damaged bytes are skipped and
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
-    and moves damaged bytes into quarantine. `Ledger(path, deferred=True)` opens for `columns`: the
-    records of a block are compared with their checksums when they are asked for, not before.
+    and moves damaged bytes into quarantine. Every checksum of the log is compared at once.
 
     `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
     `notices` says what is odd without a loss.
     """
 
-    def __init__(self, run: Path, *, write: bool = False, deferred: bool = False) -> None:
+    def __init__(self, run: Path, *, write: bool = False) -> None:
         self.run = Path(run)
         self.folder = self.run / "ledger"
-        self.writable, self._deferred = write, deferred and not write
+        self.writable = write
         self.warnings: list[str] = []
         self.notices: list[str] = []
         self.torn_bytes = 0
@@ -101,7 +100,7 @@ class Ledger:
     def _load(self) -> tuple[list[tuple[int, bytes]], bool]:
         """Read what is on disk. Returns the damaged lines of the log with the places where they
         begin, and whether every block of columns is right."""
-        self._newest = self._empty()
+        self._newest = Newest()
         self._blocks: list[Block] = []
         self._starts = [0]  # positions of the first record of each block, and of the newest
         self._unsaved: list[tuple[Block, bytes]] = []  # blocks that the file of columns lacks
@@ -137,13 +136,10 @@ class Ledger:
     def _checked(self, blocks: list[Block]) -> list[bool]:
         """Whether each block is whole, and stands for what the log holds."""
 
-        def is_right(block: Block) -> bool:
-            return block.is_whole() and (self._deferred or block.is_of_log())
-
         if not blocks:
             return []
         with ThreadPoolExecutor(READERS) as pool:
-            return list(pool.map(is_right, blocks))
+            return list(pool.map(Block.is_right, blocks))
 
     def _decode(self, start: int, end: int) -> list[tuple[int, bytes]]:
         """Add the records between two places of the log; returns the damaged lines."""
@@ -154,16 +150,9 @@ class Ledger:
                 damaged.append((at, line))
                 continue
             self._newest.add(at, record, line[9:-1])
-            if self._newest.records is not None:
-                self._newest.records.append(record)
             if len(self._newest) >= COLUMNS_AT:
                 self._end_newest()
         return damaged
-
-    def _empty(self) -> Newest:
-        newest = Newest()
-        newest.records = [] if self._deferred else None
-        return newest
 
     def _add(self, block: Block) -> None:
         self._blocks.append(block)
@@ -175,7 +164,7 @@ class Ledger:
             block, data = Block.of(self._newest, self._log)
             self._unsaved.append((block, data))
             self._add(block)
-            self._newest = self._empty()
+            self._newest = Newest()
 
     # ------------------------------------------------------------------ damage
 
