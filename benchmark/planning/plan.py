@@ -298,8 +298,6 @@ class Plan:
             reason=reason,
         )
 
-    # ------------------------------------------------------------------ what a resume compares
-
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What may not change under one run name, besides options: {part: {who: value}}."""
@@ -479,8 +477,7 @@ class Plan:
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
         """What a worker needs of a dataset."""
-        data = self.data[dataset]
-        return data.table, data.folds
+        return self.data[dataset].table, self.data[dataset].folds
 
 
 def loss_function(metric: str) -> Callable[[Result], float | None]:
