@@ -1,0 +1,58 @@
+"""The reference study that comes with the package: its page, its rows, its cells fitted again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from calls import bench
+from small_sweeps import answer
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.results.entrants import folder_of, read_card
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = "uci-small-reference"
+
+
+def test_the_page_shows_what_the_study_says():
+    made = [sys.executable, str(ROOT / "docs" / "make_reference.py"), "--check"]
+    assert subprocess.run(made, check=False).returncode == 0, "run docs/make_reference.py"
+
+
+def test_every_planned_cell_of_its_datasets_has_a_row():
+    folder = folder_of(Path(NAME))
+    assert (folder / "results.csv.gz").stat().st_size < 2e6
+    rows = pd.read_csv(folder / "results.csv.gz", keep_default_na=False)
+    models = suites.load("uci-small").budget("reference")[1].models
+    for dataset in read_card(folder).datasets:
+        mine = rows[rows["dataset"] == dataset].groupby("method")["split"].nunique()
+        assert set(mine.index) <= {*models} and set(mine) == {3}
+        assert {*models} - {*mine.index} <= {"grownet", "gaussian-process"}  # planned absences
+
+
+def test_one_model_stands_among_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dataset = sorted(read_card(folder_of(Path(NAME))).datasets)[0]
+    swept = bench(
+        "sweep", "--suite", "uci-small", "--budget", "reference", "--model", "linear",
+        "--dataset", dataset, "--beside", NAME, "--workers", 0, "--tracking-uri", "none",
+        "--name", "mine",
+    )  # fmt: skip
+    if swept.code == 3:
+        pytest.skip(f"{dataset} cannot be had here: {swept.err.splitlines()[-1]}")
+    ranks = pd.read_csv("runs/mine/report/ranks.csv", keep_default_na=False)
+    both = ranks[ranks["model"].isin(["linear", "linear [reference]"])]
+    assert both.groupby("model")["mean_rank"].first().nunique() == 1  # the same trials, so tied
+    assert ranks["model"].nunique() > 30
+
+
+@pytest.mark.nightly
+def test_ten_random_cells_have_the_stored_scores():
+    seed = random.SystemRandom().randrange(10**6)
+    found = answer("beside", "check", NAME, "--rows", 10, "--seed", seed)
+    print(f"seed {seed}: {sum(row['same'] for row in found)} of {len(found)} to the last digit")
+    assert all(row["near"] for row in found)
