@@ -16,6 +16,7 @@ from . import append_files
 Record = dict[str, Any]
 
 PIECE = 1 << 23  # bytes of a log that are read at once
+LONGEST = 1 << 26  # bytes of a line: no record of ours is as long, a file from someone else may be
 WINDOW = 1 << 16  # bytes that are read to get one record: those that follow come with it
 
 
@@ -108,13 +109,16 @@ class LogReader:
         return found
 
     def lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Each line from one place to another, and where it begins; the last one may be torn."""
+        """Each line from one place to another, and where it begins; the last one may be torn.
+        Raises LedgerError where one is longer than LONGEST."""
         rest = b""
         for data in self.pieces(start, end):
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
                 yield start, line + b"\n"
                 start += len(line) + 1
+            if len(rest) > LONGEST:
+                raise LedgerError(f"{self.path}: the line at byte {start} is no record: too long")
         if rest:
             yield start, rest
 

@@ -186,3 +186,11 @@ def test_asking_who_owns_a_run_keeps_no_driver_out(tmp_path):
     finally:
         over.set()
         thread.join()
+
+
+def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path):
+    filled(tmp_path, 1)
+    with open(tmp_path / "ledger" / "log.jsonl", "ab") as file:
+        file.truncate(file.tell() + 100 * 2**20)  # a hole: 100 MB of zeros, no newline
+    with pytest.raises(LedgerError, match="too long"):
+        Ledger(tmp_path)
