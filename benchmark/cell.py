@@ -269,8 +269,8 @@ def _predict(estimator: Any, task: str, n_classes: int, X: Any) -> np.ndarray:
 
 
 def _cpu_s() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
 
 
 def _cuda() -> Any:

@@ -255,7 +255,9 @@ def beside_export(
 
 @beside.command("check", short_help="Fit random rows of such results again.")
 @click.argument("name", metavar="NAME|FOLDER")
-@click.option("--rows", "n", type=click.IntRange(1), default=10, show_default=True)
+@click.option(
+    "--rows", "n", type=click.IntRange(1), default=10, show_default=True, help="How many rows."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the rows.")
 @DATA
 @common

@@ -481,7 +481,7 @@ def test_every_variable_that_the_product_reads_is_explained():
     """In docs/environment-variables.md, or in CONTRIBUTING.md where tests alone read it."""
     named = re.compile(r"TABSWEEP_[A-Z][A-Z_]*[A-Z]")
 
-    def names(*folders: str) -> set[str]:
+    def read_in(*folders: str) -> set[str]:
         files = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file()]
         files = [p for p in files if "perf" not in p.parts]
         texts = (p.read_text(encoding="utf-8") for p in files if p.suffix in (".py", ".sh", ".yml"))
@@ -489,5 +489,5 @@ def test_every_variable_that_the_product_reads_is_explained():
 
     explained = set(named.findall((ROOT / "docs/environment-variables.md").read_text("utf-8")))
     of_tests = set(named.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
-    assert names(*FOLDERS, "deploy", "docs/examples") - explained <= {"TABSWEEP_TABICL"}
-    assert names("tests") - explained - of_tests <= {"TABSWEEP_TABICL", "TABSWEEP_TEST_NODE"}
+    assert read_in(*FOLDERS, "deploy", "docs/examples") - explained <= {"TABSWEEP_TABICL"}
+    assert read_in("tests") - explained - of_tests <= {"TABSWEEP_TABICL", "TABSWEEP_TEST_NODE"}

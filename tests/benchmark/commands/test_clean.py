@@ -19,7 +19,8 @@ def full_run(folder: Path, n_done: int = 4) -> Path:
     run = make_run(folder, plan(), *(result(index) for index in range(n_done)))
     for name in ("report/scores.md", "mlflow.db", "mlflow.db-wal", "tracking/log.txt",
                  "mlartifacts/a/b", "checkpoints/ab12", "tune/iris/state", "logs/events.jsonl",
-                 "quarantine/log.1", "live.json", ".live.json.7.tmp", "predictions/000000.bin",
+                 "quarantine/log.jsonl.1", "live.json", ".live.json.7.tmp",
+                 "predictions/000000.bin",
                  "ledger/.log.jsonl.7.tmp", "notes.txt"):  # fmt: skip
         path = run / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -176,10 +176,10 @@ def test_the_run_that_is_kept_first_is_not_continued_by_the_search_of_the_other(
 def test_a_trial_that_one_run_has_lost_is_filled_by_another_run(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", 13)
     lossy = Path(shutil.copytree(whole, tmp_path / "a" / "run"))
-    (tail,) = lossy.glob("ledger/tail-*.jsonl")
-    lines = tail.read_bytes().splitlines(keepends=True)
+    log = lossy / "ledger" / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
     lost = [b'"kind":"result"' in line and b'"index":5,' in line for line in lines]
-    tail.write_bytes(b"".join(line for line, gone in zip(lines, lost, strict=True) if not gone))
+    log.write_bytes(b"".join(line for line, gone in zip(lines, lost, strict=True) if not gone))
     assert sum(lost) == 1 and 5 not in searched(lossy)
     other = run(tmp_path / "b", 13, stop_after=6)
     found = merged(out := tmp_path / "c" / "ours", lossy, other)

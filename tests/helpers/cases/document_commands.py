@@ -61,7 +61,7 @@ CANNOT: list[tuple[str, str]] = [
     (r"bench .*--tracking-uri https", "needs an MLflow server: tests/benchmark/tracking/"),
     (r"bench ui ", "serves until Ctrl-C: tests/benchmark/tracking/test_interface.py"),
     (r"bench (nightly|baseline)", "minutes for each cell: tests/benchmark/nightly/"),
-    (r"git (add|commit|clone)", "changes a repository"),
+    (r"git (add|commit|clone|bisect)", "changes a repository"),
     (
         r"(mkdir|systemctl|loginctl|journalctl) ",
         "installs a timer: tests/repository/test_workflows.py",

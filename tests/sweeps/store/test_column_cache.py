@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from calls import bench
 from ledger_cases import log_of
-from tabsweep.benchmark.commands import report
+from tabsweep.benchmark.outcome import run_report
 from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
 from tabsweep.sweeps.store import ledger as store
@@ -382,10 +382,10 @@ def test_no_import_outlives_a_report(tmp_path, monkeypatch):
         time.sleep(0.2)
         ended.append(threading.current_thread().name)
 
-    monkeypatch.setattr(report, "suppress", slowly)
+    monkeypatch.setattr(run_report, "suppress", slowly)
     filled(tmp_path, records(5, 0))
     with pytest.raises(LedgerError, match="no plan"):
-        report.write_report([tmp_path], None)
+        run_report.write_report([tmp_path], None)
     assert ended == ["imports"]
 
 
@@ -394,7 +394,7 @@ def test_an_import_that_fails_beside_the_reading_is_left_to_who_needs_it(tmp_pat
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     filled(tmp_path, records(5, 0))
     with pytest.raises(LedgerError, match="no plan"):
-        report.write_report([tmp_path], None)
+        run_report.write_report([tmp_path], None)
 
 
 def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):

@@ -378,16 +378,12 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
         ran.append(size)
 
     monkeypatch.setattr(run_experiment, "run_experiment", measure)
-    given: dict[str, Any] = dict.fromkeys(("name", "paper", "mirror", "cache", "models", "trials"))
-    given |= {"runs": tmp_path, "device": "cpu"}
-    face = Console(quiet=True)
+    face, asked = Console(quiet=True), Options(budget="reduced", runs=tmp_path, device="cpu")
     with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
-        reproduce.reproduce_command(
-            face, "hopular-table-a7", no_run=True, budget="reduced", **given
-        )
+        reproduce.reproduce_command(face, "hopular-table-a7", asked, paper=None, no_run=True)
     for no_run in (False, False, True):
         code = reproduce.reproduce_command(
-            face, "hopular-table-a7", no_run=no_run, budget="reduced", **given
+            face, "hopular-table-a7", asked, paper=None, no_run=no_run
         )
         assert code == 0
     assert ran == ["reduced"]
