@@ -124,6 +124,9 @@ def ranks_table(evidence: Evidence) -> list[str]:
     ]
 
 
+SWEEP = (
+    f"bench sweep --suite uci-small --budget reference --model mymodel.py:MyModel --beside {NAME}"
+)
 TEXT = """\
 # The reference study
 
@@ -138,8 +141,7 @@ Complete are {n} of 25 datasets: {datasets}.
 
 ```sh
 bench report --beside uci-small-reference                   # these tables, with nothing run
-bench sweep --suite uci-small --budget reference --model mymodel.py:MyModel \\
-    --beside uci-small-reference
+{sweep}
 bench beside check uci-small-reference --rows 10 --seed 1   # doubt it
 ```
 
@@ -184,6 +186,7 @@ def page() -> str:
     datasets = evidence.datasets()
     return TEXT.format(
         n=len(datasets),
+        sweep=SWEEP,
         datasets=", ".join(datasets),
         note=read_card(folder_of(Path(NAME))).note,
         ranks="\n".join(ranks_table(evidence)),

@@ -211,10 +211,10 @@ def test_report_is_told_of_every_evaluation_and_can_end_the_fit():
 def test_bf16_on_a_cpu_runs_and_is_close():
     frame, y = table("regression")
     exact, rough = (
-        npt(precision=p, steps=30, eval_every=10).fit(frame, y, frame, y) for p in ("fp32", "bf16")
-    )
+        npt(precision=p, steps=10, eval_every=10).fit(frame, y, frame, y) for p in ("fp32", "bf16")
+    )  # few steps: a rounding of the first ones grows without bound in the later ones
     off = np.abs(exact.predict(frame) - rough.predict(frame)).max()
-    assert 0 < off < 0.25 * y.std()
+    assert 0 < off < 0.1 * y.std()
     assert rough.model_["weights"]["embedding.weight"].dtype == np.float32
 
 
