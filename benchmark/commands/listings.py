@@ -225,7 +225,7 @@ def beside_list(console: Console) -> int:
 )
 @click.option("--title", required=True, help="Whose results these are, for tables and lists.")
 @click.option("--mark", default="", help="Word behind each model's name; default: the folder's.")
-@click.option("--source", default="", help="Where the runs, or what repeats them, can be had.")
+@click.option("--source", default="", help="Where the runs can be had; default: the sweep.")
 @common
 def beside_export(
     console: Console, runs: tuple[Path, ...], out: Path, title: str, mark: str, source: str

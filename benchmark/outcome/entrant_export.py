@@ -124,7 +124,7 @@ def _card(
         "# Written by `bench beside export`.",
         f"title = {json.dumps(words['title'])}",
         f"reference = {json.dumps('budget ' + '; '.join(sorted({_budget(p) for p in plans})))}",
-        f"source = {json.dumps(words['source'])}",
+        f"source = {json.dumps(words['source'] or '; '.join(sorted({_command(p) for p in plans})))}",
         f"mark = {json.dumps(words['mark'])}",
         f"commit = {json.dumps(', '.join(commits))}",
         'licence = "Apache-2.0"',
@@ -146,6 +146,10 @@ def _card(
 
 def _budget(plan: Mapping[str, Any]) -> str:
     return f"{plan['options']['budget']} of the suite {plan['suite']['name']}"
+
+
+def _command(plan: Mapping[str, Any]) -> str:
+    return f"bench sweep --suite {plan['suite']['name']} --budget {plan['options']['budget']}"
 
 
 def _variants(plan: Mapping[str, Any]) -> dict[str, str]:

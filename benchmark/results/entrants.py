@@ -67,7 +67,8 @@ class Entrant(Strict):
 @dataclass(frozen=True)
 class ResultsFile:
     """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
-    datasets, where the file does not say them; datasets, means_of, mark: see `Entrant`."""
+    datasets, where the file does not say them; datasets, means_of, mark: see `Entrant`;
+    title: the entrant's, "" of a plain file."""
 
     path: Path
     folder: Path
@@ -76,11 +77,13 @@ class ResultsFile:
     datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
     means_of: int = 0
     mark: str = ""
+    title: str = ""
 
     def evidence(self, choice: Choice) -> Evidence:
         """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
         found = read_results(self.path, choice, self.tasks)
-        return found.but(meta={**found.meta, "notes": [*self.notes, *found.meta["notes"]]})
+        meta = {**found.meta, "notes": [*self.notes, *found.meta["notes"]]}
+        return found.but(meta=meta | ({"suite": self.title} if self.title else {}))
 
 
 def entrant_names() -> list[str]:
@@ -140,4 +143,6 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     place = f"{card.source}{at}".strip()
     note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."
     notes = (note, *([card.note] if card.note else []))
-    return ResultsFile(path, out, notes, card.tasks, card.datasets, card.means_of, card.mark)
+    return ResultsFile(
+        path, out, notes, card.tasks, card.datasets, card.means_of, card.mark, card.title
+    )

@@ -238,7 +238,9 @@ def test_entrants_are_small_and_say_where_their_numbers_are_from():
     for name in entrant_names():
         card, file = read_card(ENTRANTS / name), ENTRANTS / name / RESULTS
         assert hashlib.sha256(file.read_bytes()).hexdigest() == card.sha256
-        assert card.licence and card.source and file.stat().st_size < 300_000
+        own = any(facts.rows for facts in card.datasets.values())  # exported: seeds of all models
+        assert card.licence and card.source
+        assert file.stat().st_size < (2_000_000 if own else 300_000)
 
 
 def test_a_damaged_entrant_is_refused_and_a_folder_of_ones_own_works(work):
