@@ -120,11 +120,12 @@ def _card(
         f"CPU-hours on {', '.join(machines)}; requirements.lock {', '.join(locks)}; "
         f"last record {meta.get('last_record_utc', 'unknown')}. {meta.get('budget', '')}"
     )
+    swept = "; ".join(sorted({_command(plan) for plan in plans}))
     lines = [
         "# Written by `bench beside export`.",
         f"title = {json.dumps(words['title'])}",
         f"reference = {json.dumps('budget ' + '; '.join(sorted({_budget(p) for p in plans})))}",
-        f"source = {json.dumps(words['source'] or '; '.join(sorted({_command(p) for p in plans})))}",
+        f"source = {json.dumps(words['source'] or swept)}",
         f"mark = {json.dumps(words['mark'])}",
         f"commit = {json.dumps(', '.join(commits))}",
         'licence = "Apache-2.0"',
