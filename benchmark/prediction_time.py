@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..reports.metrics import METRICS
 
@@ -24,20 +25,27 @@ GROWTH = 4  # of a batch, from one whose time is known to the next
 
 
 class BestSoFar:
-    """The least validation losses that this process has seen of each study."""
+    """The least validation losses that this process has seen of each study.
+
+    They are forgotten with the table in memory, so that another sweep in this process begins anew.
+    """
 
     def __init__(self) -> None:
-        self._losses: dict[tuple[Hashable, str], float] = {}
+        self._by_table: WeakKeyDictionary[Any, dict[tuple[Hashable, str], float]] = (
+            WeakKeyDictionary()
+        )
 
-    def beaten(self, study: Hashable, scores: Mapping[str, float | None]) -> bool:
-        """Take in a trial's validation scores; whether one of them is the best of its study."""
+    def beaten(self, table: Any, study: Hashable, scores: Mapping[str, float | None]) -> bool:
+        """Take in a trial's validation scores; whether one of them is the best of its study, which
+        is one on `table`."""
+        losses = self._by_table.setdefault(table, {})
         found = False
         for name, value in scores.items():
             if value is None:
                 continue
             loss = METRICS[name].loss(value)
-            if loss < self._losses.get((study, name), float("inf")):
-                self._losses[study, name] = loss
+            if loss < losses.get((study, name), float("inf")):
+                losses[study, name] = loss
                 found = True
         return found
 

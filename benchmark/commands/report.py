@@ -114,7 +114,9 @@ def report(
         )
     notes: list[str] = []
     how["beside"] = split_names(how["beside"])
-    if not (runs or results) and len(how["beside"]) == 1:  # nothing of one's own: theirs alone
+    if not (runs or results):  # nothing of one's own: theirs alone
+        if len(how["beside"]) != 1:
+            raise SweepError("without a run, --beside names one set of published results")
         results, how["beside"] = Path(how["beside"][0]), ()
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")

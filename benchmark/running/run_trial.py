@@ -85,7 +85,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             not_finite = _not_finite(cell)
             if not not_finite:
                 scores = score_parts(table, fold, cell.predictions)
-                if _BEST.beaten((trial.dataset, trial.fold, trial.model), scores["val"]):
+                if _BEST.beaten(table, (trial.fold, trial.model), scores["val"]):
                     _measure(cell, table, fold)
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))

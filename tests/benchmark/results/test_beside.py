@@ -293,3 +293,4 @@ def test_published_results_alone_make_a_report(exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert bench("report", "--beside", exported[1], "--out", "alone").code == 0
     assert "random-forest" in (tmp_path / "alone" / "ranks.md").read_text()
+    assert bench("report", "--beside", "rtdl", "--beside", "tabm").code == 2

@@ -14,6 +14,7 @@ from tabsweep.benchmark.prediction_time import (
     BestSoFar,
     prediction_times,
 )
+from tabsweep.datasets.table import Table
 
 
 class Model:
@@ -68,12 +69,18 @@ def test_a_model_that_predicts_no_single_rows_is_told_of_and_fails_nothing():
     assert prediction_times(whole, rows(0), took_s=0.0, budget_s=1.0) == ({}, "")
 
 
+def table() -> Table:
+    return Table("t", rows(2), np.zeros(2), "regression", (), "0" * 64)
+
+
 def test_the_chosen_trial_is_measured_whatever_the_metric_and_few_others_are():
     best, rng = BestSoFar(), np.random.default_rng(0)
     scores = [{"roc_auc": a, "log_loss": b} for a, b in rng.random((200, 2))]
-    measured = [i for i, found in enumerate(scores) if best.beaten(("d", 0, "m"), found)]
+    one, other = table(), table()
+    measured = [i for i, found in enumerate(scores) if best.beaten(one, (0, "m"), found)]
     assert max(range(200), key=lambda i: scores[i]["roc_auc"]) in measured
     assert min(range(200), key=lambda i: scores[i]["log_loss"]) in measured
     assert measured[0] == 0 and len(measured) < 30
-    assert best.beaten(("d", 1, "m"), scores[50])  # another fold is another study
-    assert not best.beaten(("d", 0, "m"), {"roc_auc": None})
+    assert best.beaten(one, (1, "m"), scores[50])  # another fold is another study
+    assert best.beaten(other, (0, "m"), scores[50])  # and so is another sweep's table
+    assert not best.beaten(one, (0, "m"), {"roc_auc": None})
