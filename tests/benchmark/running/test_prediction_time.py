@@ -70,7 +70,7 @@ def test_a_model_that_predicts_no_single_rows_is_told_of_and_fails_nothing():
 
 
 def table() -> Table:
-    return Table("t", rows(2), np.zeros(2), "regression", (), "0" * 64)
+    return Table("t", pd.DataFrame({"a": [0.0, 1.0]}), np.zeros(2), "regression", (), "0" * 64)
 
 
 def test_the_chosen_trial_is_measured_whatever_the_metric_and_few_others_are():
