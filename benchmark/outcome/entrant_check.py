@@ -17,7 +17,7 @@ from ...sweeps.trial import Trial
 from ..results.entrants import CARD, RESULTS, DatasetFacts, folder_of, read_card
 from ..running.run_trial import run_trial
 
-CLOSE = 0.05  # of a score's size: what rounding on another processor may move it by
+CLOSE = 0.05  # of a score: as far as another rounding moves the training of a network
 TELLING = ("roc_auc", "accuracy", "log_loss", "rmse")  # metrics that are compared, where they are
 
 
@@ -40,7 +40,7 @@ class Repeated:
 
     @property
     def near(self) -> bool:
-        """Whether every score is the stored one but for rounding."""
+        """Whether every score is within CLOSE of the stored one (of 1, where that is larger)."""
         return not self.problem and all(
             abs(self.found[name] - value) <= CLOSE * max(abs(value), 1.0)
             for name, value in self.stored.items()
