@@ -221,7 +221,7 @@ def beside_list(console: Console) -> int:
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="FOLDER",
-    help="The folder to write: entrant.toml and results.csv.gz.",
+    help="The folder to write, or to add to: entrant.toml, results.csv.gz, trials.csv.gz.",
 )
 @click.option("--title", required=True, help="Whose results these are, for tables and lists.")
 @click.option("--mark", default="", help="Word behind each model's name; default: the folder's.")
@@ -231,7 +231,8 @@ def beside_export(
     console: Console, runs: tuple[Path, ...], out: Path, title: str, mark: str, source: str
 ) -> int:
     """Write the complete datasets of runs as published results: one row a model, dataset, fold and
-    seed, with the chosen configuration, scores, costs and the trial's id.
+    seed, with the chosen configuration, scores, costs and the trial's id. Results of the same suite
+    and budget that stand in the folder are kept, but for the datasets of these runs.
 
     \b
     bench beside export runs/mine --out mine-2026 --title "Our models, March 2026"
@@ -244,8 +245,9 @@ def beside_export(
     about = export(runs, out, title=title, mark=mark, source=source)
     console.data(about)
     console.say(
-        f"{out}: {len(about['datasets'])} datasets, {about['rows']:,} rows of {about['trials']:,} "
-        f"trials ({about['failed']} failed), {about['cpu_hours']} CPU-hours"
+        f"{out}: {len(about['datasets'])} datasets of these runs and {len(about['kept'])} that "
+        f"stood there, {about['rows']:,} rows of {about['trials']:,} trials "
+        f"({about['failed']} failed), {about['cpu_hours']} CPU-hours"
     )
     if about["left_out"]:
         console.say(f"not complete, left out: {', '.join(about['left_out'])}")

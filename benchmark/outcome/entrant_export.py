@@ -1,6 +1,7 @@
 """Runs as an entrant: the results that count, a row a model, fold and seed, with a card.
 
-What is written stands beside other runs without the runs themselves (`bench report --beside`).
+What is written stands beside other runs without the runs themselves (`bench report --beside`). A
+study that is run dataset by dataset is exported so, too: datasets of earlier runs stay.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +20,93 @@ from ...common.files import file_sha256, write_atomically
 from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
+from ...sweeps.store.records import latest_results
 from ..planning.plan_record import drawn_by, plan_in
-from ..results.entrants import CARD, RESULTS
+from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, read_card, results_file
 from ..results.evidence_builder import evidence_of
+from ..results.learning_curves import learning_curve
 
 COSTS = {"fit_s": "seconds", "predict_s": "predict_seconds", "cpu_s": "cpu_seconds"}
 COSTS |= {"peak_ram_mb": "memory_mb"}
 KEYS = {"model": "method", "dataset": "dataset", "task": "task", "fold": "split", "seed": "seed"}
 MORE = ["cause", "message", "config", "id"]
+ENDS = ["steps", "limit", "unit"]  # where a fit in steps ended, and where it would have at last
 
 
 def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source: str) -> Any:
     """Write the complete datasets of runs as an entrant into `folder`; returns what was written:
-    {"datasets", "left_out", "rows", "trials", "failed", "cpu_hours"}.
+    {"datasets", "kept", "left_out", "rows", "trials", "failed", "cpu_hours"}.
 
-    A dataset is complete where every planned study of it has ended. Raises EvidenceError where none
-    is, LedgerError for a run that cannot be read.
+    A dataset is complete where every planned study of it has ended. Where the folder holds an
+    entrant of the same budget already, its other datasets are kept. Raises EvidenceError where no
+    dataset is complete or the folder holds other results, DataError where these are damaged,
+    LedgerError for a run that cannot be read.
     """
     evidence = evidence_of(list(runs))
-    plans = [plan_in(Ledger(run)) for run in runs]
+    ledgers = [Ledger(run) for run in runs]
+    plans = [plan_in(ledger) for ledger in ledgers]
     complete = _complete(evidence)
     if not complete:
         raise EvidenceError("no dataset of these runs is complete, so there is nothing to export")
+    reference = "budget " + "; ".join(sorted({_budget(plan) for plan in plans}))
+    before = _standing(folder, reference)
+    kept = {n: facts for n, facts in before.datasets.items() if n not in complete} if before else {}
     trials = evidence.trials[evidence.trials["dataset"].isin(complete)]
-    rows = _rows(trials)
+    datasets = kept | {name: _facts(name, trials, plans, evidence) for name in complete}
+    rows = _joined(folder / RESULTS, kept, _rows(trials))
+    tuning = _joined(folder / TRIALS, kept, _tuning_trials(evidence, trials, ledgers))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / RESULTS, _packed(rows))
-    spent_s = trials.drop_duplicates("id")["cpu_s"].sum()
-    about = {
+    write_atomically(folder / TRIALS, _packed(tuning))
+    behind = {m: of for plan in plans for m, of in _variants(plan).items()}
+    card = Entrant(
+        title=title,
+        reference=reference,
+        source=source or "; ".join(sorted({_command(plan) for plan in plans})),
+        mark=mark,
+        commit=_distinct(facts.commit for facts in datasets.values()),
+        licence="Apache-2.0",
+        sha256=file_sha256(folder / RESULTS),
+        note=f"{_note(datasets)} {evidence.meta.get('budget', '')}".strip(),
+        models=(before.models if before else {}) | behind,
+        datasets=datasets,
+    )
+    write_atomically(folder / CARD, _toml(card).encode())
+    return {
         "datasets": complete,
+        "kept": sorted(kept),
         "left_out": sorted(set(evidence.datasets()) - set(complete)),
         "rows": len(rows),
-        "trials": len(trials),
-        "failed": int((trials["status"] == "failed").sum()),
-        "cpu_hours": round(float(spent_s) / 3600, 2),
+        **_sums(datasets),
     }
-    card = _card(evidence, plans, folder, about, {"title": title, "mark": mark, "source": source})
-    write_atomically(folder / CARD, card.encode())
-    return about
+
+
+def _standing(folder: Path, reference: str) -> Entrant | None:
+    """The card of the entrant that the folder holds. Raises DataError where it is damaged,
+    EvidenceError where its results are of another budget or suite."""
+    if not (folder / CARD).is_file():
+        return None
+    results_file(folder)  # compares the checksum
+    card = read_card(folder)
+    if card.reference != reference:
+        raise EvidenceError(
+            f"{folder} holds results of the {card.reference}, and these are of the {reference}: "
+            "name another folder"
+        )
+    return card
+
+
+def _joined(path: Path, kept: Iterable[str], new: pd.DataFrame) -> pd.DataFrame:
+    """The stored rows of the datasets that are kept, digit by digit, and the new ones."""
+    frames = [pd.read_csv(io.StringIO(_csv(new)), dtype=str, keep_default_na=False)]
+    if path.is_file():
+        stored = pd.read_csv(path, dtype=str, keep_default_na=False)
+        frames.append(stored[stored["dataset"].isin(list(kept))])
+    found = pd.concat(frames).fillna("")
+    scores = sorted(c for c in found if str(c).startswith(("val_", "test_")))
+    others = [c for c in frames[0] if c not in scores]
+    at = len(KEYS)
+    return found.sort_values("dataset", kind="stable")[[*others[:at], *scores, *others[at:]]]
 
 
 def _complete(evidence: Evidence) -> list[str]:
@@ -95,53 +145,106 @@ def _defined(rows: pd.DataFrame, column: str) -> pd.Series:
     return rows[column].where(~lacking.transform("any"), np.nan)
 
 
+def _tuning_trials(
+    evidence: Evidence, trials: pd.DataFrame, ledgers: Sequence[Ledger]
+) -> pd.DataFrame:
+    """Every tuning trial in the order of its study: headline scores, CPU seconds, and where its
+    fit ended of how many steps (empty for fits without a learning curve)."""
+    found = trials[trials["stage"] == "tune"]
+    found = found.sort_values([*STUDY, "index"], kind="stable")
+    metric = found["task"].map({task: evidence.headline(task) for task in evidence.tasks})
+    table = found[["model", "dataset", "fold", "index"]].set_axis(
+        ["method", "dataset", "split", "index"], axis=1
+    )
+    table["metric"] = metric
+    for part in ("val", "test"):
+        score = pd.Series(np.nan, index=found.index)
+        for name in metric.unique():
+            score = score.where(metric != name, found.get(f"{part}_{name}", np.nan))
+        table[part] = [f"{value:.6g}" if value == value else "" for value in score]
+    table["cpu_seconds"] = found["cpu_s"].round(3)
+    places = [(ledger, latest_results(ledger)) for ledger in ledgers]
+    ends = []
+    for id_, config in zip(found["id"], found["config"], strict=True):
+        info = next((of.at(at[id_])["info"] for of, at in places if id_ in at), {})
+        curve = learning_curve(info)
+        limit = json.loads(config).get(curve["by"]) if curve else None
+        known = curve is not None and limit is not None and not info.get("out_of_time")
+        ends.append((curve["points"][-1][0], limit, curve["by"]) if known and curve else ("",) * 3)
+    table[ENDS] = pd.DataFrame(ends, columns=ENDS, index=table.index, dtype=object)
+    return table
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    return rows.to_csv(index=False, lineterminator="\n")
+
+
 def _packed(rows: pd.DataFrame) -> bytes:
     """The rows as a gzipped CSV with the same bytes whenever it is written."""
     text = io.BytesIO()
     with gzip.GzipFile(fileobj=text, mode="wb", mtime=0, compresslevel=9) as file:
-        file.write(rows.to_csv(index=False, lineterminator="\n").encode())
+        file.write(_csv(rows).encode())
     return text.getvalue()
 
 
-def _card(
-    evidence: Evidence,
-    plans: Sequence[Mapping[str, Any]],
-    folder: Path,
-    about: Mapping[str, Any],
-    words: Mapping[str, str],
-) -> str:
-    meta = evidence.meta
+def _facts(
+    name: str, trials: pd.DataFrame, plans: Sequence[Mapping[str, Any]], evidence: Evidence
+) -> DatasetFacts:
+    """What the card says of a dataset of the runs."""
+    mine, plans = trials[trials["dataset"] == name], [p for p in plans if name in p["datasets"]]
     environments = [plan.get("environment") or {} for plan in plans]
-    machines = sorted({str(e.get("cpu", "unknown processor")) for e in environments})
-    locks = sorted({str(e.get("lock", ""))[:16] for e in environments})
-    commits = sorted({str(e.get("code", "")) for e in environments})
-    note = (
-        f"{about['trials']:,} trials, {about['failed']} of them failed; {about['cpu_hours']} "
-        f"CPU-hours on {', '.join(machines)}; requirements.lock {', '.join(locks)}; "
-        f"last record {meta.get('last_record_utc', 'unknown')}. {meta.get('budget', '')}"
+    return DatasetFacts(
+        ours=name,
+        rows=plans[0]["datasets"][name]["sha256"],
+        drawn=list(drawn_by(plans[0], name)),
+        folds=sorted(
+            {s["fold"] for plan in plans for s in plan["studies"] if s["dataset"] == name}
+        ),
+        commit=_distinct(str(e.get("code", "")) for e in environments),
+        lock=_distinct(str(e.get("lock", ""))[:16] for e in environments),
+        processor=_distinct(str(e.get("cpu", "unknown processor")) for e in environments),
+        last_record=str(evidence.meta.get("last_record_utc", "")),
+        trials=len(mine),
+        failed=int((mine["status"] == "failed").sum()),
+        cpu_hours=round(float(mine.drop_duplicates("id")["cpu_s"].sum()) / 3600, 3),
     )
-    swept = "; ".join(sorted({_command(plan) for plan in plans}))
-    lines = [
-        "# Written by `bench beside export`.",
-        f"title = {json.dumps(words['title'])}",
-        f"reference = {json.dumps('budget ' + '; '.join(sorted({_budget(p) for p in plans})))}",
-        f"source = {json.dumps(words['source'] or swept)}",
-        f"mark = {json.dumps(words['mark'])}",
-        f"commit = {json.dumps(', '.join(commits))}",
-        'licence = "Apache-2.0"',
-        f"sha256 = {json.dumps(file_sha256(folder / RESULTS))}",
-        f"note = {json.dumps(note.strip())}",
-    ]
-    behind = {m: of for plan in plans for m, of in _variants(plan).items()}
-    lines += [
-        "",
-        "[models]",
-        *(f"{name} = {json.dumps(of)}" for name, of in sorted(behind.items())),
-    ]
-    for plan in plans:
-        for name in plan["datasets"]:
-            if name in about["datasets"]:
-                lines += ["", f"[datasets.{json.dumps(name)}]", *_dataset(plan, name)]
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return ", ".join(sorted({text for text in texts if text}))
+
+
+def _sums(datasets: Mapping[str, DatasetFacts]) -> dict[str, Any]:
+    facts = datasets.values()
+    return {
+        "trials": sum(one.trials for one in facts),
+        "failed": sum(one.failed for one in facts),
+        "cpu_hours": round(sum(one.cpu_hours for one in facts), 2),
+    }
+
+
+def _note(datasets: Mapping[str, DatasetFacts]) -> str:
+    facts, about = datasets.values(), _sums(datasets)
+    return (
+        f"{about['trials']:,} trials, {about['failed']} of them failed; {about['cpu_hours']} "
+        f"CPU-hours on {_distinct(one.processor for one in facts)}; requirements.lock "
+        f"{_distinct(one.lock for one in facts)}; last record "
+        f"{max(one.last_record for one in facts)}."
+    )
+
+
+def _toml(card: Entrant) -> str:
+    """The card as TOML: its own keys, the models' table, and a table for each dataset."""
+
+    def keys(of: Mapping[str, Any]) -> list[str]:
+        return [f"{key} = {json.dumps(value)}" for key, value in of.items()]
+
+    values = card.model_dump(exclude_defaults=True)
+    models, datasets = values.pop("models", {}), values.pop("datasets")
+    lines = ["# Written by `bench beside export`.", *keys(values), "", "[models]"]
+    lines += keys(dict(sorted(models.items())))
+    for name in sorted(datasets):
+        lines += ["", f"[datasets.{json.dumps(name)}]", *keys(datasets[name])]
     return "\n".join(lines) + "\n"
 
 
@@ -157,13 +260,3 @@ def _variants(plan: Mapping[str, Any]) -> dict[str, str]:
     """{method: the model behind it} of the budget's rows with `of`."""
     searches = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
     return {name: search["of"] for name, search in searches.items() if search.get("of")}
-
-
-def _dataset(plan: Mapping[str, Any], name: str) -> list[str]:
-    folds = sorted({study["fold"] for study in plan["studies"] if study["dataset"] == name})
-    return [
-        f"ours = {json.dumps(name)}",
-        f"rows = {json.dumps(plan['datasets'][name]['sha256'])}",
-        f"drawn = {json.dumps(list(drawn_by(plan, name)))}",
-        f"folds = {json.dumps(folds)}",
-    ]

@@ -2,6 +2,7 @@
 
 entrant.toml    whose results, from where, under which licence, with the checksum of the CSV
 results.csv.gz  the runs themselves, in the form that `csv_import.py` reads
+trials.csv.gz   of results of our own: every tuning trial, a row each, for analyses of the search
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .csv_import import read_results
 from .csv_lines import Choice
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
-CARD, RESULTS = "entrant.toml", "results.csv.gz"
+CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
 
 
 class DatasetFacts(Strict):
@@ -31,7 +32,8 @@ class DatasetFacts(Strict):
     added dataset that has the authors' rows, "" where there is none; sizes: the rows to train,
     validate and test of their split, where they are known. Of results of our own: rows, the sha256
     of the data; drawn, the protocol and the seed of the folds ("" where it does not matter); folds,
-    the numbers of those that were run."""
+    the numbers of those that were run; commit, lock (requirements.lock), processor and last_record,
+    where and when they were run; trials, failed, cpu_hours of all of them, tuning included."""
 
     ours: str
     added: str = ""
@@ -39,6 +41,13 @@ class DatasetFacts(Strict):
     rows: str = ""
     drawn: list[str] = Field(default=[], max_length=2)
     folds: list[int] = []
+    commit: str = ""
+    lock: str = ""
+    processor: str = ""
+    last_record: str = ""
+    trials: int = 0
+    failed: int = 0
+    cpu_hours: float = 0.0
 
 
 class Entrant(Strict):

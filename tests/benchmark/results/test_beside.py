@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.results import beside
-from tabsweep.benchmark.results.entrants import FOLDER, entrant_names, results_file
+from tabsweep.benchmark.results.entrants import FOLDER, entrant_names, read_card, results_file
+from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.common.files import file_sha256
 from tabsweep.reports.evidence import Evidence
 
@@ -273,6 +275,43 @@ def test_results_of_other_folds_or_data_are_set_apart(exported):
     assert "data" in why(replace(same, rows="0" * 64))
     assert "seed 1" in why(replace(same, drawn=("kfold", "1")))
     assert "folds 7" in why(replace(same, folds=(0, 7)))
+
+
+def test_an_entrant_grows_by_datasets_whose_runs_are_gone(exported, tmp_path):
+    place, entrant, fast = exported
+    shutil.copytree(entrant, mine := tmp_path / "grown")
+    export = ["beside", "export", place / "more", "--out", mine, "--title", "Theirs"]
+    models = ["--model", "linear", "--model", "knn"]
+    answer("sweep", *fast, "--name", "more", *models, "--dataset", "wine", "--dataset", "diabetes")
+    about = answer(*export)
+    assert about["datasets"] == ["diabetes", "wine"] and about["kept"] == ["iris"]
+    for name, keys in (("results", ["split", "method", "seed"]), ("trials", ["split", "method"])):
+        before, after = (pd.read_csv(f / f"{name}.csv.gz", dtype=str) for f in (entrant, mine))
+        was, now = (frame[frame["dataset"] == "iris"].reset_index(drop=True)
+                    for frame in (before, after))  # fmt: skip
+        assert len(was) and was.equals(now[was.columns])
+        assert set(after.loc[after["dataset"] == "wine", "method"]) == {"linear", "knn"}
+        keys = ["dataset", *keys, *(["index"] if name == "trials" else [])]
+        assert not after.duplicated(keys).any()
+    card, before = read_card(mine), read_card(entrant)
+    assert list(card.datasets) == ["diabetes", "iris", "wine"]
+    assert card.datasets["iris"] == before.datasets["iris"] and card.datasets["iris"].commit
+    assert about["trials"] == sum(facts.trials for facts in card.datasets.values())
+    found = answer("beside", "check", mine, "--rows", "3")
+    assert len(found) == 3 and all(row["same"] for row in found)
+    card_file = mine / "entrant.toml"
+    card_file.write_text(card_file.read_text().replace("budget quick", "budget standard"))
+    assert "name another folder" in bench(*export).err
+
+
+def test_the_tuning_trials_of_an_exported_run_are_those_of_its_ledger(exported):
+    place, entrant, _ = exported
+    trials = pd.read_csv(entrant / "trials.csv.gz", keep_default_na=False)
+    run = load_results(place / "theirs").query("stage == 'tune'")
+    keys = ["dataset", "fold", "model", "index"]
+    both = trials.rename(columns={"method": "model", "split": "fold"}).merge(run, on=keys)
+    assert len(both) == len(trials) == len(run) > 0
+    np.testing.assert_allclose(both["test"].astype(float), both["test_accuracy"], rtol=1e-5)
 
 
 def test_a_doubted_row_is_fitted_again_and_a_forged_score_is_found(exported, tmp_path):
