@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, RATE, ROUNDS, Number
+from .hyperparameters import COUNT, RATE, ROUNDS, Number, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 NO_BETTER = "worse than random"  # of scikit-learn's error where the first tree is
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoost(WeightedSklearnEstimator):
     """AdaBoost (SAMME; R2 for regression) of trees on unscaled, one-hot features.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_estimators : int, default 100, in [1, 100000]
+    n_estimators
         Rounds, at most.
-    learning_rate : float, default 1.0, in (0, 10]
+    learning_rate
         Factor of a tree's weight.
-    max_depth : int, default 1, in [1, 1000]
+    max_depth
         Depth of a tree.
-    min_samples_leaf : int, default 1, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf.
 
     Notes
@@ -48,30 +48,12 @@ class AdaBoost(WeightedSklearnEstimator):
     doi:10.4310/SII.2009.v2.n3.a8; Drucker 1997 (R2).
     """
 
-    rules = {
-        "n_estimators": ROUNDS,
-        "learning_rate": RATE,
-        "max_depth": Number(1, 1000, whole=True),
-        "min_samples_leaf": COUNT,
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_estimators: int = 100,
-        learning_rate: float = 1.0,
-        max_depth: int = 1,
-        min_samples_leaf: int = 1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
+    n_estimators: int = hyper(100, ROUNDS)
+    learning_rate: float = hyper(1.0, RATE)
+    max_depth: int = hyper(1, Number(1, 1000, whole=True))
+    min_samples_leaf: int = hyper(1, COUNT)
 
     def _tree(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .base import Number, OneOf
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
@@ -20,6 +18,7 @@ from .deep.layers.token_attention import (
     token_attention,
 )
 from .deep.row_network import DROPOUT, WIDTH, RowNetwork
+from .hyperparameters import Number, OneOf, hyper
 
 
 class Block(nn.Module):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, ROUNDS, SHARE, Number
+from .hyperparameters import COUNT, ROUNDS, SHARE, Number, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Bagging(WeightedSklearnEstimator):
     """Trees on bootstrap samples, averaged; categories one-hot, missing values native.
 
@@ -18,15 +20,13 @@ class Bagging(WeightedSklearnEstimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_estimators : int, default 100, in [1, 100000]
+    n_estimators
         Trees.
-    max_samples : float, default 1.0, in (0, 1]
+    max_samples
         Rows that a tree draws with replacement, as a share of the training rows.
-    max_depth : int, default 0, in [0, 1000]
+    max_depth
         Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf : int, default 1, in [1, 100000]
+    min_samples_leaf
         Fewest drawn rows in a leaf.
 
     Examples
@@ -42,30 +42,12 @@ class Bagging(WeightedSklearnEstimator):
     Breiman 1996, doi:10.1007/BF00058655.
     """
 
-    rules = {
-        "n_estimators": ROUNDS,
-        "max_samples": SHARE,
-        "max_depth": Number(0, 1000, whole=True),
-        "min_samples_leaf": COUNT,
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_estimators: int = 100,
-        max_samples: float = 1.0,
-        max_depth: int = 0,
-        min_samples_leaf: int = 1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
+    n_estimators: int = hyper(100, ROUNDS)
+    max_samples: float = hyper(1.0, SHARE)
+    max_depth: int = hyper(0, Number(0, 1000, whole=True))
+    min_samples_leaf: int = hyper(1, COUNT)
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.ensemble import BaggingClassifier, BaggingRegressor

@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +24,14 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from ..common.tasks import TASKS
+from .hyperparameters import (
+    Hyperparameters,
+    Number,
+    OneOf,
+    check_config,
+    hyper,
+    required,
+)
 from .policy import Policy
 from .preprocessing import Preprocessor, as_frame, far_median, mean_and_scale
 
@@ -32,92 +40,8 @@ class Unsupported(Exception):
     """A planned absence: this model does not run on such data (never a failure)."""
 
 
-class InvalidConfig(ValueError):
-    """A hyperparameter is unknown, or its value is outside what the model accepts."""
-
-
 class BadState(ValueError):
     """Bytes that are no state of this model on such data; fit from zero instead."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """Accepts numbers in [low, high] (open at a bound that is excluded), or one of `words`."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    whole: bool = False
-    low_open: bool = False
-    high_open: bool = False
-    words: tuple[str | None, ...] = ()
-
-    def accepts(self, value: object) -> bool:
-        """Whether `value` is such a number or word; booleans are no numbers."""
-        if value is None or isinstance(value, str):
-            return value in self.words
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            return False
-        if self.whole and not isinstance(value, int | np.integer):
-            return False
-        above = value > self.low if self.low_open else value >= self.low
-        below = value < self.high if self.high_open else value <= self.high
-        return bool(above and below and math.isfinite(value))
-
-    def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        text = f"{kind} in {'(' if self.low_open else '['}{self.low:g}, {self.high:g}"
-        text += ")" if self.high_open else "]"
-        return " or ".join([text, *(repr(word) for word in self.words)])
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """Accepts exactly these values."""
-
-    values: tuple[Any, ...]
-
-    def accepts(self, value: object) -> bool:
-        """Whether `value` equals one of the values, in type too."""
-        return any(type(value) is type(v) and value == v for v in self.values)
-
-    def __str__(self) -> str:
-        return "one of " + ", ".join(repr(v) for v in self.values)
-
-
-@dataclass(frozen=True)
-class ListOf:
-    """Accepts a list or tuple of at least one value, each accepted by `item`."""
-
-    item: Number
-
-    def accepts(self, value: object) -> bool:
-        """Whether `value` is such a list."""
-        return (
-            isinstance(value, list | tuple)
-            and len(value) > 0
-            and all(self.item.accepts(v) for v in value)
-        )
-
-    def __str__(self) -> str:
-        return f"a list of {self.item}"
-
-
-Rule = Number | OneOf | ListOf
-
-COUNT = Number(1, 100_000, whole=True)
-ROUNDS = Number(1, 100_000, whole=True)
-RATE = Number(0.0, 10.0, low_open=True)
-SHARE = Number(0.0, 1.0, low_open=True)
-PENALTY = Number(0.0)
-PATIENCE = Number(0, 100_000, whole=True)
-ENCODING = OneOf(("native", "ordinal", "one-hot"))
-
-
-def check_config(model: str, rules: Mapping[str, Rule], config: Mapping[str, Any]) -> None:
-    """Raises `InvalidConfig` for the first value that its rule does not accept."""
-    for name, rule in rules.items():
-        if name in config and not rule.accepts(config[name]):
-            raise InvalidConfig(f"{model}: {name} must be {rule}, got {config[name]!r}")
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:  # (N, C) -> (N, C)
@@ -141,16 +65,17 @@ def _pools(n_modules: int) -> Any:
     return ThreadpoolController()
 
 
-class Estimator(BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Estimator(Hyperparameters, BaseEstimator):
     """Base of every model: checks, preprocessing, labels, constant targets, threads.
 
     Parameters
     ----------
-    task : {"binary", "multiclass", "regression"}
+    task
         What is predicted. A binary task has at most two classes.
-    seed : int, default 0, in [0, 2**31 - 1]
+    seed
         Seed of everything random in the fit.
-    threads : int, default 1, in [1, 4096]
+    threads
         Threads of the library that computes. With one thread the same configuration, seed and data
         give the same bytes.
 
@@ -174,27 +99,25 @@ class Estimator(BaseEstimator):
 
     Notes
     -----
-    Class attributes say what a subclass is: `rules` (accepted values of its hyperparameters),
-    `policy` (preprocessing of the default configuration), `resource` (the hyperparameter that
-    counts steps, where `fit_to` exists; such a model also knows `limit_time`), `computes_in`
-    (number format of its matrix products: by its rounding a row's prediction may depend on the rows
-    beside it), `uses_pools` (BLAS or OpenMP pools that take no argument of their own), `transient`
-    (fitted attributes that are not saved, in addition to those of the base classes).
+    Class attributes say what a subclass is: `policy` (preprocessing of the default configuration),
+    `resource` (the hyperparameter that counts steps, where `fit_to` exists; such a model also knows
+    `limit_time`), `computes_in` (number format of its matrix products: by its rounding a row's
+    prediction may depend on the rows beside it), `uses_pools` (BLAS or OpenMP pools that take no
+    argument of their own), `transient` (fitted attributes that are not saved, in addition to those
+    of the base classes).
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {}
     transient: ClassVar[tuple[str, ...]] = ("warnings_", "out_of_time_", "_limit_s", "_deadline")
     policy: ClassVar[Policy] = Policy()
     uses_pools: ClassVar[bool] = False
     resource: ClassVar[str] = ""
     computes_in: ClassVar[str] = "float64"
-    _limit_s: float | None = None
-    _deadline: float | None = None
+    _limit_s = None  # type: float | None
+    _deadline = None  # type: float | None
 
-    def __init__(self, *, task: str, seed: int = 0, threads: int = 1) -> None:
-        self.task = task
-        self.seed = seed
-        self.threads = threads
+    task: str = required(OneOf(TASKS))
+    seed: int = hyper(0, Number(0, 2**31 - 1, whole=True))
+    threads: int = hyper(1, Number(1, 4096, whole=True))
 
     # -- what a subclass writes -------------------------------------------------------------------
 
@@ -218,18 +141,7 @@ class Estimator(BaseEstimator):
 
     def check(self) -> None:
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
-        name = type(self).__name__
-        params = self.get_params(deep=False)
-        check_config(
-            name,
-            {
-                "task": OneOf(TASKS),
-                "seed": Number(0, 2**31 - 1, whole=True),
-                "threads": Number(1, 4096, whole=True),
-            },
-            params,
-        )
-        check_config(name, self.rules, params)
+        check_config(type(self).__name__, self.rules, self.get_params(deep=False))
 
     def fit(
         self,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import cache
 
-from .base import OneOf
+from .hyperparameters import OneOf
 
 SHARE = "TABSWEEP_GPU_SHARE"  # a worker's share of its GPU, in (0, 1]
 OF_A_SHARE = 0.8  # what a library that reserves memory may reserve; the rest is for its context

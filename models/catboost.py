@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .base import (
-    ENCODING,
-    PATIENCE,
-    RATE,
-    ROUNDS,
-    InvalidConfig,
-    Number,
-    two_columns,
-)
+from .base import two_columns
+from .boosted import CategoryBoosted
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
-from .policy import Policy
-from .resumable import Stepwise, by_round, seed_at
-from .weighted import WeightedEstimator
+from .hyperparameters import RATE, InvalidConfig, Number, hyper
+from .resumable import by_round, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
 MVS = {"bootstrap_type": "MVS", "subsample": 0.8}  # the library's own choice on a CPU
@@ -38,39 +30,31 @@ class _Clock:
         return not self.over()
 
 
-class CatBoost(WeightedEstimator, Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CatBoost(CategoryBoosted):
     """CatBoost; categories and missing values native by default.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    device : {"cpu", "cuda"}, default "cpu"
+    device
         Where it trains. A machine without a GPU is an error; a saved model predicts anywhere.
-    n_estimators : int, default 300, in [1, 100000]
-        Rounds, at most.
-    learning_rate : float or None, default 0.1, in (0, 10]
+    learning_rate
         Factor of each tree; None for the library's choice, which follows rows and rounds where
         `l2_leaf_reg` is 3.0 and `leaf_estimation_iterations` None, and is 0.03 elsewhere.
-    max_depth : int, default 6, in [1, 16]
+    max_depth
         Depth of the trees.
-    l2_leaf_reg : float, default 3.0, at least 0
+    l2_leaf_reg
         L2 penalty of the leaves.
-    random_strength : float, default 1.0, at least 0
+    random_strength
         Noise that is added to the scores of splits.
-    leaf_estimation_iterations : int or None, default None, in [1, 1000]
+    leaf_estimation_iterations
         Newton steps for the values of the leaves; None for the library's choice, which depends on
         the task.
-    one_hot_max_size : int or None, default None, in [0, 255]
+    one_hot_max_size
         Native categories with at most so many levels are one-hot; None for the library's choice.
-    bagging_temperature : float or None, default None, at least 0
+    bagging_temperature
         Strength of the Bayesian bootstrap; None for the library's own bootstrap.
-    categorical : {"native", "ordinal", "one-hot"}, default "native"
-        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
-    early_stopping_rounds : int, default 30, in [0, 100000]
-        With validation rows, stop after so many rounds without a lower loss and keep the best
-        rounds; 0 for off.
-    od_pval : float or None, default None, in (0, 1]
+    od_pval
         With early stopping, the p-value of the library's test IncToDec that the loss still falls;
         training ends once it lies below, after `early_stopping_rounds` more rounds. None for a
         count of rounds alone.
@@ -105,59 +89,15 @@ class CatBoost(WeightedEstimator, Stepwise):
     Prokhorenkova et al. 2018, arXiv:1706.09516.
     """
 
-    rules = {
-        "device": DEVICE,
-        "n_estimators": ROUNDS,
-        "learning_rate": replace(RATE, words=(None,)),
-        "max_depth": Number(1, 16, whole=True),
-        "l2_leaf_reg": Number(0.0),
-        "random_strength": Number(0.0),
-        "leaf_estimation_iterations": Number(1, 1000, whole=True, words=(None,)),
-        "one_hot_max_size": Number(0, 255, whole=True, words=(None,)),
-        "bagging_temperature": Number(0.0, words=(None,)),
-        "categorical": ENCODING,
-        "early_stopping_rounds": PATIENCE,
-        "od_pval": Number(0.0, 1.0, low_open=True, words=(None,)),
-    }
-    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
-    resource = "n_estimators"
-    transient = ("curve_",)  # (round, validation loss) of the last fit
-
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        n_estimators: int = 300,
-        learning_rate: float | None = 0.1,
-        max_depth: int = 6,
-        l2_leaf_reg: float = 3.0,
-        random_strength: float = 1.0,
-        leaf_estimation_iterations: int | None = None,
-        one_hot_max_size: int | None = None,
-        bagging_temperature: float | None = None,
-        categorical: str = "native",
-        early_stopping_rounds: int = 30,
-        od_pval: float | None = None,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.l2_leaf_reg = l2_leaf_reg
-        self.random_strength = random_strength
-        self.leaf_estimation_iterations = leaf_estimation_iterations
-        self.one_hot_max_size = one_hot_max_size
-        self.bagging_temperature = bagging_temperature
-        self.categorical = categorical
-        self.early_stopping_rounds = early_stopping_rounds
-        self.od_pval = od_pval
-
-    def _policy(self) -> Policy:
-        return Policy("shift", self.categorical, "native", "standard")
+    device: str = hyper("cpu", DEVICE)
+    learning_rate: float | None = hyper(0.1, replace(RATE, words=(None,)))
+    max_depth: int = hyper(6, Number(1, 16, whole=True))
+    l2_leaf_reg: float = hyper(3.0, Number(0.0))
+    random_strength: float = hyper(1.0, Number(0.0))
+    leaf_estimation_iterations: int | None = hyper(None, Number(1, 1000, whole=True, words=(None,)))
+    one_hot_max_size: int | None = hyper(None, Number(0, 255, whole=True, words=(None,)))
+    bagging_temperature: float | None = hyper(None, Number(0.0, words=(None,)))
+    od_pval: float | None = hyper(None, Number(0.0, 1.0, low_open=True, words=(None,)))
 
     def _pool(
         self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .base import OneOf
+from .hyperparameters import OneOf, hyper
 from .weighted import WeightedEstimator
 
 ROUNDING = 1e-10  # sums of weights that differ by so much of the whole are equal
@@ -25,14 +27,13 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:  # (N,), 
     return float((values[order[low]] + values[order[high]]) / 2)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Constant(WeightedEstimator):
     """Predicts the frequencies of the classes, or the mean or median of the target.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    statistic : {"mean", "median"}, default "mean"
+    statistic
         What is predicted in regression; classification always predicts the frequencies.
 
     Examples
@@ -43,13 +44,7 @@ class Constant(WeightedEstimator):
     array([2.])
     """
 
-    rules = {"statistic": OneOf(("mean", "median"))}
-
-    def __init__(
-        self, *, task: str, seed: int = 0, threads: int = 1, statistic: str = "mean"
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.statistic = statistic
+    statistic: str = hyper("mean", OneOf(("mean", "median")))
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """The value of a target that has only one (a mean rounds); else the fit's own answer."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .base import Number, OneOf
 from .deep.embedded_rows import FlatRows
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
 from .deep.row_network import DROPOUT, WIDTH
+from .hyperparameters import Number, OneOf, hyper
 
 STRUCTURES = ("parallel", "stacked")
 

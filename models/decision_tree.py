@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from .base import COUNT, Number
+from .hyperparameters import COUNT, Number, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTree(WeightedSklearnEstimator):
     """CART on unscaled features; categories one-hot, missing values native.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    max_depth : int, default 0, in [0, 1000]
+    max_depth
         Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf : int, default 1, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf.
-    ccp_alpha : float, default 0.0, at least 0
+    ccp_alpha
         Cost-complexity pruning, in units of impurity (regression: variance of the standardised
         target).
 
@@ -37,27 +37,11 @@ class DecisionTree(WeightedSklearnEstimator):
     Breiman et al. 1984, Classification and Regression Trees.
     """
 
-    rules = {
-        "max_depth": Number(0, 1000, whole=True),
-        "min_samples_leaf": COUNT,
-        "ccp_alpha": Number(0.0),
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        max_depth: int = 0,
-        min_samples_leaf: int = 1,
-        ccp_alpha: float = 0.0,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.ccp_alpha = ccp_alpha
+    max_depth: int = hyper(0, Number(0, 1000, whole=True))
+    min_samples_leaf: int = hyper(1, COUNT)
+    ccp_alpha: float = hyper(0.0, Number(0.0))
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor

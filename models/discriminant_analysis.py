@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .base import Number, softmax
-from .classifier import Classifier
+from .base import Estimator, softmax
+from .hyperparameters import CLASSES, Number, hyper, required
 from .policy import Policy
 
 LEAST = 1e-6  # least variance in any direction, as a share of the mean variance of a feature
 
 
-class DiscriminantAnalysis(Classifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DiscriminantAnalysis(Estimator):
     """Normal distributions in each class, with covariances pooled over classes and shrunk.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`; the task must be binary or multiclass.
-    pooling : float, default 1.0, in [0, 1]
+    pooling
         Weight of the common covariance: 1 for linear, 0 for quadratic discriminant analysis.
-    shrinkage : float, default 0.1, in [0, 1]
+    shrinkage
         Weight of a multiple of the identity with the same mean variance.
 
     Notes
@@ -42,22 +43,12 @@ class DiscriminantAnalysis(Classifier):
     Friedman 1989, doi:10.1080/01621459.1989.10478752.
     """
 
-    rules = {"pooling": Number(0.0, 1.0), "shrinkage": Number(0.0, 1.0)}
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        pooling: float = 1.0,
-        shrinkage: float = 0.1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.pooling = pooling
-        self.shrinkage = shrinkage
+    task: str = required(CLASSES)
+    pooling: float = hyper(1.0, Number(0.0, 1.0))
+    shrinkage: float = hyper(0.1, Number(0.0, 1.0))
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         n, (n_rows, n_features) = np.bincount(y), x.shape

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, PATIENCE, RATE, ROUNDS, Estimator, Number
+from .base import Estimator
+from .hyperparameters import COUNT, PATIENCE, RATE, ROUNDS, Number, hyper
 from .optional import optional
 from .policy import Policy
 
 PAIRS = tuple(f"{n}x" for n in (0.5, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EBM(Estimator):
     """Explainable boosting machine of the library `interpret-core` (extra `ebm`).
 
@@ -23,31 +26,29 @@ class EBM(Estimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    max_bins : int, default 1024, in [2, 100000]
+    max_bins
         Bins of a number.
-    max_leaves : int, default 2, in [2, 100000]
+    max_leaves
         Leaves of a step for one feature.
-    interactions : str or int, default '5x', in [0, 100000] or one of '0.5x', ..., '25x'
+    interactions
         How many pairs have a curve, or how many for each feature ('5x').
-    learning_rate : float, default 0.02, in (0, 10]
+    learning_rate
         Factor of each step.
-    max_rounds : int, default 50000, in [1, 100000]
+    max_rounds
         Rounds at most, each a step for every feature.
-    early_stopping_rounds : int, default 100, in [0, 100000]
+    early_stopping_rounds
         Rounds without a lower loss on the rows set aside that end a bag.
-    smoothing_rounds : int, default 200, in [0, 100000]
+    smoothing_rounds
         First rounds with random splits, for smooth curves.
-    interaction_smoothing_rounds : int, default 90, in [0, 100000]
+    interaction_smoothing_rounds
         The same for pairs.
-    min_samples_leaf : int, default 4, in [1, 100000]
+    min_samples_leaf
         Least rows of a leaf.
-    min_hessian : float, default 0.0001, at least 0
+    min_hessian
         Least sum of the Hessian in a leaf.
-    validation_size : float, default 0.15, in (0, 1)
+    validation_size
         Share of the training rows that a bag sets aside.
-    outer_bags : int, default 14, in [1, 100000]
+    outer_bags
         Bags, whose curves are averaged; the time of a fit grows with them.
 
     Examples
@@ -61,54 +62,20 @@ class EBM(Estimator):
     Lou et al. 2013, doi:10.1145/2487575.2487579; Nori et al. 2019, arXiv:1909.09223.
     """
 
-    rules = {
-        "max_bins": Number(2, 100_000, whole=True),
-        "max_leaves": Number(2, 100_000, whole=True),
-        "interactions": Number(0, 100_000, whole=True, words=PAIRS),
-        "learning_rate": RATE,
-        "max_rounds": ROUNDS,
-        "early_stopping_rounds": PATIENCE,
-        "smoothing_rounds": PATIENCE,
-        "interaction_smoothing_rounds": PATIENCE,
-        "min_samples_leaf": COUNT,
-        "min_hessian": Number(0.0),
-        "validation_size": Number(0.0, 1.0, low_open=True, high_open=True),
-        "outer_bags": COUNT,
-    }
     policy = Policy("shift", "native", "native", "standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        max_bins: int = 1024,
-        max_leaves: int = 2,
-        interactions: str | int = "5x",
-        learning_rate: float = 0.02,
-        max_rounds: int = 50_000,
-        early_stopping_rounds: int = 100,
-        smoothing_rounds: int = 200,
-        interaction_smoothing_rounds: int = 90,
-        min_samples_leaf: int = 4,
-        min_hessian: float = 1e-4,
-        validation_size: float = 0.15,
-        outer_bags: int = 14,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.max_bins = max_bins
-        self.max_leaves = max_leaves
-        self.interactions = interactions
-        self.learning_rate = learning_rate
-        self.max_rounds = max_rounds
-        self.early_stopping_rounds = early_stopping_rounds
-        self.smoothing_rounds = smoothing_rounds
-        self.interaction_smoothing_rounds = interaction_smoothing_rounds
-        self.min_samples_leaf = min_samples_leaf
-        self.min_hessian = min_hessian
-        self.validation_size = validation_size
-        self.outer_bags = outer_bags
+    max_bins: int = hyper(1024, Number(2, 100_000, whole=True))
+    max_leaves: int = hyper(2, Number(2, 100_000, whole=True))
+    interactions: str | int = hyper("5x", Number(0, 100_000, whole=True, words=PAIRS))
+    learning_rate: float = hyper(0.02, RATE)
+    max_rounds: int = hyper(50_000, ROUNDS)
+    early_stopping_rounds: int = hyper(100, PATIENCE)
+    smoothing_rounds: int = hyper(200, PATIENCE)
+    interaction_smoothing_rounds: int = hyper(90, PATIENCE)
+    min_samples_leaf: int = hyper(4, COUNT)
+    min_hessian: float = hyper(1e-4, Number(0.0))
+    validation_size: float = hyper(0.15, Number(0.0, 1.0, low_open=True, high_open=True))
+    outer_bags: int = hyper(14, COUNT)
 
     def _early_stopping(self) -> bool:
         return False
@@ -116,7 +83,9 @@ class EBM(Estimator):
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         library = optional("interpret.glassbox", model="ebm", extra="ebm")
         kind = "Regressor" if self.task == "regression" else "Classifier"
-        settings: dict[str, Any] = {name: getattr(self, name) for name in self.rules}
+        settings: dict[str, Any] = self.get_params(deep=False)
+        for name in ("task", "seed", "threads"):
+            del settings[name]
         codes = self.preprocessor_.categorical_
         self.model_ = getattr(library, f"ExplainableBoosting{kind}")(
             feature_types=["nominal" if code else "continuous" for code in codes],

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, Number
+from .hyperparameters import COUNT, Number, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ElasticNet(WeightedSklearnEstimator):
     """Multinomial logistic or linear regression with L1 and L2 penalties; one-hot features.
 
@@ -19,13 +21,11 @@ class ElasticNet(WeightedSklearnEstimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    alpha : float, default 0.01, above 0
+    alpha
         Strength of the penalty.
-    l1_ratio : float, default 0.5, in [0, 1]
+    l1_ratio
         Share of the L1 penalty: 1 for the lasso, 0 for ridge.
-    max_iter : int, default 1000, in [1, 100000]
+    max_iter
         Passes over the rows (logistic regression) or the features, at most.
 
     Examples
@@ -42,28 +42,12 @@ class ElasticNet(WeightedSklearnEstimator):
     doi:10.18637/jss.v033.i01.
     """
 
-    rules = {
-        "alpha": Number(0.0, low_open=True),
-        "l1_ratio": Number(0.0, 1.0),
-        "max_iter": COUNT,
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        alpha: float = 0.01,
-        l1_ratio: float = 0.5,
-        max_iter: int = 1000,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.max_iter = max_iter
+    alpha: float = hyper(0.01, Number(0.0, low_open=True))
+    l1_ratio: float = hyper(0.5, Number(0.0, 1.0))
+    max_iter: int = hyper(1000, COUNT)
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.linear_model import ElasticNet as Regression

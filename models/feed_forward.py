@@ -10,13 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import InvalidConfig, Number, OneOf
 from .deep.estimator import DROPOUT
-from .deep.hyperparameters import hyper
 from .deep.layers.alpha_dropout import alpha_dropout
 from .deep.layers.dropout import Seed, dropout
 from .deep.row_network import WIDTH, RowNetwork, RowTask
 from .deep.trainer import Task
+from .hyperparameters import InvalidConfig, Number, OneOf, hyper
 from .policy import Policy
 
 BLOCKS = ("plain", "highway", "residual")

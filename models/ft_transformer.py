@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .base import Number, OneOf
 from .deep.embedded_rows import EmbeddedRows
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.number_embedding import EmbeddedTokens
@@ -23,6 +21,7 @@ from .deep.layers.token_attention import (
     token_attention,
 )
 from .deep.row_network import DROPOUT, WIDTH
+from .hyperparameters import Number, OneOf, hyper
 
 ACTIVATIONS = ("reglu", "relu")
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from .base import Number, OneOf, SklearnEstimator
+from .base import SklearnEstimator
+from .hyperparameters import Number, OneOf, hyper
 from .policy import Policy
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianProcess(SklearnEstimator):
     """Exact Gaussian process (classification: Laplace approximation, one against the rest).
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    kernel : {"rbf", "matern-1.5", "matern-2.5"}, default "rbf"
+    kernel
         Covariance, with one length scale for all features.
-    length_scale : float, default 1.0, in [0.001, 1000]
+    length_scale
         Start of the length scale for the optimiser of the marginal likelihood, in units of
         sqrt(n_features) standard deviations.
-    noise : float, default 0.1, in [1e-8, 1000]
+    noise
         Start of the noise variance (regression).
 
     Notes
@@ -40,28 +41,12 @@ class GaussianProcess(SklearnEstimator):
     Rasmussen and Williams 2006, Gaussian Processes for Machine Learning.
     """
 
-    rules = {
-        "kernel": OneOf(("rbf", "matern-1.5", "matern-2.5")),
-        "length_scale": Number(1e-3, 1e3),
-        "noise": Number(1e-8, 1e3),
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        kernel: str = "rbf",
-        length_scale: float = 1.0,
-        noise: float = 0.1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.noise = noise
+    kernel: str = hyper("rbf", OneOf(("rbf", "matern-1.5", "matern-2.5")))
+    length_scale: float = hyper(1.0, Number(1e-3, 1e3))
+    noise: float = hyper(0.1, Number(1e-8, 1e3))
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor

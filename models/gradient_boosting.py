@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, PATIENCE, RATE, ROUNDS, SHARE, Number
+from .boosted import Boosted
+from .hyperparameters import COUNT, SHARE, Number, hyper
 from .policy import Policy
-from .resumable import Stepwise, by_round, seed_at
-from .weighted import WeightedEstimator
+from .resumable import by_round, seed_at
 
 
 class Patience:
@@ -45,26 +46,18 @@ class Patience:
         return float((total - raw[np.arange(len(y)), y]).mean())
 
 
-class GradientBoosting(WeightedEstimator, Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoosting(Boosted):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_estimators : int, default 100, in [1, 100000]
-        Rounds, at most.
-    learning_rate : float, default 0.1, in (0, 10]
-        Factor of each tree.
-    max_depth : int, default 3, in [1, 1000]
+    max_depth
         Depth of the trees.
-    subsample : float, default 1.0, in (0, 1]
+    subsample
         Share of the rows that each round draws.
-    min_samples_leaf : int, default 1, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf.
-    early_stopping_rounds : int, default 20, in [0, 100000]
-        With validation rows, stop after so many rounds without a lower loss and keep the best
-        rounds; 0 for off.
 
     Notes
     -----
@@ -84,38 +77,13 @@ class GradientBoosting(WeightedEstimator, Stepwise):
     Friedman 2001, doi:10.1214/aos/1013203451.
     """
 
-    rules = {
-        "n_estimators": ROUNDS,
-        "learning_rate": RATE,
-        "max_depth": Number(1, 1000, whole=True),
-        "subsample": SHARE,
-        "min_samples_leaf": COUNT,
-        "early_stopping_rounds": PATIENCE,
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
-    resource = "n_estimators"
-    transient = ("curve_",)  # (round, validation loss) of the last fit
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_depth: int = 3,
-        subsample: float = 1.0,
-        min_samples_leaf: int = 1,
-        early_stopping_rounds: int = 20,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.subsample = subsample
-        self.min_samples_leaf = min_samples_leaf
-        self.early_stopping_rounds = early_stopping_rounds
+    n_estimators: int = 100
+    max_depth: int = hyper(3, Number(1, 1000, whole=True))
+    subsample: float = hyper(1.0, SHARE)
+    min_samples_leaf: int = hyper(1, COUNT)
+    early_stopping_rounds: int = 20
 
     def _library(self, rounds: int, **given: Any) -> Any:
         """The unfitted estimator of the library."""
@@ -156,9 +124,3 @@ class GradientBoosting(WeightedEstimator, Stepwise):
             # a state holds no generator
             self.model_._rng = np.random.RandomState(seed_at(self.seed, step))
         self.model_.fit(x, y)
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict(x)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict_proba(x)

@@ -14,12 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import InvalidConfig, Number
-from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.row_network import WIDTH, RowNetwork, RowTask
 from .deep.trainer import Recipe
+from .hyperparameters import Number, OneOf, hyper, required
 
 HALVED_EVERY = 15  # stages
 CORRECTED_AT = 1 / 3  # of the learning rate
@@ -186,6 +185,7 @@ class GrowNet(RowNetwork):
 
     make_task = GrowTask
 
+    task: str = required(OneOf(("binary", "regression")))
     epochs: int = hyper(40, Number(1, 10_000, whole=True))
     lr: float = 3e-3
     weight_decay: float = 0.0
@@ -193,12 +193,6 @@ class GrowNet(RowNetwork):
     correct_epochs: int = hyper(5, Number(1, 10_000, whole=True))
     hidden: int = hyper(64, WIDTH)
     embedding: int = hyper(32, WIDTH)
-
-    def check(self) -> None:
-        """Raises `InvalidConfig` where the task has more than two classes."""
-        super().check()
-        if self.task == "multiclass":
-            raise InvalidConfig("GrowNet: no multiclass form; tasks: binary, regression")
 
     def _network(self) -> GrowNetNetwork:
         return GrowNetNetwork(

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, ENCODING, PATIENCE, PENALTY, RATE, ROUNDS, SHARE, Number
-from .policy import Policy
-from .resumable import Stepwise, by_round, seed_at
-from .weighted import WeightedEstimator
+from .boosted import CategoryBoosted
+from .hyperparameters import COUNT, PENALTY, SHARE, Number, hyper
+from .resumable import by_round, seed_at
 
 
-class HistGradientBoosting(WeightedEstimator, Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class HistGradientBoosting(CategoryBoosted):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_estimators : int, default 100, in [1, 100000]
+    n_estimators
         Rounds, at most (`max_iter` of the library).
-    learning_rate : float, default 0.1, in (0, 10]
-        Factor of each tree.
-    max_leaf_nodes : int, default 31, in [2, 100000]
+    max_leaf_nodes
         Leaves of a tree, at most.
-    max_depth : int, default 0, in [0, 1000]
+    max_depth
         Depth of the trees; 0 for no limit.
-    min_samples_leaf : int, default 20, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf.
-    l2_regularization : float, default 0.0, at least 0
+    l2_regularization
         L2 penalty of the leaves.
-    max_features : float, default 1.0, in (0, 1]
+    max_features
         Share of the features that each split draws.
-    categorical : {"native", "ordinal", "one-hot"}, default "native"
-        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
-    early_stopping_rounds : int, default 20, in [0, 100000]
+    early_stopping_rounds
         With validation rows, stop after so many rounds without a lower loss (the library keeps all
         rounds up to the stop); 0 for off.
 
@@ -58,51 +53,15 @@ class HistGradientBoosting(WeightedEstimator, Stepwise):
     Ke et al. 2017, LightGBM (NeurIPS), whose algorithm the library follows.
     """
 
-    rules = {
-        "n_estimators": ROUNDS,
-        "learning_rate": RATE,
-        "max_leaf_nodes": Number(2, 100_000, whole=True),
-        "max_depth": Number(0, 1000, whole=True),
-        "min_samples_leaf": COUNT,
-        "l2_regularization": PENALTY,
-        "max_features": SHARE,
-        "categorical": ENCODING,
-        "early_stopping_rounds": PATIENCE,
-    }
-    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
     uses_pools = True
-    resource = "n_estimators"
-    transient = ("curve_",)  # (round, validation loss) of the last fit
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int = 31,
-        max_depth: int = 0,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 0.0,
-        max_features: float = 1.0,
-        categorical: str = "native",
-        early_stopping_rounds: int = 20,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.categorical = categorical
-        self.early_stopping_rounds = early_stopping_rounds
-
-    def _policy(self) -> Policy:
-        return Policy("shift", self.categorical, "native", "standard")
+    n_estimators: int = 100
+    max_leaf_nodes: int = hyper(31, Number(2, 100_000, whole=True))
+    max_depth: int = hyper(0, Number(0, 1000, whole=True))
+    min_samples_leaf: int = hyper(20, COUNT)
+    l2_regularization: float = hyper(0.0, PENALTY)
+    max_features: float = hyper(1.0, SHARE)
+    early_stopping_rounds: int = 20
 
     def _library(self, **given: Any) -> Any:
         """The unfitted estimator of the library."""
@@ -164,9 +123,3 @@ class HistGradientBoosting(WeightedEstimator, Stepwise):
             # a state holds no generator
             self.model_._feature_subsample_rng = np.random.default_rng(seed_at(self.seed, step))
         self.model_.fit(x, y)
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict(x)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict_proba(x)

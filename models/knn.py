@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from .base import COUNT, OneOf, SklearnEstimator
+from .base import SklearnEstimator
+from .hyperparameters import COUNT, OneOf, hyper
 from .policy import Policy
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KNN(SklearnEstimator):
     """k-nearest neighbours on standardised numeric and one-hot categorical features.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_neighbors : int, default 5, in [1, 100000]
+    n_neighbors
         k; more than there are training rows means all of them.
-    weights : {"uniform", "distance"}, default "uniform"
+    weights
         Equal weights, or the inverse of the distance.
-    p : {1, 2}, default 2
+    p
         1 for the Manhattan, 2 for the Euclidean distance.
 
     Notes
@@ -40,28 +41,12 @@ class KNN(SklearnEstimator):
     Cover and Hart 1967, doi:10.1109/TIT.1967.1053964.
     """
 
-    rules = {
-        "n_neighbors": COUNT,
-        "weights": OneOf(("uniform", "distance")),
-        "p": OneOf((1, 2)),
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_neighbors: int = 5,
-        weights: str = "uniform",
-        p: int = 2,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.p = p
+    n_neighbors: int = hyper(5, COUNT)
+    weights: str = hyper("uniform", OneOf(("uniform", "distance")))
+    p: int = hyper(2, OneOf((1, 2)))
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor

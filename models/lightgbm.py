@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import (
-    ENCODING,
-    PATIENCE,
-    PENALTY,
-    RATE,
-    ROUNDS,
-    SHARE,
-    Number,
-    OneOf,
-    two_columns,
-)
+from .base import two_columns
+from .boosted import CategoryBoosted
 from .boosting_devices import NOT_BUILT, no_gpu
-from .policy import Policy
-from .resumable import Stepwise, by_round, seed_at
-from .weighted import WeightedEstimator
+from .hyperparameters import PENALTY, SHARE, Number, OneOf, hyper
+from .resumable import by_round, seed_at
 
 
 class _Clock:
@@ -43,45 +34,37 @@ class _Clock:
             raise EarlyStopException(self.best_round if found else env.iteration, found)
 
 
-class LightGBM(WeightedEstimator, Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LightGBM(CategoryBoosted):
     """LightGBM; categories and missing values native by default.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    device : {"cpu", "cuda", "gpu"}, default "cpu"
+    device
         Where it trains: on a CPU, or on a GPU by CUDA or ("gpu") by OpenCL, whichever the library
         was built for; another build is an error. A saved model predicts anywhere.
-    n_estimators : int, default 300, in [1, 100000]
-        Rounds, at most.
-    learning_rate : float, default 0.1, in (0, 10]
-        Factor of each tree.
-    num_leaves : int, default 31, in [2, 131072]
+    num_leaves
         Leaves of a tree, at most.
-    max_depth : int, default -1, in [-1, 1000]
+    max_depth
         Depth of the trees; -1 for no limit.
-    min_child_samples : int, default 20, in [0, 1000000]
+    min_child_samples
         Fewest training rows in a leaf.
-    min_child_weight : float, default 0.001, at least 0
+    min_child_weight
         Least sum of the Hessian in a leaf.
-    subsample : float, default 1.0, in (0, 1]
+    subsample
         Share of the rows that is drawn; acts only with `subsample_freq` >= 1.
-    subsample_freq : int, default 0, in [0, 1000]
+    subsample_freq
         Rounds between two draws of rows; 0 for none.
-    colsample_bytree : float, default 1.0, in (0, 1]
+    colsample_bytree
         Share of the features that each tree draws.
-    min_split_gain : float, default 0.0, at least 0
+    min_split_gain
         Least gain of a split.
-    reg_alpha, reg_lambda : float, default 0.0, at least 0
-        L1 and L2 penalty of the leaves.
-    boosting_type : {"gbdt", "dart", "goss"}, default "gbdt"
+    reg_alpha
+        L1 penalty of the leaves.
+    reg_lambda
+        L2 penalty of the leaves.
+    boosting_type
         Plain boosting, with dropout of trees, or with gradient-based sampling of rows.
-    categorical : {"native", "ordinal", "one-hot"}, default "native"
-        Encoding of categories: by the library itself, as ordered codes, or as 0/1 columns.
-    early_stopping_rounds : int, default 30, in [0, 100000]
-        With validation rows, stop after so many rounds without a lower loss and predict with the
-        best rounds; 0 for off.
 
     Notes
     -----
@@ -108,71 +91,18 @@ class LightGBM(WeightedEstimator, Stepwise):
     Ke et al. 2017, LightGBM (NeurIPS).
     """
 
-    rules = {
-        "device": OneOf(("cpu", "cuda", "gpu")),
-        "n_estimators": ROUNDS,
-        "learning_rate": RATE,
-        "num_leaves": Number(2, 131_072, whole=True),
-        "max_depth": Number(-1, 1000, whole=True),
-        "min_child_samples": Number(0, 1_000_000, whole=True),
-        "min_child_weight": PENALTY,
-        "subsample": SHARE,
-        "subsample_freq": Number(0, 1000, whole=True),
-        "colsample_bytree": SHARE,
-        "min_split_gain": PENALTY,
-        "reg_alpha": PENALTY,
-        "reg_lambda": PENALTY,
-        "boosting_type": OneOf(("gbdt", "dart", "goss")),
-        "categorical": ENCODING,
-        "early_stopping_rounds": PATIENCE,
-    }
-    policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
-    resource = "n_estimators"
-    transient = ("curve_",)  # (round, validation loss) of the last fit
-
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        n_estimators: int = 300,
-        learning_rate: float = 0.1,
-        num_leaves: int = 31,
-        max_depth: int = -1,
-        min_child_samples: int = 20,
-        min_child_weight: float = 1e-3,
-        subsample: float = 1.0,
-        subsample_freq: int = 0,
-        colsample_bytree: float = 1.0,
-        min_split_gain: float = 0.0,
-        reg_alpha: float = 0.0,
-        reg_lambda: float = 0.0,
-        boosting_type: str = "gbdt",
-        categorical: str = "native",
-        early_stopping_rounds: int = 30,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.max_depth = max_depth
-        self.min_child_samples = min_child_samples
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.subsample_freq = subsample_freq
-        self.colsample_bytree = colsample_bytree
-        self.min_split_gain = min_split_gain
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.boosting_type = boosting_type
-        self.categorical = categorical
-        self.early_stopping_rounds = early_stopping_rounds
-
-    def _policy(self) -> Policy:
-        return Policy("shift", self.categorical, "native", "standard")
+    device: str = hyper("cpu", OneOf(("cpu", "cuda", "gpu")))
+    num_leaves: int = hyper(31, Number(2, 131_072, whole=True))
+    max_depth: int = hyper(-1, Number(-1, 1000, whole=True))
+    min_child_samples: int = hyper(20, Number(0, 1_000_000, whole=True))
+    min_child_weight: float = hyper(1e-3, PENALTY)
+    subsample: float = hyper(1.0, SHARE)
+    subsample_freq: int = hyper(0, Number(0, 1000, whole=True))
+    colsample_bytree: float = hyper(1.0, SHARE)
+    min_split_gain: float = hyper(0.0, PENALTY)
+    reg_alpha: float = hyper(0.0, PENALTY)
+    reg_lambda: float = hyper(0.0, PENALTY)
+    boosting_type: str = hyper("gbdt", OneOf(("gbdt", "dart", "goss")))
 
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""

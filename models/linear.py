@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from .base import COUNT, Number
+from .hyperparameters import COUNT, Number, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Linear(WeightedSklearnEstimator):
     """Logistic regression (multinomial, L2) or ridge regression on standardised, one-hot features.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    C : float, default 1.0, above 0
+    C
         Inverse strength of the L2 penalty; ridge takes alpha = 1 / C on the standardised target.
-    max_iter : int, default 500, in [1, 100000]
+    max_iter
         Steps of the L-BFGS solver, at most (logistic regression).
 
     Examples
@@ -34,16 +34,11 @@ class Linear(WeightedSklearnEstimator):
     Hoerl and Kennard 1970, doi:10.2307/1267351 (ridge regression).
     """
 
-    rules = {"C": Number(0.0, low_open=True), "max_iter": COUNT}
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self, *, task: str, seed: int = 0, threads: int = 1, C: float = 1.0, max_iter: int = 500
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.C = C
-        self.max_iter = max_iter
+    C: float = hyper(1.0, Number(0.0, low_open=True))
+    max_iter: int = hyper(500, COUNT)
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.linear_model import LogisticRegression, Ridge

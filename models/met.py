@@ -15,15 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Number, OneOf
 from .deep.estimator import Rows
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import DROPOUT, WIDTH, Batch
 from .deep.trainer import Task, seed_of
+from .hyperparameters import Number, OneOf, hyper
 
 NORMS = ("sample", "batch")
 EPS = 1e-6  # of the norms of layers, as in the authors' code

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .base import Number
 from .deep.embedded_rows import FlatRows
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
 from .deep.row_network import DROPOUT, WIDTH, mlp_widths
+from .hyperparameters import Number, hyper
 
 
 class MLPNetwork(nn.Module):

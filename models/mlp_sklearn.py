@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from .base import COUNT, RATE, ListOf, Number, OneOf, SklearnEstimator
+from .base import SklearnEstimator
+from .hyperparameters import COUNT, RATE, ListOf, Number, OneOf, hyper
 from .policy import Policy
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MLPSklearn(SklearnEstimator):
     """Multi-layer perceptron (ReLU, Adam) on standardised, one-hot features.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    hidden_layer_sizes : list of int, default (100,), each in [1, 100000]
+    hidden_layer_sizes
         Widths of the hidden layers.
-    alpha : float, default 0.0001, at least 0
+    alpha
         L2 penalty of the weights.
-    batch_size : int, default 200, in [1, 100000]
+    batch_size
         Rows in a step, at most the rows there are.
-    learning_rate_init : float, default 0.001, in (0, 10]
+    learning_rate_init
         Learning rate of Adam.
-    max_iter : int, default 200, in [1, 100000]
+    max_iter
         Epochs, at most.
-    early_stopping : bool, default False
+    early_stopping
         The library's own early stopping, on a tenth of the training rows (off where that tenth
         would be too small); the validation rows are not used.
 
@@ -44,37 +45,15 @@ class MLPSklearn(SklearnEstimator):
     Rumelhart et al. 1986, doi:10.1038/323533a0.
     """
 
-    rules = {
-        "hidden_layer_sizes": ListOf(COUNT),
-        "alpha": Number(0.0),
-        "batch_size": COUNT,
-        "learning_rate_init": RATE,
-        "max_iter": COUNT,
-        "early_stopping": OneOf((True, False)),
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        hidden_layer_sizes: Any = (100,),
-        alpha: float = 1e-4,
-        batch_size: int = 200,
-        learning_rate_init: float = 1e-3,
-        max_iter: int = 200,
-        early_stopping: bool = False,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.learning_rate_init = learning_rate_init
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
+    hidden_layer_sizes: Sequence[int] = hyper((100,), ListOf(COUNT))
+    alpha: float = hyper(1e-4, Number(0.0))
+    batch_size: int = hyper(200, COUNT)
+    learning_rate_init: float = hyper(1e-3, RATE)
+    max_iter: int = hyper(200, COUNT)
+    early_stopping: bool = hyper(False, OneOf((True, False)))
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.neural_network import MLPClassifier, MLPRegressor

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import SHARE, Number, softmax
-from .deep.hyperparameters import hyper
+from .base import softmax
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.neighbours import neighbour_mean
 from .deep.layers.number_embedding import NumberVectors
@@ -20,6 +19,7 @@ from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
 from .deep.row_network import DROPOUT, WIDTH, Batch
 from .deep.trainer import Task, seed_of
+from .hyperparameters import SHARE, Number, hyper
 
 LEAST = 1e-7  # added to a class's share before its logarithm
 SAMPLES = 17  # names the draws of candidates beside those of batches

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import Number, softmax
-from .classifier import Classifier
+from .base import Estimator, softmax
+from .hyperparameters import CLASSES, Number, hyper, required
 from .policy import Policy
 
 
-class NaiveBayes(Classifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NaiveBayes(Estimator):
     """Features are independent within a class: numbers normal, categories with own frequencies.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`; the task must be binary or multiclass.
-    var_smoothing : float, default 1e-09, above 0
+    var_smoothing
         Share of the largest variance of a feature that is added to all variances.
-    alpha : float, default 1.0, above 0
+    alpha
         Rows that every category is counted more than it has, in each class.
 
     Notes
@@ -41,24 +41,11 @@ class NaiveBayes(Classifier):
     John and Langley 1995, Estimating continuous distributions in Bayesian classifiers (UAI).
     """
 
-    rules = {
-        "var_smoothing": Number(0.0, low_open=True),
-        "alpha": Number(0.0, low_open=True),
-    }
     policy = Policy(numeric="standard", categorical="ordinal", missing="impute")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        var_smoothing: float = 1e-9,
-        alpha: float = 1.0,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.var_smoothing = var_smoothing
-        self.alpha = alpha
+    task: str = required(CLASSES)
+    var_smoothing: float = hyper(1e-9, Number(0.0, low_open=True))
+    alpha: float = hyper(1.0, Number(0.0, low_open=True))
 
     def _halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers, and codes: whether a number is missing, and categories; a level that training

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .base import Number, softmax
-from .classifier import Classifier
+from .base import Estimator, softmax
+from .hyperparameters import CLASSES, Number, hyper, required
 from .policy import Policy
 
 ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features have one of about 1
 
 
-class NearestCentroid(Classifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NearestCentroid(Estimator):
     """The class whose mean is nearest, after means were drawn towards the common one.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`; the task must be binary or multiclass.
-    shrinkage : float, default 0.0, at least 0
+    shrinkage
         What a class's deviation from the common mean loses in every feature, in its standard
         errors; features that lose all of it in every class no longer count.
 
@@ -40,14 +41,10 @@ class NearestCentroid(Classifier):
     Tibshirani et al. 2002, doi:10.1073/pnas.082099299.
     """
 
-    rules = {"shrinkage": Number(0.0)}
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
 
-    def __init__(
-        self, *, task: str, seed: int = 0, threads: int = 1, shrinkage: float = 0.0
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.shrinkage = shrinkage
+    task: str = required(CLASSES)
+    shrinkage: float = hyper(0.0, Number(0.0))
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         n, common = np.bincount(y), x.mean(axis=0)

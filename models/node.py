@@ -14,13 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .base import COUNT, Number, OneOf
-from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import CHOICES
 from .deep.row_network import WIDTH, Batch, RowNetwork, RowTask
 from .deep.trainer import seed_of
+from .hyperparameters import COUNT, Number, OneOf, hyper
 
 ROOM = {"cpu": 2**19, "cuda": 2**26}  # numbers that a block of trees may hold
 FIRST = 2048  # rows that the thresholds are taken from (Gorishniy et al. 2021, the authors' code)

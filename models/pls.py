@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from .base import COUNT, Estimator
+from .base import Estimator
+from .hyperparameters import COUNT, hyper
 from .policy import Policy
 
 LEAST = 1e-9  # an indicator's prediction below it is raised to it before it is a probability
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PLS(Estimator):
     """Linear regression on a few components of the features that covary with the target.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_components : int, default 2, in [1, 100000]
+    n_components
         Components; more than the rank of the centred features means as many as that.
 
     Notes
@@ -39,15 +41,10 @@ class PLS(Estimator):
     Wold et al. 1984, doi:10.1137/0905052; Barker and Rayens 2003 (classes), doi:10.1002/cem.785.
     """
 
-    rules = {"n_components": COUNT}
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self, *, task: str, seed: int = 0, threads: int = 1, n_components: int = 2
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_components = n_components
+    n_components: int = hyper(2, COUNT)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.cross_decomposition import PLSRegression

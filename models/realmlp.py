@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .base import PENALTY, Estimator, Number, OneOf
+from .base import Estimator
+from .hyperparameters import PENALTY, Number, OneOf, hyper
 from .optional import optional, undisturbed
 from .policy import Policy
 
@@ -16,6 +18,7 @@ ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RealMLP(Estimator):
     """RealMLP with its tuned defaults, of the library `pytabkit` (extra `realmlp`).
 
@@ -26,31 +29,29 @@ class RealMLP(Estimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    epochs : int, default 256, in [1, 100000]
+    epochs
         Epochs; rates, dropout and weight decay follow schedules of this length.
-    batch_size : int, default 256, in [2, 1000000]
+    batch_size
         Rows of a step.
-    n_layers : int, default 3, in [1, 1000]
+    n_layers
         Hidden layers.
-    width : int, default 256, in [1, 65536]
+    width
         Width of the hidden layers.
-    activation : {"auto", "relu", "selu", "mish"}, default "auto"
+    activation
         Activation; `auto`: SELU for classes, Mish for values.
-    embedding : {"none", "pl", "plr", "pbld"}, default "pbld"
+    embedding
         Vectors of numbers: periodic ones (`pl`, `plr`), or with biases and the number itself.
-    sigma : float, default 0.1, above 0
+    sigma
         Standard deviation of the frequencies at first.
-    front_scale : bool, default True
+    front_scale
         Whether each input has a trained factor.
-    lr : float, default 0.0, at least 0
+    lr
         Largest learning rate; 0: 0.04 for classes, 0.2 for values.
-    dropout : float, default 0.15, in [0, 1)
+    dropout
         Dropout after each hidden layer.
-    weight_decay : float, default 0.02, at least 0
+    weight_decay
         Weight decay.
-    smoothing : float, default 0.1, in [0, 1)
+    smoothing
         Label smoothing, for classes alone; 0 is right where log loss or AUC counts.
 
     Examples
@@ -66,54 +67,20 @@ class RealMLP(Estimator):
 
     computes_in = "float32"
 
-    rules = {
-        "epochs": Number(1, 100_000, whole=True),
-        "batch_size": Number(2, 1_000_000, whole=True),
-        "n_layers": Number(1, 1000, whole=True),
-        "width": Number(1, 65_536, whole=True),
-        "activation": OneOf(ACTIVATIONS),
-        "embedding": OneOf(EMBEDDINGS),
-        "sigma": Number(0.0, low_open=True),
-        "front_scale": OneOf((True, False)),
-        "lr": PENALTY,
-        "dropout": Number(0.0, 1.0, high_open=True),
-        "weight_decay": PENALTY,
-        "smoothing": Number(0.0, 1.0, high_open=True),
-    }
     policy = Policy("shift", "native", "impute", "shift")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        epochs: int = 256,
-        batch_size: int = 256,
-        n_layers: int = 3,
-        width: int = 256,
-        activation: str = "auto",
-        embedding: str = "pbld",
-        sigma: float = 0.1,
-        front_scale: bool = True,
-        lr: float = 0.0,
-        dropout: float = 0.15,
-        weight_decay: float = 0.02,
-        smoothing: float = 0.1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.n_layers = n_layers
-        self.width = width
-        self.activation = activation
-        self.embedding = embedding
-        self.sigma = sigma
-        self.front_scale = front_scale
-        self.lr = lr
-        self.dropout = dropout
-        self.weight_decay = weight_decay
-        self.smoothing = smoothing
+    epochs: int = hyper(256, Number(1, 100_000, whole=True))
+    batch_size: int = hyper(256, Number(2, 1_000_000, whole=True))
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(256, Number(1, 65_536, whole=True))
+    activation: str = hyper("auto", OneOf(ACTIVATIONS))
+    embedding: str = hyper("pbld", OneOf(EMBEDDINGS))
+    sigma: float = hyper(0.1, Number(0.0, low_open=True))
+    front_scale: bool = hyper(True, OneOf((True, False)))
+    lr: float = hyper(0.0, PENALTY)
+    dropout: float = hyper(0.15, Number(0.0, 1.0, high_open=True))
+    weight_decay: float = hyper(0.02, PENALTY)
+    smoothing: float = hyper(0.1, Number(0.0, 1.0, high_open=True))
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the epoch

@@ -106,7 +106,8 @@ def make_model(
     >>> model.fit([[0.0], [1.0]], ["no", "yes"]).predict([[0.2]])
     array(['no'], dtype='<U3')
     """
-    from .base import Estimator, InvalidConfig
+    from .base import Estimator
+    from .hyperparameters import InvalidConfig
 
     found = spec(name)
     if task not in TASKS:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, Number
-from .classifier import Classifier
+from .base import Estimator
+from .hyperparameters import CLASSES, COUNT, Number, hyper, required
 from .policy import Policy
 
 
@@ -31,7 +32,8 @@ def leaves(tree: Any, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.array(nodes), np.array([b[0] for b in boxes]), np.array([b[1] for b in boxes])
 
 
-class RuleList(Classifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RuleList(Estimator):
     """Rules that are asked one after the other; the first that covers a row answers.
 
     For each rule, a small tree is grown on the training rows that no earlier rule covers; its leaf
@@ -40,13 +42,11 @@ class RuleList(Classifier):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`; the task must be binary or multiclass.
-    max_rules : int, default 50, in [1, 100000]
+    max_rules
         Rules, at most.
-    max_conditions : int, default 4, in [1, 1000]
+    max_conditions
         Depth of the trees: conditions of a rule, at most.
-    min_rows : int, default 5, in [1, 100000]
+    min_rows
         Fewest training rows that a rule covers.
 
     Notes
@@ -70,23 +70,12 @@ class RuleList(Classifier):
     and Boswell 1991, doi:10.1007/BFb0017011.
     """
 
-    rules = {"max_rules": COUNT, "max_conditions": Number(1, 1000, whole=True), "min_rows": COUNT}
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        max_rules: int = 50,
-        max_conditions: int = 4,
-        min_rows: int = 5,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.max_rules = max_rules
-        self.max_conditions = max_conditions
-        self.min_rows = min_rows
+    task: str = required(CLASSES)
+    max_rules: int = hyper(50, COUNT)
+    max_conditions: int = hyper(4, Number(1, 1000, whole=True))
+    min_rows: int = hyper(5, COUNT)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         x = x.astype(np.float32)  # as the trees see it, so that a rule covers what its leaf held

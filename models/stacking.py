@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, Estimator, Number
+from .base import Estimator
+from .hyperparameters import COUNT, Number, hyper
 from .out_of_fold import parts
 from .policy import Policy
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Stacking(Estimator):
     """Linear model, nearest neighbours, tree and naive Bayes below a linear model.
 
@@ -19,15 +22,13 @@ class Stacking(Estimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_parts : int, default 5, in [2, 1000]
+    n_parts
         Parts of the training rows for the out-of-fold predictions.
-    C : float, default 1.0, above 0
+    C
         Inverse strength of the upper model's L2 penalty, as of `linear`.
-    n_neighbors : int, default 10, in [1, 100000]
+    n_neighbors
         Neighbours; more than there are training rows means all of them.
-    min_samples_leaf : int, default 5, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf of the tree.
 
     Notes
@@ -49,31 +50,13 @@ class Stacking(Estimator):
     doi:10.1613/jair.594.
     """
 
-    rules = {
-        "n_parts": Number(2, 1000, whole=True),
-        "C": Number(0.0, low_open=True),
-        "n_neighbors": COUNT,
-        "min_samples_leaf": COUNT,
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_parts: int = 5,
-        C: float = 1.0,
-        n_neighbors: int = 10,
-        min_samples_leaf: int = 5,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_parts = n_parts
-        self.C = C
-        self.n_neighbors = n_neighbors
-        self.min_samples_leaf = min_samples_leaf
+    n_parts: int = hyper(5, Number(2, 1000, whole=True))
+    C: float = hyper(1.0, Number(0.0, low_open=True))
+    n_neighbors: int = hyper(10, COUNT)
+    min_samples_leaf: int = hyper(5, COUNT)
 
     def _linear(self, strength: float) -> Any:
         from sklearn.linear_model import LogisticRegression, Ridge

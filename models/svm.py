@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import Estimator, Number, softmax, two_columns
+from .base import Estimator, softmax, two_columns
+from .hyperparameters import Number, hyper
 from .out_of_fold import parts
 from .policy import Policy
 
@@ -27,18 +29,17 @@ def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)
     return float(np.exp(found.x))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVM(Estimator):
     """C-SVC or epsilon-SVR with the RBF kernel on standardised, one-hot features.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    C : float, default 1.0, above 0
+    C
         Penalty of a violation of the margin.
-    gamma : float above 0 or "scale", default "scale"
+    gamma
         Inverse width of the kernel; "scale" for 1 / (n_features * var(X)).
-    epsilon : float, default 0.1, at least 0
+    epsilon
         Half-width of the tube without loss, in standard deviations of the target (regression).
 
     Notes
@@ -60,27 +61,11 @@ class SVM(Estimator):
     Cortes and Vapnik 1995, doi:10.1007/BF00994018.
     """
 
-    rules = {
-        "C": Number(0.0, low_open=True),
-        "gamma": Number(0.0, low_open=True, words=("scale",)),
-        "epsilon": Number(0.0),
-    }
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        C: float = 1.0,
-        gamma: float | str = "scale",
-        epsilon: float = 0.1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.C = C
-        self.gamma = gamma
-        self.epsilon = epsilon
+    C: float = hyper(1.0, Number(0.0, low_open=True))
+    gamma: float | str = hyper("scale", Number(0.0, low_open=True, words=("scale",)))
+    epsilon: float = hyper(0.1, Number(0.0))
 
     def _machine(self, x: np.ndarray, y: np.ndarray) -> Any:
         from sklearn.svm import SVC

@@ -17,14 +17,14 @@ from tabm import TabM as Layers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Number, OneOf, softmax
+from .base import softmax
 from .deep.embedded_rows import FlatRows
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
 from .deep.row_network import DROPOUT, WIDTH, RowTask
 from .deep.trainer import Recipe, Task, seed_of
+from .hyperparameters import Number, OneOf, hyper
 
 VARIANTS = {"tabm": "tabm", "mini": "tabm-mini", "packed": "tabm-packed"}
 FEW = 4  # outputs of a member up to which products and sums are faster than matrix products

@@ -15,13 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import COUNT, PENALTY, SHARE, Number, OneOf
-from .deep.hyperparameters import hyper
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import FIRST
 from .deep.row_network import WIDTH, RowNetwork, RowTask
 from .deep.trainer import Recipe
+from .hyperparameters import COUNT, PENALTY, SHARE, Number, OneOf, hyper
 
 EPS = 1e-5  # of batch norms
 TINY = 1e-15  # inside the logarithm of a mask

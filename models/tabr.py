@@ -9,8 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from .base import COUNT, Number
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.neighbours import nearest
 from .deep.layers.number_embedding import NumberVectors
@@ -18,6 +16,7 @@ from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
 from .deep.row_network import DROPOUT, WIDTH, Batch
 from .deep.trainer import Task
+from .hyperparameters import COUNT, Number, hyper
 
 
 class Block(nn.Module):

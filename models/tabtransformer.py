@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import InvalidConfig, Number, OneOf
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.geglu import GEGLU
@@ -26,6 +24,7 @@ from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import DROPOUT, WIDTH, Batch
 from .deep.trainer import Task, seed_of
+from .hyperparameters import InvalidConfig, Number, OneOf, hyper
 
 # -- the network ----------------------------------------------------------------------------------
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .base import COUNT, ROUNDS, InvalidConfig, Number
+from .hyperparameters import COUNT, ROUNDS, InvalidConfig, Number, OneOf, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -18,24 +18,23 @@ CRITERIA = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TreeEnsemble(WeightedSklearnEstimator):
     """Many trees on unscaled features; categories one-hot, missing values kept by the splits.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    n_estimators : int, default 100, in [1, 100000]
+    n_estimators
         Trees.
-    criterion : str, default "default"
+    criterion
         Impurity: "default" for the library's ("gini", "squared_error"); classification also has
         "entropy" and "log_loss", regression "absolute_error", "friedman_mse" and "poisson".
-    max_features : float in (0, 1], "sqrt", "log2" or "default", default "default"
+    max_features
         Features tried at a split, as a share or a function of their number; "default" for the
         library's ("sqrt" for classes, all for values).
-    max_depth : int, default 0, in [0, 1000]
+    max_depth
         Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf : int, default 1, in [1, 100000]
+    min_samples_leaf
         Fewest training rows in a leaf.
 
     Notes
@@ -43,32 +42,15 @@ class TreeEnsemble(WeightedSklearnEstimator):
     The criterion "absolute_error" cannot split on missing values, so they are imputed for it.
     """
 
-    rules = {
-        "n_estimators": ROUNDS,
-        "max_features": Number(0.0, 1.0, low_open=True, words=("default", "sqrt", "log2")),
-        "max_depth": Number(0, 1000, whole=True),
-        "min_samples_leaf": COUNT,
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        n_estimators: int = 100,
-        criterion: str = "default",
-        max_features: float | str = "default",
-        max_depth: int = 0,
-        min_samples_leaf: int = 1,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
+    n_estimators: int = hyper(100, ROUNDS)
+    criterion: str = hyper("default", OneOf(("default", *sum(CRITERIA.values(), ()))))
+    max_features: float | str = hyper(
+        "default", Number(0.0, 1.0, low_open=True, words=("default", "sqrt", "log2"))
+    )
+    max_depth: int = hyper(0, Number(0, 1000, whole=True))
+    min_samples_leaf: int = hyper(1, COUNT)
 
     def check(self) -> None:
         """As `Estimator.check`; the criterion must be one of the task."""

@@ -14,12 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import Number, OneOf
-from .deep.hyperparameters import hyper
 from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import WIDTH, Batch
 from .deep.trainer import Task, seed_of
+from .hyperparameters import Number, OneOf, hyper
 from .policy import Policy
 
 

@@ -18,11 +18,6 @@ class WeightedEstimator(Estimator):
 
     A subclass gives `_weights` to its library: the weights of the rows that `_fit` sees, None
     where all count alike.
-
-    Parameters
-    ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
     """
 
     _weights: np.ndarray | None = None  # (N,), during a fit
@@ -82,13 +77,7 @@ class WeightedEstimator(Estimator):
 
 
 class WeightedSklearnEstimator(WeightedEstimator, SklearnEstimator):
-    """A model that one scikit-learn estimator computes, whose `fit` takes `sample_weight`.
-
-    Parameters
-    ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    """
+    """A model that one scikit-learn estimator computes, whose `fit` takes `sample_weight`."""
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         self.model_ = self._build(len(x)).fit(x, y, sample_weight=self._weights)

@@ -2,61 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import (
-    ENCODING,
-    PATIENCE,
+from .base import two_columns
+from .boosted import CategoryBoosted
+from .boosting_devices import DEVICE, check_xgboost
+from .hyperparameters import (
     PENALTY,
-    RATE,
-    ROUNDS,
     SHARE,
     InvalidConfig,
     Number,
     OneOf,
-    two_columns,
+    hyper,
 )
-from .boosting_devices import DEVICE, check_xgboost
 from .policy import Policy
-from .resumable import Stepwise, by_round
-from .weighted import WeightedEstimator
+from .resumable import by_round
 
 
-class XGBoost(WeightedEstimator, Stepwise):
+@dataclass(kw_only=True, eq=False, repr=False)
+class XGBoost(CategoryBoosted):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    device : {"cpu", "cuda"}, default "cpu"
+    device
         Where it trains. A machine without a GPU is an error, not a fit on its CPU; a saved model
         predicts anywhere.
-    n_estimators : int, default 300, in [1, 100000]
-        Rounds, at most.
-    learning_rate : float, default 0.3, in (0, 10]
-        Factor of each tree.
-    max_depth : int, default 6, in [1, 100]
+    max_depth
         Depth of the trees.
-    min_child_weight : float, default 1.0, at least 0
+    min_child_weight
         Least sum of the Hessian in a leaf.
-    subsample : float, default 1.0, in (0, 1]
+    subsample
         Share of the rows that each round draws.
-    colsample_bytree, colsample_bylevel : float, default 1.0, in (0, 1]
-        Share of the features that each tree, and each level of a tree, draws.
-    gamma : float, default 0.0, at least 0
+    colsample_bytree
+        Share of the features that each tree draws.
+    colsample_bylevel
+        Share of the features that each level of a tree draws.
+    gamma
         Least reduction of the loss by a split.
-    reg_alpha, reg_lambda : float, defaults 0.0 and 1.0, at least 0
-        L1 and L2 penalty of the leaves.
-    tree_method : {"hist", "exact"}, default "hist"
+    reg_alpha
+        L1 penalty of the leaves.
+    reg_lambda
+        L2 penalty of the leaves.
+    tree_method
         Splits between bins, or at every threshold (not with native categories, not on a GPU).
-    categorical : {"one-hot", "native", "ordinal"}, default "one-hot"
-        Encoding of categories: as 0/1 columns, by the library itself, or as ordered codes.
-    early_stopping_rounds : int, default 30, in [0, 100000]
-        With validation rows, stop after so many rounds without a lower loss and predict with the
-        best rounds; 0 for off.
 
     Notes
     -----
@@ -76,62 +68,20 @@ class XGBoost(WeightedEstimator, Stepwise):
     Chen and Guestrin 2016, arXiv:1603.02754.
     """
 
-    rules = {
-        "device": DEVICE,
-        "n_estimators": ROUNDS,
-        "learning_rate": RATE,
-        "max_depth": Number(1, 100, whole=True),
-        "min_child_weight": PENALTY,
-        "subsample": SHARE,
-        "colsample_bytree": SHARE,
-        "colsample_bylevel": SHARE,
-        "gamma": PENALTY,
-        "reg_alpha": PENALTY,
-        "reg_lambda": PENALTY,
-        "tree_method": OneOf(("hist", "exact")),
-        "categorical": ENCODING,
-        "early_stopping_rounds": PATIENCE,
-    }
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
-    resource = "n_estimators"
-    transient = ("curve_",)  # (round, validation loss) of the last fit
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        device: str = "cpu",
-        n_estimators: int = 300,
-        learning_rate: float = 0.3,
-        max_depth: int = 6,
-        min_child_weight: float = 1.0,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        gamma: float = 0.0,
-        reg_alpha: float = 0.0,
-        reg_lambda: float = 1.0,
-        tree_method: str = "hist",
-        categorical: str = "one-hot",
-        early_stopping_rounds: int = 30,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.device = device
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bylevel = colsample_bylevel
-        self.gamma = gamma
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.tree_method = tree_method
-        self.categorical = categorical
-        self.early_stopping_rounds = early_stopping_rounds
+    device: str = hyper("cpu", DEVICE)
+    learning_rate: float = 0.3
+    max_depth: int = hyper(6, Number(1, 100, whole=True))
+    min_child_weight: float = hyper(1.0, PENALTY)
+    subsample: float = hyper(1.0, SHARE)
+    colsample_bytree: float = hyper(1.0, SHARE)
+    colsample_bylevel: float = hyper(1.0, SHARE)
+    gamma: float = hyper(0.0, PENALTY)
+    reg_alpha: float = hyper(0.0, PENALTY)
+    reg_lambda: float = hyper(1.0, PENALTY)
+    tree_method: str = hyper("hist", OneOf(("hist", "exact")))
+    categorical: str = "one-hot"
 
     def check(self) -> None:
         """As `Estimator.check`; exact splits have no native categories and no GPU."""
@@ -146,9 +96,6 @@ class XGBoost(WeightedEstimator, Stepwise):
                 "XGBoost: tree_method 'exact' cannot split native categories; "
                 "choose categorical 'one-hot' or 'ordinal', or tree_method 'hist'"
             )
-
-    def _policy(self) -> Policy:
-        return Policy("shift", self.categorical, "native", "standard")
 
     def _matrix(
         self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None
@@ -179,10 +126,11 @@ class XGBoost(WeightedEstimator, Stepwise):
 
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""
+        not_of_training = {"task", "seed", "threads", "n_estimators", "early_stopping_rounds"}
         params = {
             name: getattr(self, name)
             for name in self.rules
-            if name not in ("n_estimators", "early_stopping_rounds", "categorical")
+            if name not in not_of_training and name != "categorical"
         }
         own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0}
         return params | own | self._objective()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .base import PENALTY, Estimator, Number, OneOf, softmax
+from .base import Estimator, softmax
+from .hyperparameters import PENALTY, Number, OneOf, hyper
 from .optional import optional, undisturbed
 from .policy import Policy
 
@@ -17,6 +19,7 @@ LEAST = 1e-300  # a share of a class is at least so large before its logarithm
 ASKED = 256  # rows of a prediction: always so many, as the rounding of products depends on it
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class XRFM(Estimator):
     """Kernel machines whose kernel learns which directions of the features matter, in the leaves of
     a tree; of the library `xrfm` (extra `xrfm`), with its Laplace kernel.
@@ -31,21 +34,19 @@ class XRFM(Estimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    bandwidth : float, default 10.0, above 0
+    bandwidth
         Width of the kernel.
-    exponent : float, default 1.0, in (0, 2]
+    exponent
         Exponent of the distance in the kernel.
-    reg : float, default 0.001, at least 0
+    reg
         Ridge penalty.
-    iters : int, default 5, in [0, 1000]
+    iters
         How often the directions are learned anew.
-    diag : bool, default True
+    diag
         Whether only a weight for each feature is learned, and no directions.
-    leaf_size : int, default 5000, in [10, 1000000]
+    leaf_size
         Training rows of a leaf at most; memory grows with its square.
-    class_mode : {"prevalence", "zero_one"}, default "prevalence"
+    class_mode
         Values that stand for classes: by their frequencies, or 0 and 1.
 
     Examples
@@ -61,39 +62,15 @@ class XRFM(Estimator):
 
     computes_in = "float32"
 
-    rules = {
-        "bandwidth": Number(0.0, low_open=True),
-        "exponent": Number(0.0, 2.0, low_open=True),
-        "reg": PENALTY,
-        "iters": Number(0, 1000, whole=True),
-        "diag": OneOf((True, False)),
-        "leaf_size": Number(10, 1_000_000, whole=True),
-        "class_mode": OneOf(MODES),
-    }
     policy = Policy("standard", "one-hot", "impute", "standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        bandwidth: float = 10.0,
-        exponent: float = 1.0,
-        reg: float = 1e-3,
-        iters: int = 5,
-        diag: bool = True,
-        leaf_size: int = 5000,
-        class_mode: str = "prevalence",
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.bandwidth = bandwidth
-        self.exponent = exponent
-        self.reg = reg
-        self.iters = iters
-        self.diag = diag
-        self.leaf_size = leaf_size
-        self.class_mode = class_mode
+    bandwidth: float = hyper(10.0, Number(0.0, low_open=True))
+    exponent: float = hyper(1.0, Number(0.0, 2.0, low_open=True))
+    reg: float = hyper(1e-3, PENALTY)
+    iters: int = hyper(5, Number(0, 1000, whole=True))
+    diag: bool = hyper(True, OneOf((True, False)))
+    leaf_size: int = hyper(5000, Number(10, 1_000_000, whole=True))
+    class_mode: str = hyper("prevalence", OneOf(MODES))
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the iteration

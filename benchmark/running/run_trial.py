@@ -10,7 +10,8 @@ import numpy as np
 from ...common.portable import PINS, pinned
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
-from ...models.base import InvalidConfig, Unsupported
+from ...models.base import Unsupported
+from ...models.hyperparameters import InvalidConfig
 from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..base import Number, OneOf
+from ..hyperparameters import Number, OneOf, hyper
 from .estimator import Rows
-from .hyperparameters import hyper
 from .layers.number_embedding import BINNED, KINDS, TREE, Embedding, NumberVectors, edges_of
 from .row_network import WIDTH, RowNetwork
 from .trainer import Task

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import BadState, Number, OneOf
+from ..base import BadState
+from ..hyperparameters import Number, OneOf, hyper
 from ..resumable import Save, Start, Stepwise, _states, boundaries
-from .hyperparameters import Hyperparameters, hyper
 from .matrix_products import by_onednn
 from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
 
@@ -26,7 +26,7 @@ Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; 
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepEstimator(Hyperparameters, Stepwise):
+class DeepEstimator(Stepwise):
     """Base of the networks: trained in steps, the weights with the least validation loss kept.
 
     A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
@@ -37,12 +37,6 @@ class DeepEstimator(Hyperparameters, Stepwise):
 
     Parameters
     ----------
-    task : {'binary', 'multiclass', 'regression'}
-        What is predicted.
-    seed : int, default=0, in [0, 2147483647]
-        Seed of all that is random in a fit.
-    threads : int, default=1, in [1, 4096]
-        Threads of a fit and of a prediction.
     device
         Where the network is trained and predicts.
     precision
@@ -55,9 +49,6 @@ class DeepEstimator(Hyperparameters, Stepwise):
     computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
 
-    task: str
-    seed: int = 0
-    threads: int = 1
     device: str = hyper("cpu", OneOf(("cpu", "cuda")))
     precision: str = hyper("auto", OneOf(PRECISIONS))
     compile: bool = hyper(False, OneOf((True, False)))

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..base import RATE, InvalidConfig, Number
+from ..hyperparameters import RATE, InvalidConfig, Number, hyper
 from .estimator import Rows
-from .hyperparameters import hyper
 from .row_network import Batch, RowNetwork, RowSettings, RowTask
 from .trainer import Recipe, Task, Training, torch_device
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..base import PATIENCE, RATE, InvalidConfig, Number, OneOf, softmax, two_columns
+from ..base import softmax, two_columns
+from ..hyperparameters import PATIENCE, RATE, InvalidConfig, Number, OneOf, hyper
 from ..policy import NUMERIC, Policy
 from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
-from .hyperparameters import hyper
 from .layers.dropout import Seed
 from .trainer import Recipe, Task, computing, seed_of, torch_device
 

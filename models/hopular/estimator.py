@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, Columns, cells_of, fitting_width
 from ..deep.column_decoder import probabilities
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
-from ..deep.hyperparameters import hyper
 from ..deep.trainer import Recipe, torch_device
+from ..hyperparameters import COUNT, RATE, Number, OneOf, hyper
 from ..policy import Policy
 from ..preprocessing import as_frame
 from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory

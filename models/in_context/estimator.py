@@ -3,54 +3,40 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..base import Estimator, InvalidConfig, Number
+from ..base import Estimator
+from ..hyperparameters import InvalidConfig, Number, hyper
 from ..optional import undisturbed
 from ..policy import Policy
 from .checkpoint_file import SHA256, CheckpointFile, checkpoint_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class InContextEstimator(Estimator):
     """Base of adapters whose fit keeps the training rows and whose weights are a checkpoint.
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
     checkpoint : str, default ""
         The sha256 that the user's file must have; "" for any. A sweep sets it, so that the
         checkpoint is part of every trial's identity.
-    n_estimators : int, default 8, in [1, 256]
+    n_estimators
         Passes with other orders of the columns.
-    softmax_temperature : float, default 0.9, in (0, 10]
+    softmax_temperature
         Temperature of the probabilities.
     """
 
     model = ""
-    rules = {
-        "n_estimators": Number(1, 256, whole=True),
-        "softmax_temperature": Number(0.0, 10.0, low_open=True),
-    }
     computes_in = "float32"
     policy = Policy("none", "ordinal", "impute", "standard")
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        checkpoint: str = "",
-        n_estimators: int = 8,
-        softmax_temperature: float = 0.9,
-    ) -> None:
-        super().__init__(task=task, seed=seed, threads=threads)
-        self.checkpoint = checkpoint
-        self.n_estimators = n_estimators
-        self.softmax_temperature = softmax_temperature
+    checkpoint: str = ""
+    n_estimators: int = hyper(8, Number(1, 256, whole=True))
+    softmax_temperature: float = hyper(0.9, Number(0.0, 10.0, low_open=True))
 
     @staticmethod
     def spaces() -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..base import Number
+from ..hyperparameters import Number, hyper
 from ..optional import optional
 from .checkpoint_file import without_downloads
 from .estimator import InContextEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TabICL(InContextEstimator):
     """TabICL of the library `tabicl` (extra `tabicl`), with a checkpoint file of the user's.
 
@@ -22,15 +24,7 @@ class TabICL(InContextEstimator):
 
     Parameters
     ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    checkpoint : str, default ""
-        The sha256 that the file must have, see `InContextEstimator`.
-    n_estimators : int, default 8, in [1, 256]
-        Passes with other orders of columns and classes, and other scalings.
-    softmax_temperature : float, default 0.9, in (0, 10]
-        Temperature of the probabilities, for classes alone.
-    outlier_threshold : float, default 4.0, in (0, 1000]
+    outlier_threshold
         Numbers so many standard deviations away are clipped.
 
     Examples
@@ -45,31 +39,8 @@ class TabICL(InContextEstimator):
     """
 
     model = "tabicl"
-    rules = {
-        **InContextEstimator.rules,
-        "outlier_threshold": Number(0.0, 1000.0, low_open=True),
-    }
 
-    def __init__(
-        self,
-        *,
-        task: str,
-        seed: int = 0,
-        threads: int = 1,
-        checkpoint: str = "",
-        n_estimators: int = 8,
-        softmax_temperature: float = 0.9,
-        outlier_threshold: float = 4.0,
-    ) -> None:
-        super().__init__(
-            task=task,
-            seed=seed,
-            threads=threads,
-            checkpoint=checkpoint,
-            n_estimators=n_estimators,
-            softmax_temperature=softmax_temperature,
-        )
-        self.outlier_threshold = outlier_threshold
+    outlier_threshold: float = hyper(4.0, Number(0.0, 1000.0, low_open=True))
 
     def _made(self) -> Any:
         file = self._file()  # before the library: without a checkpoint it is of no use

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from ..deep.hyperparameters import entries
+from ..hyperparameters import entries
 from ..model_spec import ModelSpec
 from .presets import BY_PRESET
 

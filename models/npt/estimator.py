@@ -19,14 +19,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells, fitting_width, join
 from ..deep.column_decoder import Decoded, probabilities, stacked
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
-from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.schedules import SCHEDULES, rate
 from ..deep.trainer import Recipe, torch_device
+from ..hyperparameters import COUNT, RATE, Number, OneOf, hyper
 from ..preprocessing import as_frame
 from .imputation import filled
 from .network import NORMS, Context, NPTNetwork

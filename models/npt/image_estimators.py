@@ -18,14 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..base import COUNT, RATE, Number, OneOf
 from ..deep.cells import Cells
 from ..deep.column_decoder import probabilities
 from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
-from ..deep.hyperparameters import hyper
 from ..deep.optimisers import Lamb
 from ..deep.schedules import SCHEDULES
 from ..deep.trainer import Recipe, seed_of, torch_device
+from ..hyperparameters import CLASSES, COUNT, RATE, Number, OneOf, hyper
 from ..policy import Policy
 from .batches import Batches
 from .estimator import NPT, PROBABILITY, SWITCH, rate_at
@@ -196,8 +195,6 @@ class NPTResNet(Pictures, DeepEstimator):
 
     Parameters
     ----------
-    task : {'binary', 'multiclass'}, default='multiclass'
-        What is predicted.
     steps
         Steps of the optimiser in the whole schedule.
     eval_every
@@ -256,7 +253,7 @@ class NPTResNet(Pictures, DeepEstimator):
 
     policy = AS_IT_IS
 
-    task: str = "multiclass"
+    task: str = hyper("multiclass", CLASSES)
     steps: int = hyper(35_200, STEPS)
     eval_every: int = hyper(352, COUNT)
     patience: int = hyper(0, PATIENCE)

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..base import InvalidConfig, Number, OneOf
 from ..deep.estimator import Rows
-from ..deep.hyperparameters import hyper
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.pretrained import PretrainedNetwork
 from ..deep.row_network import DROPOUT, WIDTH, Batch
 from ..deep.trainer import Task, seed_of
+from ..hyperparameters import InvalidConfig, Number, OneOf, hyper
 from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from tabsweep.models.base import InvalidConfig
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import MODELS, make_model
 
 
@@ -30,7 +30,7 @@ CLASSES_ALONE = [name for name, spec in MODELS.items() if "regression" not in sp
 
 @pytest.mark.parametrize("name", CLASSES_ALONE)
 def test_a_model_of_classes_alone_refuses_a_regression_before_any_fit(name):
-    with pytest.raises(InvalidConfig, match="no regression form; tasks: binary, multiclass"):
+    with pytest.raises(InvalidConfig, match="task must be one of 'binary', 'multiclass'"):
         make_model(name, task="regression")
 
 

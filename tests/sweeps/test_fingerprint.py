@@ -23,7 +23,8 @@ ROOT = Path(prints.__file__).resolve().parents[1]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 # The modules that the closure of every registered model holds.
 RUNNING = ["benchmark.cell", "models.sample_weights"]  # what every trial runs through
-SHARED = [*RUNNING, "common.tasks", "models.base", "models.policy", "models.preprocessing"]
+SHARED = [*RUNNING, "common.tasks", "models.base", "models.hyperparameters", "models.policy"]
+SHARED += ["models.preprocessing"]
 
 PLANNER = '''
 import json, sys

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...base import Number
+from ...hyperparameters import Number
 from ..precision import in_float32
 
 BASES = ("power", "chebyshev", "legendre", "jacobi")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...base import InvalidConfig
+from ...hyperparameters import InvalidConfig
 from ..precision import in_float32
 from .attention import attend, attention_weights, join_heads, split_heads
 from .dropout import Seed, dropout

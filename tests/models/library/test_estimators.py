@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from small_tables import NAMES, TINY
-from tabsweep.models.deep.hyperparameters import entries
+from tabsweep.models.hyperparameters import entries
 from tabsweep.models.library.names import class_names
 from tabsweep.models.registry import MODELS
 from tabsweep.sweeps.fingerprint import imported_names
