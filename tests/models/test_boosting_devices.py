@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from tabsweep.models import boosting_devices
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.boosting_devices import NoGpuFound, gpu_share, lightgbm_device
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.persistence.model_file import load_model, save_model
 from tabsweep.models.persistence.schema import Schema
 from tabsweep.models.registry import MODELS, defaults, make_model

@@ -26,7 +26,8 @@ from laws import hold
 from repo import HELPERS
 from small_tables import NAMES, TINY, answers, is_network, table
 from tabsweep.models import registry
-from tabsweep.models.base import BadState, InvalidConfig
+from tabsweep.models.base import BadState
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.persistence.archive import MEMBERS, pack, to_json, unpack
 from tabsweep.models.registry import MODELS, make_model, small_fits
 from tabsweep.models.resumable import Stepwise, boundaries, seed_at

@@ -14,9 +14,9 @@ import torch
 from looped import each
 from parity import assert_same, case, names
 from small_tables import TINY, answers
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers.polynomial_attention import alphas
 from tabsweep.models.deep.row_network import Batch
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model, spaces
 from tabsweep.models.tabtransformer import (
     Block,

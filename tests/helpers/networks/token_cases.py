@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from parity import Case
 from tabsweep.models.autoint import AutoInt
-from tabsweep.models.deep.layers.attention import attention_weights, split_heads
 from tabsweep.models.ft_transformer import FTTransformer
 from torch import Tensor
 
@@ -103,14 +102,6 @@ def put(module: Any, name: str, value: Tensor, names: dict[str, str], config: An
         else:
             found = getattr(block.get_submodule(names[inner]), rest[-1])
         found.copy_(value)
-
-
-def probabilities(attention: Any, x: Tensor, mix: Any, first: bool) -> Tensor:
-    """(B, H, Tq, Tk) attention weights from the layer's parameters, all keys written out."""
-    q, k, _ = attention.qkv(x).chunk(3, dim=-1)
-    k = k if mix is None else mix[0] @ k
-    q, k = (split_heads(t, attention.n_heads) for t in (q[:, :1] if first else q, k))
-    return attention_weights(q, k, attention.scale)
 
 
 def inputs(given: Case) -> tuple[Tensor, Tensor]:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from small_tables import table
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.pretrained import PretrainedNetwork, PretrainedTask
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.deep.trainer import Task
+from tabsweep.models.hyperparameters import InvalidConfig
 from torch import Tensor, nn
 
 SEEN: list[int] = []  # the steps that asked for the loss of pre-training

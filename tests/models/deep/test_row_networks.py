@@ -14,9 +14,9 @@ from looped import each
 from small_tables import TINY, answers
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.models import dcn_v2, grownet, registry, snn
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers.alpha_dropout import alpha_dropout
 from tabsweep.models.deep.row_network import RowNetwork
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import MODELS, make_model
 from torch.nn import functional as F
 

@@ -13,8 +13,8 @@ from parity import assert_same
 from small_tables import TINY, answers, table
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers.polynomial_attention import BASES
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model
 from tabsweep.models.saint.network import Cells, Embedding, SAINTNetwork
 from tabsweep.models.saint.pretext import Pretext, cutmix, drawn

@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_wine
 from small_tables import answers, table
 from tabsweep.models import feed_forward
-from tabsweep.models.base import InvalidConfig
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model
 from torch.nn import functional as F
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from looped import each
 from scipy import special
-from tabsweep.models.base import InvalidConfig
 from tabsweep.models.deep.layers import polynomial_attention
 from tabsweep.models.deep.layers.attention import attention_weights, join_heads, split_heads
 from tabsweep.models.deep.layers.polynomial_attention import (
@@ -26,6 +25,7 @@ from tabsweep.models.deep.layers.token_attention import (
     TokenAttention,
     token_attention,
 )
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.network import Block
 from tabsweep.models.registry import make_model
