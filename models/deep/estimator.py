@@ -17,7 +17,17 @@ from ..base import BadState
 from ..hyperparameters import Number, OneOf, hyper
 from ..resumable import Save, Start, Stepwise, _states, boundaries
 from .matrix_products import by_onednn
-from .trainer import PRECISIONS, Recipe, Task, Training, autocast, computing, seeded, torch_device
+from .trainer import (
+    PRECISIONS,
+    Recipe,
+    Task,
+    Training,
+    autocast,
+    computing,
+    resolved_precision,
+    seeded,
+    torch_device,
+)
 
 STEPS = Number(1, 10_000_000, whole=True)
 PATIENCE = Number(0, 10_000_000, whole=True)
@@ -32,8 +42,8 @@ class DeepEstimator(Stepwise):
     A subclass may count its schedule in something longer than a step (`resource`, `_unit`).
 
     After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (n, 2) steps (or
-    what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`, `step_s_` (seconds
-    a step, not saved).
+    what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`. Not saved with the
+    model: `step_s_` (seconds a step), `precision_` (`fp32` or `bf16`: what `precision` meant here).
 
     Parameters
     ----------
@@ -47,7 +57,7 @@ class DeepEstimator(Stepwise):
 
     resource = "steps"
     computes_in = "float32"
-    transient: ClassVar[tuple[str, ...]] = ("step_s_", "_loaded")
+    transient: ClassVar[tuple[str, ...]] = ("step_s_", "precision_", "_loaded")
 
     device: str = hyper("cpu", OneOf(("cpu", "cuda")))
     precision: str = hyper("auto", OneOf(PRECISIONS))
@@ -169,6 +179,7 @@ class DeepEstimator(Stepwise):
         self.curve_[:, 0] /= unit
         self.n_iter_, self.best_iteration_ = training.step // unit, training.best_step // unit
         self.step_s_ = training.step_s
+        self.precision_ = resolved_precision(self.precision, training.device)
         self._loaded = None
 
     def _early_stopping(self) -> bool:

@@ -131,17 +131,21 @@ def _memory_kept() -> Iterator[None]:
 
 def torch_device(name: str) -> torch.device:
     """The device; RuntimeError where this machine has no such GPU."""
-    if name != "cpu" and not torch.cuda.is_available():
+    if name == "cuda" and not torch.cuda.is_available():
         raise RuntimeError(f"device {name!r}: torch sees no GPU on this machine; use device='cpu'")
     return torch.device(name)
 
 
+def resolved_precision(precision: str, device: torch.device) -> str:
+    """`fp32` or `bf16`: what a network computes in; `auto` means bf16 on a GPU that has it."""
+    if precision == "auto":
+        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    return precision
+
+
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
     """The context in which a network computes."""
-    if precision == "auto":
-        on = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    else:
-        on = precision == "bf16"
+    on = resolved_precision(precision, device) == "bf16"
     return torch.autocast(device.type, dtype=torch.bfloat16) if on else nullcontext()
 
 
@@ -312,22 +316,15 @@ class Training:
         if 0 < self.recipe.pretrain <= self.step:
             self.optimiser = self.task.optimiser()
         self.task.module.load_state_dict(self._tensors(state["weights"]))
-        for i, p in enumerate(self.params):
-            entry = state["optimiser"][str(i)]
-            if any(np.shape(v) not in ((), p.shape) for v in entry.values()):
-                raise ValueError(f"a moment of parameter {i} has another shape than {p.shape}")
-            if entry:
-                self.optimiser.state[p] = {
-                    k: v if isinstance(v, int) else self._tensor(v, p) for k, v in entry.items()
-                }
+        self._restore_optimiser(state["optimiser"])
         copies: list[Lookahead | Average] = []
         if self.lookahead is not None and self.step >= self.lookahead.k:
             copies.append(self.lookahead)
         if self.average is not None:
             copies.append(self.average)
         for copy, tensors in zip(copies, state["slow"], strict=True):
-            copy.slow = [self._tensor(t, p) for t, p in zip(tensors, self.params, strict=True)]
-            if any(t.shape != p.shape for t, p in zip(copy.slow, self.params, strict=True)):
+            copy.slow = [self._tensor(t) for t in tensors]
+            if [t.shape for t in copy.slow] != [p.shape for p in self.params]:
                 raise ValueError("slow weights have other shapes than the network's")
         self.best = None if state["best"] is None else self._tensors(state["best"])
         if self.best is not None:
@@ -338,13 +335,31 @@ class Training:
         self.curve = [(int(s), float(v)) for s, v in state["curve"]]
         self.stopped = state["stopped"]
 
-    def _tensors(self, arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
-        return {n: torch.from_numpy(np.array(a)).to(self.device) for n, a in arrays.items()}
+    def _restore_optimiser(self, entries: dict[str, dict[str, Any]]) -> None:
+        """The optimiser's state from the entries of the parameters 0, 1, ...
 
-    def _tensor(self, array: np.ndarray, p: Tensor) -> Tensor:
-        """An array beside a parameter: on its device if it has its shape, else (counters) not."""
-        found = torch.from_numpy(np.array(array))
-        return found.to(p.device) if found.shape == p.shape and found.dim() else found
+        torch decides where each number goes: a fused optimiser counts its steps on the device of
+        the parameter, another one may not.
+        """
+        states = {}
+        for i, p in enumerate(self.params):
+            entry = entries[str(i)]
+            if any(np.shape(v) not in ((), p.shape) for v in entry.values()):
+                raise ValueError(f"a moment of parameter {i} has another shape than {p.shape}")
+            states[id(p)] = {
+                k: v if isinstance(v, int) else torch.from_numpy(np.array(v))
+                for k, v in entry.items()
+            }
+        ordered = [p for group in self.optimiser.param_groups for p in group["params"]]
+        known = {i: states[id(p)] for i, p in enumerate(ordered) if states[id(p)]}
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": known, "param_groups": groups})
+
+    def _tensors(self, arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
+        return {n: self._tensor(a) for n, a in arrays.items()}
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.array(array)).to(self.device)
 
 
 def _array(value: Any) -> Any:

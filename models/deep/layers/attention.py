@@ -23,7 +23,7 @@ from .dropout import Seed, kept
 BLOCK = 2**23  # weights of one block
 ROWS = 128  # queries of a block at least: products of fewer rows are slow
 KEEP = 2**23  # weights in all that may be kept for the backward pass
-FUSED_WIDTH = 256  # widest head of the fused GPU kernels
+ALIGNED = 8  # fused GPU kernels take heads whose width is a multiple of it
 MASKED = 2**24  # pairs of a mask that such a kernel is given at once
 LONG = 256  # keys from which the library's fused kernel is faster on a CPU
 SHORT = 64  # fewer keys than these are worth a softmax of their own, see `_weights`
@@ -222,8 +222,8 @@ def attend(
     not see, -1 for none. A query with no key left gets NaN.
     """
     p = p if seed is not None else 0.0
-    if q.is_cuda and q.shape[-1] <= FUSED_WIDTH:
-        fused = partial(F.scaled_dot_product_attention, dropout_p=p, scale=scale)
+    if q.is_cuda:
+        fused = partial(_fused, p=p, scale=scale)
         if forbidden is None:
             return fused(q, k, v)
         rows = max(1, MASKED // k.shape[2])
@@ -239,6 +239,22 @@ def attend(
     if not p and forbidden is None and _predicts_long(q, k):
         return F.scaled_dot_product_attention(q, k, v, scale=scale)
     return in_one_format(_Attention, (q, k, v), scale, p, seed, forbidden)
+
+
+def _fused(
+    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, *, p: float, scale: float
+) -> Tensor:
+    """The library's attention, which chooses its kernel by the width of a head.
+
+    Heads of other widths are filled up with zeros, which change no logit: without that, only the
+    kernel that makes the table of all pairs would take them.
+    """
+    width = v.shape[-1]
+    more = -width % ALIGNED
+    if more:
+        q, k, v = (F.pad(x, (0, more)) for x in (q, k, v))
+    found = F.scaled_dot_product_attention(q, k, v, attn_mask, p, scale=scale)
+    return found[..., :width]
 
 
 def attend_with_own(

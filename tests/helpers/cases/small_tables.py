@@ -6,6 +6,7 @@ A model's small configuration stands in its space file (`[testing]`), so there i
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ def small_task(model: str, task: str, **config: Any) -> Any:
     network = make_model(model, task=task, **{**TINY[model], **config})
     from tabsweep.models.deep.trainer import seeded  # with torch, which not every test wants
 
-    with seeded(0):
+    others = getattr(network, "_others", nullcontext)
+    with seeded(0), others():  # no rows beside the training rows
         made = network._task(network._prepare(frame, y), None)
     made.module.train()
     return made
