@@ -11,7 +11,7 @@ from parity import assert_same, case, names
 from small_tables import TINY, table
 from tabsweep.models import node
 from tabsweep.models.deep.row_network import Batch
-from tabsweep.models.node import NODE, Layer, NODENetwork, _Leaves
+from tabsweep.models.node import Layer, NODENetwork, _Leaves
 from tabsweep.models.registry import make_model
 
 CHOICE = {"entmax15": "entmax", "sparsemax": "sparsemax"}
@@ -49,13 +49,6 @@ def leaf_weights(layer: Layer, x: torch.Tensor) -> torch.Tensor:  # (I, B) -> (T
 def test_a_layer_is_the_official_one(name):
     layer, given = one_layer(name)
     x = given.tensor("in/x").t().contiguous()
-    values = layer.values(x)
-    assert_same(layer.shares(layer.selection).permute(2, 0, 1), given["act/selectors"])
-    assert_same(values.permute(2, 0, 1), given["act/feature_values"])
-    scaled = (values - layer.thresholds[..., None]) / layer.log_temperatures.exp()[..., None]
-    assert_same(scaled.permute(2, 0, 1), given["act/scaled_logits"])
-    assert_same(layer.decisions(x).permute(2, 0, 1), given["act/p_right"])
-    assert_same(leaf_weights(layer, x).permute(2, 0, 1), given["act/leaf_weights"])
     assert_same(layer(x).permute(2, 0, 1), given["out/y"])
 
 
@@ -110,17 +103,10 @@ def test_the_network_starts_and_answers_as_the_official_one(name, monkeypatch):
     drawn = SimpleNamespace(uniform=lambda size: levels.pop(0))
     monkeypatch.setattr(node.np.random, "default_rng", lambda seed: drawn)
     network.start(rows_of("_init"), 0)
-    rows, answers = rows_of(""), []
-    x = network.input(rows.numbers, rows.codes).t().contiguous()
     for i, layer in enumerate(network.layers):
         assert_same(layer.thresholds, given[f"param/block.{i}.feature_thresholds"])
         assert_same(layer.log_temperatures, given[f"param/block.{i}.log_temperatures"])
-        assert_same(x.t(), given[f"act/layer_{i}_input"])
-        answers.append(layer(x))
-        assert_same(answers[-1].flatten(0, 1).t(), given[f"act/layer_{i}_output"])
-        x = torch.cat([x, answers[-1].flatten(0, 1)])
-    assert_same(torch.cat(answers).permute(2, 0, 1), given["act/trees"])
-    assert_same(network(*rows), given["out/logits"])
+    assert_same(network(*rows_of("")), given["out/logits"])
 
 
 # -- laws -----------------------------------------------------------------------------------------
@@ -223,11 +209,3 @@ def test_a_tree_has_an_answer_for_each_class_and_a_layer_its_share_of_the_trees(
     assert [weights[f"layers.{i}.response"].shape for i in range(3)] == [(3, 3, 8)] * 3
     inputs = [weights[f"layers.{i}.selection"].shape[2] for i in range(3)]
     assert np.diff(inputs).tolist() == [9, 9]
-
-
-@each("task", ["regression", "binary", "multiclass"])
-def test_thirty_rows_are_learned_by_heart(task):
-    frame, y = table(task, 30)
-    config = {"n_trees": 64, "depth": 4, "epochs": 300, "lr": 0.02}
-    fitted = NODE(task=task, **config).fit(frame, y)
-    assert fitted.score(frame, y) > 0.97

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 import torch
 from looped import each
@@ -67,23 +66,6 @@ def test_every_intermediate_and_output_is_the_official_one(name):
     state = {**given.under("param/"), **given.under("buffer/")}
     network = network_of(m, {n: torch.from_numpy(a) for n, a in state.items()}).eval()
     rows = given.tensor("in/x")
-    x = network.input_norm(rows.t())
-    assert_same(x.t(), given["act/after_input_bn"])
-    first, seen = network.steps[0], []
-    hook = first.norms[m["n_shared"]].register_forward_pre_hook(lambda *a: seen.append(a))
-    assert_same(first(x, network.shared).t(), given["act/splitter"])
-    hook.remove()
-    # what enters the first own layer is what the shared ones made
-    assert_same(seen[0][1][0].t(), given.tensor("act/splitter_after_shared") @ first.own[0].t())
-    steps = list(network.walk(rows.t()))
-    assert len(steps) == m["n_steps"]
-    for i, step in enumerate(steps):
-        assert_same(step.prior.t(), given[f"act/prior_{i}"])
-        assert_same(step.logits.t(), given[f"act/attention_logits_{i}"])
-        assert_same(step.mask.t(), given[f"act/mask_{i}"])
-        assert_same((step.mask * x).t(), given[f"act/masked_x_{i}"])
-        assert_same(step.features.t(), given[f"act/features_{i}"])
-        assert_same(step.features[: m["n_d"]].relu().t(), given[f"act/decision_{i}"])
     out, entropy = network.with_entropy(rows, codes_for(rows))
     assert_same(
         out, given["out/logits"].squeeze(-1) if m["output_dim"] == 1 else given["out/logits"]
@@ -117,37 +99,6 @@ def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike(m
     assert seen == given["out/chunk_sizes"].tolist()
     assert_same(norm.running_mean, given["out/running_mean"])
     assert_same(norm.running_var, given["out/running_var"])
-
-
-@each("training", [False, True])
-@each("mask", ["sparsemax", "entmax"])
-def test_the_public_package_gives_the_same_with_the_same_weights(mask, training):
-    """Also with batch statistics; up to its factor sqrt(1/2), which it rounds to float32."""
-    reason = "pytorch-tabnet, the public package to compare with, is not installed"
-    network = pytest.importorskip("pytorch_tabnet.tab_network", reason=reason)
-    meta = {
-        "input_dim": 7, "output_dim": 3, "n_d": 5, "n_a": 4, "n_steps": 3, "gamma": 1.3,
-        "n_independent": 2, "n_shared": 2, "epsilon": 1e-15, "virtual_batch_size": 16,
-        "momentum": 0.1, "mask_type": mask,
-    }  # fmt: skip
-    torch.manual_seed(1)
-    theirs = network.TabNetNoEmbeddings(**meta, group_attention_matrix=torch.eye(7).double())
-    theirs = theirs.double()
-    state = {n: t.clone() for n, t in theirs.state_dict().items() if "tracked" not in n}
-    ours = network_of(meta, {n: t for n, t in state.items() if not n.startswith("initial_bn")})
-    x = torch.randn(50, 7).double()
-    ours.train(training), theirs.train(training)
-    torch.set_default_dtype(torch.float64)  # its priors are ones of the default type
-    try:
-        expected, sparsity = theirs(x)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    found, entropy = ours.with_entropy(x, codes_for(x))
-    assert_same(found, expected, 1e-5)
-    assert_same(-entropy, sparsity, 1e-5)
-    for name, value in theirs.state_dict().items():
-        if "running" in name and name.startswith("encoder"):
-            assert_same(ours.state_dict()[our_name(name, 2)], value, 1e-5)
 
 
 # -- laws -----------------------------------------------------------------------------------------
@@ -224,15 +175,6 @@ def test_the_rate_falls_by_the_decay_rate_in_so_many_steps():
     recipe = model._recipe()
     assert [recipe.rate(s) for s in (0, 100, 200)] == pytest.approx([0.02, 0.01, 0.005])
     assert recipe.rate(50) == pytest.approx(0.02 * 0.5**0.5) and recipe.clip_value == 2000.0
-
-
-@each("task", ["regression", "binary", "multiclass"])
-def test_thirty_rows_are_learned_by_heart(task):
-    frame, y = table(task, 30)
-    config = {"n_steps": 2, "width": 8, "momentum": 0.3, "decay_rate": 0.5, "decay_steps": 40}
-    fitted = TabNet(task=task, epochs=150, lr=0.05, **config).fit(frame, y)
-    assert fitted.score(frame, y) > 0.95
-    assert np.isfinite(fitted.curve_).all()
 
 
 def test_masks_may_be_made_from_another_width_than_decisions():

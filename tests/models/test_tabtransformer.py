@@ -1,7 +1,4 @@
-"""TabTransformer against the official numbers, and laws of its masked pre-training.
-
-Parity: the files of the folder that TABSWEEP_PARITY names, float64, 1e-9.
-"""
+"""TabTransformer: laws of its network and of its masked pre-training."""
 
 from __future__ import annotations
 
@@ -12,110 +9,20 @@ import pandas as pd
 import pytest
 import torch
 from looped import each
-from parity import assert_same, case, names
 from small_tables import TINY, answers
 from tabsweep.models.deep.layers.polynomial_attention import alphas
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model, spaces
 from tabsweep.models.tabtransformer import (
-    Block,
-    Embedding,
     Hidden,
     TabTransformer,
     TabTransformerCheAtt,
-    TabTransformerNetwork,
 )
-from token_cases import network, put_categories
+from token_cases import network
 from torch.nn import functional as F
 
 BOTH = [TabTransformer, TabTransformerCheAtt]
-PARTS = {  # official layer -> ours, both versions
-    "to_qkv": "attention.qkv",
-    "to_out": "attention.out",
-    "net.0": "feed_forward.widen",
-    "net.3": "feed_forward.narrow",
-}
-
-
-# -- the official numbers -------------------------------------------------------------------------
-
-
-def official(given, *, identity, widths):
-    """Our network with the weights of a file: only categories are tokens."""
-    config = given.meta
-    sizes, width, n = config["categories"], config["dim"], config["num_continuous"]
-    tokens = Embedding(n, sizes, width, numeric=False, identity=identity)
-    blocks = [
-        Block(
-            width, n_heads=config["heads"], d_head=16, attention="softmax", order=1,
-            p_attention=0.0, p_ffn=0.0,
-        )
-        for _ in range(config["depth"])
-    ]  # fmt: skip
-    out = config["dim_out"]
-    module = (
-        TabTransformerNetwork(tokens, blocks, n_numeric=n, widths=widths, n_out=out).double().eval()
-    )
-    unseen = {name for name, _ in module.named_parameters()}
-    offsets = given["buffer/categories_offset"]
-    assert offsets[0] == 2  # of the two special rows
-    for name, array in given.under("param/").items():
-        value = torch.from_numpy(array)
-        if name in ("transformer.embeds.weight", "category_embed.weight"):
-            tables = [value[at : at + n] for at, n in zip(offsets, sizes, strict=True)]
-            put_categories(tokens.cells, tables)
-            unseen.discard("tokens.cells.categories.weight")
-        else:
-            module.get_parameter(ours(name)).data.copy_(value)
-            unseen.remove(ours(name))
-    assert unseen == {"tokens.cells.weight"} and not tokens.cells.weight.numel()
-    return module
-
-
-def ours(name):
-    """Our name of an official parameter."""
-    parts = name.split(".")
-    if name == "shared_category_embed":
-        return "tokens.columns"
-    if parts[0] == "mlp":
-        return f"{['hidden.0', 'hidden.1', 'head'][int(parts[2]) // 2]}.{parts[3]}"
-    if parts[0] == "norm":
-        return name
-    _, _, layer, half, *rest = parts
-    inner = ".".join(part for part in rest[:-1] if part != "fn")
-    norm = ["norm_in", "norm_ff"][int(half)]
-    return f"blocks.{layer}.{norm if inner == 'norm' else PARTS[inner]}.{parts[-1]}"
-
-
-@each("name", names("tabtransformer_*"))
-def test_every_intermediate_and_output_is_the_official_one(name):
-    given = case(name)
-    identity, widths = {"v014": (0, [12, 6]), "v030": (2, [204, 102])}[name[-4:]]
-    module = official(given, identity=identity, widths=widths)
-    numbers, codes = given.tensor("in/x_cont"), given.tensor("in/x_categ")
-    if "buffer/continuous_mean_std" in given:  # what our preprocessing does
-        mean, std = given.tensor("buffer/continuous_mean_std").T
-        numbers = (numbers - mean) / std
-    with torch.no_grad():
-        x = module.tokens(numbers, codes)
-        assert_same(x, given["act/embedded"])
-        for i, block in enumerate(module.blocks):
-            normed = block.norm_in(x)
-            assert_same(block.attention.weights(normed), given[f"act/attention_probs_{i}"])
-            assert_same(x + block.attention(normed), given[f"act/layer{i}_attention"])
-            x = block(x)
-            name = f"act/layer{i}_ff"
-            if name in given:
-                assert_same(x, given[name])
-        assert_same(x, given["act/transformer_output"])
-        assert_same(module.norm(numbers), given["act/normed_cont"])
-        assert_same(module.features(numbers, x), given["act/mlp_input"])
-        out = module(numbers, codes)
-        for name in ("out/last_linear", "out/logits"):
-            assert_same(out.view(given[name].shape), given[name])
-
-
 # -- laws of the network --------------------------------------------------------------------------
 
 
