@@ -20,7 +20,15 @@ import pytest
 
 NOT_READ = {  # (file, array): why no test reads it
     ("*", "act/*"): "what a network computes on the way; its outputs and gradients depend on it",
-    ("hopular_forward_*", "*/act/*"): "likewise",
+    ("hopular_forward_*", "train/a*"): "likewise, and what blocks retrieve in training",
+    ("hopular_forward_*", "eval/act/*"): "likewise",
+    (
+        "*_optim_lamb_*",
+        "run_?/weight_norm/*",
+    ): "what a step of LAMB is made of; its weights show it",
+    ("*_optim_lamb_*", "run_?/adam_norm/*"): "likewise",
+    ("*_optim_lamb_*", "run_?/trust_ratio/*"): "likewise",
+    ("*_optim_lamb_*", "run_?/bias_factor"): "likewise",
     ("hopular_encode_*", "released/*"): "what the released code makes of missing cells, whose flags"
     " it never finds: a defect; the other arrays are what it was written to do",
     ("saint_pretraining", "*mlp1.layers.0.*"): "the head of [CLS] as a category, which is never in"

@@ -6,11 +6,13 @@ Network, masking and batches alone; `test_estimator.py` holds the laws of fitted
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from looped import each
+from scipy.special import ndtr
 from tabsweep.models.deep.cell_masking import generator, hide, without
 from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of
 from tabsweep.models.deep.column_decoder import Decoded
@@ -61,6 +63,73 @@ def outputs(module, cells, seed=None):
 @pytest.fixture(params=KINDS)
 def module(request):
     return network(**KINDS[request.param])
+
+
+# -- the equations --------------------------------------------------------------------------------
+
+
+def slow(module: NPTNetwork, cells: Cells) -> dict[int, np.ndarray]:
+    """Outputs of each column, from the equations of Kossen et al. 2021 (secs. 2.2 to 2.5) one row
+    and head after the other; it shares no code with the network but its weights."""
+    p, columns = {n: t.numpy() for n, t in module.state_dict().items()}, module.columns
+
+    def linear(x, name):
+        return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
+
+    def norm(x, name):
+        centred = x - x.mean(axis=1, keepdims=True)
+        deviation = np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12)
+        return centred / deviation * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+    def block(x, i):  # (T, W)
+        name, h = f"blocks.{i}", module.blocks[i].n_heads
+        normed = norm(x, f"{name}.norm_in")
+        source = normed if module.blocks[i].norm == "all" else x
+        q, k, v = (
+            linear(normed, f"{name}.query"),
+            *(linear(source, f"{name}.{part}") for part in ("key", "value")),
+        )
+        heads = []
+        for at in np.split(np.arange(x.shape[1]), h):
+            weights = np.exp(q[:, at] @ k[:, at].T / np.sqrt(x.shape[1]))
+            heads.append(weights / weights.sum(axis=1, keepdims=True) @ v[:, at])
+        r = linear(np.hstack(heads), f"{name}.mix") + linear(x, f"{name}.residual")
+        wide = linear(norm(r, f"{name}.norm_ff"), f"{name}.widen")
+        return r + linear(wide * ndtr(wide), f"{name}.narrow")
+
+    starts = np.cumsum([0, *(size + 1 for size in columns.sizes)])
+    x = np.zeros((len(cells), columns.n, module.width))
+    for i, j in np.ndindex(x.shape[:2]):
+        channels = np.zeros(columns.sizes[j] + 1)
+        if cells.hidden[i, j]:
+            channels[-1] = 1.0
+        elif columns.categorical[j]:
+            channels[cells.codes[i, columns.categories_at.index(j)]] = 1.0
+        else:
+            channels[0] = cells.values[i, columns.numeric_at.index(j)]
+        x[i, j] = channels @ p["embedding.weight"][starts[j] : starts[j + 1]]
+        x[i, j] += p["embedding.bias"][j] + p["embedding.index"][j]
+        x[i, j] += p["embedding.kind"][int(columns.categorical[j])]
+    for i, kind in enumerate(module.kinds):
+        if kind == "abd":
+            x = block(x.reshape(len(x), -1), i).reshape(x.shape)
+        else:
+            x = np.stack([block(row, i) for row in x])
+    ends = np.cumsum([0, *columns.sizes])
+    return {
+        j: x[:, j] @ p["decoder.weight"][a:b].T + p["decoder.bias"][a:b]
+        for j, (a, b) in enumerate(pairwise(ends))
+    }
+
+
+def test_the_network_computes_its_equations(module):
+    cells = table()
+    with torch.no_grad():
+        decoded = module.decode(module(cells))
+    for j, wanted in slow(module, cells).items():
+        ours = decoded.of(j).numpy()
+        ours = ours[:, : MIXED.sizes[j]] if MIXED.categorical[j] else ours[:, None]
+        np.testing.assert_allclose(ours, wanted, rtol=1e-9, atol=1e-9)
 
 
 # -- what depends on what -------------------------------------------------------------------------
