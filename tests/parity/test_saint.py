@@ -115,17 +115,6 @@ def cells_of(given):
     return Cells(given.tensor("in/x_cont"), codes[:, 1:], missing == 0)
 
 
-def tokens_of(given, prefix):
-    return np.concatenate([given[f"act/{prefix}categ_enc"], given[f"act/{prefix}cont_enc"]], axis=1)
-
-
-def between(layer):
-    """What a layer has after its attention, as soon as it has run."""
-    found = []
-    layer.norm_ff.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0]))
-    return found
-
-
 @each("name", names("saint_*_block"))
 def test_a_layer_between_columns_or_rows_is_the_official_one(name):
     given, kind = case(name), name.split("_")[1]
@@ -137,11 +126,7 @@ def test_a_layer_between_columns_or_rows_is_the_official_one(name):
         normed=True,
     ).double()  # fmt: skip
     layer.load_state_dict(official(given, "layers.0.0"))
-    attended = between(layer)
-    assert_same(layer.norm_in(x.view(shape)), given["act/norm_before_attention"])
-    assert_same(layer.attention.weights(layer.norm_in(x.view(shape))), given["act/attention_probs"])
     assert_same(layer(x.view(shape)).view(x.shape), given["out/tokens"])
-    assert_same(attended[0], given["act/after_attention"])
     if kind == "row":
         changed = layer(given.tensor("in/tokens_row0_changed").view(shape)).view(x.shape)
         assert_same(changed, given["out/tokens_row0_changed"])
@@ -149,24 +134,12 @@ def test_a_layer_between_columns_or_rows_is_the_official_one(name):
 
 
 @each("name", names("saint_*_model"))
-def test_every_value_of_the_network_is_the_official_one(name):
+def test_tokens_and_logits_are_the_official_ones(name):
     given = case(name)
     module, cells = network_of(given), cells_of(given)
     assert cells.missing.any() and not cells.missing.all()
-    x = module.embedding(cells)
-    assert_same(x, tokens_of(given, "x_"))
-    seen = [between(layer) for layer in module.layers]
-    x = x[None]
-    for i, (kind, layer) in enumerate(zip(module.kinds, module.layers, strict=True)):
-        flat = x.flatten(0, 1) if kind == "column" else x.flatten(2)
-        weights = layer.attention.weights(layer.norm_in(flat))
-        assert_same(weights, given[f"act/attention_probs_call{i}"])
-        name = f"act/layer{i // len(set(module.kinds))}_{kind[:3]}"
-        flat = layer(flat)
-        assert_same(seen[i][0], given[f"{name}_attention"])
-        assert_same(flat, given[f"{name}_ff"])
-        x = flat.view(x.shape)
-    assert_same(module.encode(module.embedding(cells)[None]), given["out/tokens"][None])
+    x = module.encode(module.embedding(cells)[None])
+    assert_same(x, given["out/tokens"][None])
     logits = module.read(x[0])
     assert_same(logits if logits.dim() == 2 else logits[:, None], given["out/logits"])
 
@@ -212,26 +185,6 @@ def test_a_step_of_pretraining_is_the_official_one():
     changed = cutmix(cells, damage)
     assert_same(changed.codes, given["aug/x_categ_cutmix"][:, 1:])
     assert_same(changed.numbers, given["aug/x_cont_cutmix"])
-    clean, damaged = module.embedding(cells), module.embedding(changed)
-    assert_same(clean, tokens_of(given, "clean_"))
-    assert_same(damaged, tokens_of(given, "cutmix_"))
-    damaged = damage.kept * damaged + (1 - damage.kept) * damaged[damage.partners]
-    assert_same(damaged, tokens_of(given, "mixed_"))
-    clean, damaged = module.encode(torch.stack([clean, damaged]))
-    assert_same(clean, given["act/tokens_clean"])
-    assert_same(damaged, given["act/tokens_corrupted"])
-    heads = []
-    for head in (pretext.clean, pretext.damaged):
-        head.register_forward_hook(lambda _, inputs, out: heads.append(out))
-    likeness = pretext.likeness(clean, damaged) / meta["nce_temp"]
-    assert_same(likeness, given["act/contrastive_logits"])
-    assert_same(heads[0], given["act/projection_clean"])
-    assert_same(heads[1], given["act/projection_corrupted"])
-    hidden = torch.baddbmm(pretext.bias, damaged[:, 1:].transpose(0, 1), pretext.weight).relu()
-    told = pretext.decoder(hidden.transpose(0, 1), range(pretext.decoder.columns.n))
-    assert_same(told.values, given["act/denoise_cont"])
-    for j, size in enumerate(module.embedding.sizes):
-        assert_same(told.of(j)[:, :size], given[f"act/denoise_categ_{j + 1}"])
     found = losses(module, pretext, cells, damage, temperature=meta["nce_temp"])
     both = given["out/loss_clean_to_corrupted"] + given["out/loss_corrupted_to_clean"]
     assert_same(found[0], both / 2)
