@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...common.text import one_line, suggest
 from ...reports.reproduction.published_table import PublishedTable
 from ..errors import UnknownExperiment
 from ..planning import suite as suites
 from . import paper_file, published_values
-from .experiment_result import Size
-from .paper_file import FOLDER, Paper, read_paper
+from .experiment_result import ExperimentResult, Setting, Size
+from .paper_file import FOLDER, Paper, PaperError, read_paper
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,24 @@ class Experiment:
     entry: paper_file.Experiment
     published: tuple[str, ...] = ()
 
-    def extent(self, size: Size) -> str:
-        """What a size is and roughly costs, in words."""
+    def in_words(self, size: Size) -> str:
+        """What a size is and roughly costs."""
         tiny = "all steps of the reduced size on a few rows; the numbers mean nothing"
         return {"tiny": tiny, "reduced": self.entry.reduced, "full": self.entry.full}[size]
 
-    def function(self) -> Callable[..., Any]:
-        """The function that runs it, from the paper's folder; see `Paper.function`."""
-        return self.paper.function(f"experiment.{self.name}.run")
+    def function(self, size: Size) -> Callable[[Setting], ExperimentResult]:
+        """The function that runs it at a size. Raises PaperError for a module, function or size
+        that the paper's folder lacks, and whatever the module raises when it is imported.
+
+        `SIZES` of the function's module has the keyword arguments of each size; a function whose
+        module has no SIZES is called with the setting alone.
+        """
+        run = self.paper.function(f"experiment.{self.name}.run")
+        module = sys.modules[run.__module__]
+        sizes = getattr(module, "SIZES", {size: {}})
+        if size not in sizes:
+            raise PaperError(f"{module.__file__}: SIZES has no size {size!r}")
+        return partial(run, **sizes[size])
 
 
 def papers(folder: Path | None = None) -> list[Paper]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,26 +48,14 @@ def text_of(value: Any) -> str:
 
 
 def cells(table: ExperimentTable) -> list[list[str]]:
-    """The entries as text; ValueError where a row does not fit the columns, and where two columns
-    have the same name but for blanks."""
-    if len({name.strip() for name in table.columns}) < len(table.columns):
-        raise ValueError(f"table {table.name!r}: two columns of one name: {list(table.columns)}")
-    found = [[text_of(value) for value in row] for row in table.rows]
-    for row in found:
-        if len(row) != len(table.columns):
-            raise ValueError(
-                f"table {table.name!r}: a row has {len(row)} entries for {len(table.columns)} "
-                "columns"
-            )
-    return found
+    """The entries as text, row by row."""
+    return [[text_of(row.get(column)) for column in table.columns] for row in table.rows]
 
 
 def _labels(table: ExperimentTable) -> int:
     """How many leading columns hold text alone; at least one."""
-    n = 0
-    while n < len(table.columns) and all(isinstance(row[n], str) for row in table.rows):
-        n += 1
-    return max(1, n)
+    text = (all(isinstance(row.get(c), str) for row in table.rows) for c in table.columns)
+    return max(1, sum(1 for _ in takewhile(bool, text)))
 
 
 def typeset(table: ExperimentTable) -> tables.ReportTable:
@@ -82,19 +71,13 @@ def typeset(table: ExperimentTable) -> tables.ReportTable:
     )
 
 
-def frame_of(table: ExperimentTable) -> pd.DataFrame:
-    """The entries as they are, for the .csv."""
-    return pd.DataFrame(
-        [list(row) for row in table.rows], columns=list(table.columns), dtype=object
-    )
-
-
 def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> list[Path]:
     """The files of a result in its folder: README.md, the page with everything, and three a
     table. Figures are there already."""
     files: dict[str, str] = {}
     for table in result.tables:
-        shown, frame = typeset(table), frame_of(table)
+        shown = typeset(table)
+        frame = pd.DataFrame(list(table.rows), columns=table.columns, dtype=object)
         section = tables.Section(table.name, experiment.entry.title, (shown,), frame)
         files[f"{table.name}.md"] = tables.to_markdown(section)
         files[f"{table.name}.csv"] = tables.to_csv(frame)

@@ -31,13 +31,13 @@ def run_experiment(
 ) -> tuple[ExperimentResult, dict[str, Any], list[Path]]:
     """(result, facts, files): the experiment is run and written to out/<name>. The other arguments
     are those of `Setting`. facts: seconds, versions and the command that repeats it."""
-    run = experiment.function()  # first: a wrong one leaves no folder behind
+    run = experiment.function(size)  # first: a wrong one leaves no folder behind
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     setting = Setting(size, seed, device, threads, folder, say, mirror, cache)
     began, cpu_began = time.perf_counter(), time.process_time()
     with threadpool_limits(threads), computing(threads):
-        result: ExperimentResult = run(setting)
+        result = run(setting)
     if size == "tiny":
         result.remarks.append(TINY)
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began

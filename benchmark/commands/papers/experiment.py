@@ -55,7 +55,7 @@ def experiment_command(
     check_gpu(device)
     folder = out / experiment.name
     console.say(f"{experiment.name}: {experiment.entry.title} ({experiment.entry.source})")
-    console.say(f"size {size}: {experiment.extent(size)}")
+    console.say(f"size {size}: {experiment.in_words(size)}")
     result, facts, files = run_experiment(
         experiment,
         size=size,
@@ -69,7 +69,7 @@ def experiment_command(
     )
     for table in result.tables:
         console.say(f"\n{table.title}")
-        console.table(list(table.columns), cells(table))
+        console.table(table.columns, cells(table))
         if table.note:
             console.say(table.note)
     console.say()
@@ -82,8 +82,8 @@ def experiment_command(
         {
             "experiment": experiment.name,
             "tables": {
-                t.name: [dict(zip(t.columns, row, strict=True)) for row in t.rows]
-                for t in result.tables
+                table.name: [{c: row.get(c) for c in table.columns} for row in table.rows]
+                for table in result.tables
             },
             "remarks": result.remarks,
             "files": [str(path) for path in files],

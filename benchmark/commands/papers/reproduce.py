@@ -153,7 +153,7 @@ def _from_experiment(console: Console, table: PaperTable, options: Options, *, n
                 f"{folder} holds no {size} {experiment.name} on {device}; leave --no-run out"
             )
         check_gpu(device)
-        console.say(f"{experiment.name}, {size}: {experiment.extent(size)}")
+        console.say(f"{experiment.name}, {size}: {experiment.in_words(size)}")
         run_experiment(
             experiment,
             size=size,

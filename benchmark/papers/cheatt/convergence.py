@@ -7,21 +7,24 @@ Chebyshev's polynomials T_k(A) V, which the paper's argument is also applied to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from ....datasets.catalog import card, load_dataset
-from ....datasets.protocols import make_folds
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .diagnostics import TINY, steps_of_powers
-from .smoothing import EXTENTS, Extent, Layer, fit, looked_at
+from .smoothing import CONFIGS, DATASET, Layer, looked_at
 
 ORDER = 12
+SIZES = {
+    size: {"config": CONFIGS[size], "rows": rows}
+    for size, rows in {"tiny": 8, "reduced": 256, "full": 1055}.items()
+}
 
 
 def second_eigenvalues(weights: np.ndarray) -> np.ndarray:  # (.., T, T) -> (..)
@@ -40,44 +43,39 @@ def steps_of_chebyshev(layer: Layer, order: int) -> np.ndarray:  # (B, H, order)
     return torch.stack(found, dim=-1).numpy()
 
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment cheatt-convergence`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
+def run(setting: Setting, *, config: Mapping[str, Any], rows: int) -> ExperimentResult:
+    """`bench experiment cheatt-convergence`. config: hyperparameters of the TabTransformer. rows:
+    test rows that are analysed."""
+    data = setting.load(DATASET)
+    fold = setting.folds(data)[0]
     setting.say("TabTransformer with ordinary attention")
-    layers = looked_at(
-        fit(data, fold, setting, extent.config, setting.seed), data, fold, extent.rows
-    )
-    powers = [steps_of_powers(b.weights, b.values, ORDER) for b in layers.layers]
-    chebyshev = [steps_of_chebyshev(b, ORDER) for b in layers.layers]
-    rows: list[list[float | int]] = []
-    for number, layer in enumerate(layers.layers, start=1):
+    layers = looked_at(setting.fit("tabtransformer", data, fold, config), data, fold, rows).layers
+    powers = [steps_of_powers(b.weights, b.values, ORDER) for b in layers]
+    chebyshev = [steps_of_chebyshev(b, ORDER) for b in layers]
+    lines = []
+    for number, layer in enumerate(layers, start=1):
         rate, steps = second_eigenvalues(layer.weights), powers[number - 1]
         mean = steps.reshape(-1, ORDER).mean(axis=0)
-        rows.append(
-            [
-                number, float(rate.mean()), float(rate.max()),
-                *(float(mean[k - 1]) for k in (1, 2, 3, 5, 7, 10)),
-                float(np.max(steps[..., 6])),
-                float(chebyshev[number - 1][..., 6].mean()),
-            ]
-        )  # fmt: skip
+        lines.append(
+            {
+                "layer": number,
+                "second eigenvalue": float(rate.mean()),
+                "largest": float(rate.max()),
+                **{f"k = {k}": float(mean[k - 1]) for k in (1, 2, 3, 5, 7, 10)},
+                "k = 7, worst": float(np.max(steps[..., 6])),
+                "Chebyshev, k = 7": float(chebyshev[number - 1][..., 6].mean()),
+            }
+        )
     table = ExperimentTable(
         "cheatt-convergence",
         "Steps from A^(k-1) V to A^k V of a TabTransformer, over the norm of V",
-        [
-            "layer", "second eigenvalue", "largest", *(f"k = {k}" for k in (1, 2, 3, 5, 7, 10)),
-            "k = 7, worst", "Chebyshev, k = 7",
-        ],
-        rows,
-        f"{extent.dataset}, {extent.rows} test rows; means over rows and heads where nothing else "
+        lines,
+        f"{DATASET}, {rows} test rows; means over rows and heads where nothing else "
         "is said. second eigenvalue: its size, mean and largest. worst: of all rows and heads. "
         "Chebyshev: the step from T_6(A) V to T_7(A) V.",
-    )  # fmt: skip
-    return ExperimentResult(
-        [table], [_figure(powers, chebyshev, setting.out / "cheatt-convergence.png")]
     )
+    figure = _figure(powers, chebyshev, setting.out / "cheatt-convergence.png")
+    return ExperimentResult([table], [figure])
 
 
 def _figure(powers: Sequence[np.ndarray], chebyshev: Sequence[np.ndarray], path: Path) -> Path:

@@ -8,7 +8,7 @@ polynomial of order 1, which is attention with a free identity path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....datasets.catalog import card, load_dataset
-from ....datasets.protocols import Fold, make_folds
+from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.layers.token_attention import PolynomialAttention
-from ....models.tabtransformer import TabTransformer
 from ....reports.metrics import roc_auc
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from .diagnostics import (
     deviation,
     dft_response,
@@ -46,39 +44,25 @@ PHISHING = {  # Kim et al. 2024, Table 7; no dropout is stated
     "n_layers": 3, "width": 16, "n_heads": 8, "hidden": 32, "lr": 1e-3, "pretrain_lr": 1e-3,
     "weight_decay": 1e-3, "ce_weight": 0.3, "attention_dropout": 0.0, "ffn_dropout": 0.0,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. config: hyperparameters of every TabTransformer. rows: test rows
-    that are analysed. seeds: fits of each method."""
-
-    dataset: str
-    config: Mapping[str, Any]
-    rows: int
-    seeds: int
-
-
-EXTENTS = {
-    "tiny": Extent(
-        "telco-churn",
-        {**PHISHING, "epochs": 2, "pretrain_epochs": 1, "patience": 0, "batch_size": 2048},
-        rows=8,
-        seeds=1,
-    ),
-    "reduced": Extent(
-        "telco-churn",
-        {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},
-        rows=256,
-        seeds=1,
-    ),
-    "full": Extent(
-        "telco-churn",
-        {**PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256},
-        rows=1055,
-        seeds=5,
-    ),
+DATASET = "telco-churn"  # what the paper's counts say of its Phishing
+CONFIGS: dict[Size, dict[str, Any]] = {
+    "tiny": {**PHISHING, "epochs": 2, "pretrain_epochs": 1, "patience": 0, "batch_size": 2048},
+    "reduced": {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},
+    "full": {**PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256},
 }
+SIZES = {
+    "tiny": {"config": CONFIGS["tiny"], "rows": 8, "seeds": 1},
+    "reduced": {"config": CONFIGS["reduced"], "rows": 256, "seeds": 1},
+    "full": {"config": CONFIGS["full"], "rows": 1055, "seeds": 5},
+}
+GAINS = ("frequency 0", "other frequencies", "high-pass gain", "its mean")
+NOTE = (
+    "means over rows and heads. Layer 0: before the first block. cosine: of two tokens of a row. "
+    "deviation: share of the tokens' norm that is not their mean. frequencies: what the operator "
+    "leaves of the DFT along the columns. high-pass gain: largest singular value of the operator "
+    "on differences between tokens, and the root mean square of all of them. AUROC: of the fit, in "
+    "percent."
+)
 
 
 @dataclass(frozen=True)
@@ -132,15 +116,6 @@ def layers_of(module: Any, numbers: Tensor, codes: Tensor) -> tuple[np.ndarray, 
     return first, found
 
 
-def fit(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any], seed: int) -> Any:
-    """A TabTransformer on the training and validation rows."""
-    y = data.target
-    model = TabTransformer(
-        task=data.task, seed=seed, threads=setting.threads, device=setting.device, **config
-    )
-    return model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
-
-
 def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
     """A fitted network on the first test rows, and its AUROC on all of them."""
     codes = np.searchsorted(model.classes_, data.target[fold.test])
@@ -152,60 +127,54 @@ def looked_at(model: Any, data: Data, fold: Fold, rows: int) -> Seen:
     return Seen(tokens, layers, float("nan") if score is None else score)
 
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment cheatt-smoothing`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
+def run(setting: Setting, *, config: Mapping[str, Any], rows: int, seeds: int) -> ExperimentResult:
+    """`bench experiment cheatt-smoothing`. config: hyperparameters of every TabTransformer. rows:
+    test rows that are analysed. seeds: fits of each method."""
+    data = setting.load(DATASET)
+    fold = setting.folds(data)[0]
     seen: dict[str, list[Seen]] = {}
     for name, change in METHODS.items():
-        for seed in range(setting.seed, setting.seed + extent.seeds):
+        for seed in setting.seeds(seeds):
             setting.say(f"TabTransformer, {name}, seed {seed}")
-            model = fit(data, fold, setting, {**extent.config, **change}, seed)
-            seen.setdefault(name, []).append(looked_at(model, data, fold, extent.rows))
+            model = setting.fit("tabtransformer", data, fold, {**config, **change}, seed)
+            seen.setdefault(name, []).append(looked_at(model, data, fold, rows))
     first = {name: runs[0] for name, runs in seen.items()}
     figures = [
         _figure(first, setting.out / "cheatt-smoothing.png"),
         _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
     ]
-    return ExperimentResult([_table(seen, extent)], figures)
+    note = f"{DATASET}, {rows} test rows, {seeds} seed(s); {NOTE}"
+    return ExperimentResult([_table(seen, note)], figures)
 
 
-def _table(seen: Mapping[str, list[Seen]], extent: Extent) -> ExperimentTable:
-    rows: list[list[Any]] = []
+def _table(seen: Mapping[str, list[Seen]], note: str) -> ExperimentTable:
+    rows: list[dict[str, Any]] = []
     for name, runs in seen.items():
         auroc = 100.0 * float(np.mean([run.auroc for run in runs]))
         for layer in range(len(runs[0].layers) + 1):
             tokens = np.concatenate([run.states[layer] for run in runs])
-            measures = (token_cosine, deviation, effective_rank)
-            of_tokens = [float(measure(tokens).mean()) for measure in measures]
-            gains: list[Any] = [None] * 4
+            row = {
+                "attention": name,
+                "layer": layer,
+                "cosine": float(token_cosine(tokens).mean()),
+                "deviation": float(deviation(tokens).mean()),
+                "effective rank": float(effective_rank(tokens).mean()),
+                **dict.fromkeys(GAINS),
+                "AUROC": auroc,
+            }
             if layer:
-                operators = [run.layers[layer - 1].operator for run in runs]
-                found = np.concatenate(
-                    [dft_response(o).reshape(-1, o.shape[-1]) for o in operators]
-                )
-                largest, typical = zip(*(high_pass(o) for o in operators), strict=True)
-                gains = [
-                    float(found[:, 0].mean()), float(found[:, 1:].mean()),
-                    float(np.mean(largest)), float(np.mean(typical)),
-                ]  # fmt: skip
-            rows.append([name, layer, *of_tokens, *gains, auroc])
-    return ExperimentTable(
-        "cheatt-smoothing",
-        "Tokens and attention of a TabTransformer by layer",
-        [
-            "attention", "layer", "cosine", "deviation", "effective rank", "frequency 0",
-            "other frequencies", "high-pass gain", "its mean", "AUROC",
-        ],
-        rows,
-        f"{extent.dataset}, {extent.rows} test rows, {extent.seeds} seed(s); means over rows and "
-        "heads. Layer 0: before the first block. cosine: of two tokens of a row. deviation: share "
-        "of the tokens' norm that is not their mean. frequencies: what the operator leaves of the "
-        "DFT along the columns. high-pass gain: largest singular value of the operator on "
-        "differences between tokens, and the root mean square of all of "
-        "them. AUROC: of the fit, in percent.",
-    )  # fmt: skip
+                row |= _gains([run.layers[layer - 1].operator for run in runs])
+            rows.append(row)
+    title = "Tokens and attention of a TabTransformer by layer"
+    return ExperimentTable("cheatt-smoothing", title, rows, note)
+
+
+def _gains(operators: Sequence[np.ndarray]) -> dict[str, float]:
+    """What the operators of a layer leave of frequencies and of differences between tokens."""
+    left = np.concatenate([dft_response(o).reshape(-1, o.shape[-1]) for o in operators])
+    largest, typical = zip(*(high_pass(o) for o in operators), strict=True)
+    means = (left[:, 0].mean(), left[:, 1:].mean(), np.mean(largest), np.mean(typical))
+    return dict(zip(GAINS, map(float, means), strict=True))
 
 
 def _figure(seen: Mapping[str, Seen], path: Path) -> Path:

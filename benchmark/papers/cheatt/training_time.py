@@ -10,17 +10,15 @@ timed apart.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
-from ....datasets.catalog import card, load_dataset
 from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
-from ....datasets.protocols import make_folds
 from ....datasets.table import Table
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.row_network import steps_an_epoch
@@ -30,7 +28,7 @@ from ...planning import suite
 from ...planning.environment import cpu_model
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from ..paper_file import read_paper
+from ..paper_file import StandIn, read_paper
 from ..published_values import load, printed_values
 
 FOLDER = Path(__file__).parent
@@ -39,35 +37,28 @@ HOSTS = ("tabtransformer", "saint", "met")
 WAYS = ("base", "auto", "recurrence", "explicit")  # base: no polynomial
 ORDER = 5
 ASKED = 1000  # rows of the representations
-SHOWN = {"training": "training-time-per-epoch", "inference": "inference-time-per-1000-samples"}
-TABLES = {"training": "table10", "inference": "table11"}
-UNITS = {"training": ("s", 1.0), "inference": ("ms", 1e3)}  # of those tables, and ours times that
 PARTS = ("training", "pre-training", "inference")
 NEVER = 10**6  # epochs: no training here comes to its end
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. datasets: by the paper's names. batch: rows of a step, 0 for the
-    suite's. steps: of a measurement, each of which is taken `repeats` times in turn with the
-    others. pretraining: whether its steps are timed too."""
-
-    datasets: tuple[str, ...]
-    batch: int
-    steps: int
-    repeats: int
-    pretraining: bool
-    hosts: tuple[str, ...] = HOSTS
-
+# of a part: its table, its metric in Table 5, the unit of both, and ours times that
+SHOWN = {
+    "training": ("table10", "training-time-per-epoch", "s", 1.0),
+    "inference": ("table11", "inference-time-per-1000-samples", "ms", 1e3),
+}
 
 EVERY = (
     "income", "default", "phishing", "alphabank", "clave", "contraceptive", "activity", "buddy",
     "medicalcost", "superconductivity",
 )  # fmt: skip
-EXTENTS = {
-    "tiny": Extent(("contraceptive", "medicalcost"), 64, 1, 1, True),
-    "reduced": Extent(EVERY, 128, 1, 5, False),
-    "full": Extent(EVERY, 0, 50, 5, True),
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "datasets": ("contraceptive", "medicalcost"),
+        "batch": 64,
+        "steps": 1,
+        "repeats": 1,
+        "pretraining": True,
+    },
+    "reduced": {"datasets": EVERY, "batch": 128, "steps": 1, "repeats": 5, "pretraining": False},
+    "full": {"datasets": EVERY, "batch": 0, "steps": 50, "repeats": 5, "pretraining": True},
 }
 
 
@@ -76,37 +67,32 @@ def our_name(dataset: str) -> str:
     return read_paper(FOLDER).file.datasets.get(dataset, dataset)
 
 
-def stand_ins() -> dict[str, str]:
-    """{dataset by the paper's name: our set with other rows}."""
-    return {stand_in.of: name for name, stand_in in read_paper(FOLDER).file.stand_ins.items()}
-
-
-def training_rows() -> dict[str, int]:
-    """{dataset by the paper's name: its training rows} of Table 6."""
-    rows = load(FOLDER, "table6")
-    return {str(r.dataset): int(r.n_train) for r in rows.itertuples(index=False)}
+def _stand_ins() -> dict[str, StandIn]:
+    """{name of a set of ours with other rows than the paper's: whose it stands for, and why}."""
+    return read_paper(FOLDER).file.stand_ins
 
 
 def table_of(dataset: str, setting: Setting) -> Table:
     """One of the paper's datasets; its stand-in where the whole set cannot be had."""
-    where = {"mirror": setting.mirror, "cache": setting.cache}
+    whole = our_name(dataset)
     try:
-        return load_dataset(our_name(dataset), **where)
+        return setting.load(whole)
     except (DatasetUnavailable, ChecksumMismatch):
-        other = stand_ins().get(dataset)
-        if other is None or other == our_name(dataset):
+        other = next((name for name, s in _stand_ins().items() if s.of == dataset), whole)
+        if other == whole:
             raise
-        setting.say(f"{our_name(dataset)} is not available; {other} stands in for it")
-        return load_dataset(other, **where)
+        setting.say(f"{whole} is not available; {other} stands in for it")
+        return setting.load(other)
 
 
-def config(host: str, dataset: str, extent: Extent) -> dict[str, Any]:
-    """The paper's best setting of a host on a dataset, as the suite `cheatt` has it."""
+def config(host: str, dataset: str, batch: int) -> dict[str, Any]:
+    """The paper's best setting of a host on a dataset, as the suite `cheatt` has it. batch: rows of
+    a step, 0 for the suite's."""
     _, budget = suite.load("cheatt").budget("paper")
     given = dict(budget.search(f"{host}-cheatt", our_name(dataset)).fixed)
     given |= {"epochs": NEVER, "patience": 0, "order": ORDER}
-    if extent.batch:
-        given["batch_size"] = extent.batch
+    if batch:
+        given["batch_size"] = batch
     if host == "saint":  # the paper's way; ours keeps other rows
         given["batch_prediction"] = True
     return given
@@ -125,31 +111,22 @@ def _clock(device: str) -> Callable[[], float]:
     return now
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Seconds by part and way: of a step of training or pre-training, and of 1,000 representations.
-    data: our set. batch: rows of a step."""
+def measure(
+    setting: Setting, host: str, dataset: str, parts: Sequence[str], batch: int, steps: int,
+    repeats: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Seconds by part and way: of a step of training or pre-training, or of 1,000 representations;
+    and of an epoch over the training rows of Table 6.
 
-    data: str
-    batch: int
-    seconds: Mapping[str, Mapping[str, float]]
-
-    def epoch(self, part: str, way: str, rows: int) -> float:
-        """Seconds of an epoch over so many training rows; of 1,000 representations in inference."""
-        steps = 1 if part == "inference" else steps_an_epoch(rows, self.batch)
-        return steps * self.seconds[part][way]
-
-
-def measure(host: str, dataset: str, extent: Extent, setting: Setting) -> Timed:
-    """The ways take turns; the median of the repeats, after one that does not count."""
+    The ways take turns; the median of the repeats, after one that does not count.
+    """
     data = table_of(dataset, setting)
-    fold = make_folds(data, card(data.name).protocol, seed=setting.seed)[0]
-    given, now = config(host, dataset, extent), _clock(setting.device)
+    given, now = config(host, dataset, batch), _clock(setting.device)
     size = int(given["batch_size"])
-    rows = fold.train[: max(ASKED, size * extent.steps)]
+    rows = setting.folds(data)[0].train[: max(ASKED, size * steps)]
     frame, y = data.rows(rows), data.target[rows]
-    parts = [part for part in PARTS if part != "pre-training" or extent.pretraining]
-    found: dict[str, dict[str, list[float]]] = {p: {way: [] for way in WAYS} for p in parts}
+    of_epoch = steps_an_epoch(training_rows()[dataset], size)
+    found = []
     for part in parts:
         trained = {}
         for way in WAYS:
@@ -166,18 +143,21 @@ def measure(host: str, dataset: str, extent: Extent, setting: Setting) -> Timed:
             for layer in trained[way].task.module.modules():
                 if isinstance(layer, Polynomial):
                     layer.how = way
-        for repeat in range(extent.repeats + 1):
+        taken: dict[str, list[float]] = {way: [] for way in WAYS}
+        for repeat in range(repeats + 1):
             for way, training in trained.items():
                 began = now()
                 if part == "inference":
                     _represent(training, size, setting.device)
                 else:
-                    training.run(training.step + extent.steps)
-                taken = (now() - began) / (1 if part == "inference" else extent.steps)
+                    training.run(training.step + steps)
+                seconds = (now() - began) / (1 if part == "inference" else steps)
                 if repeat:
-                    found[part][way].append(taken)
-    seconds = {p: {w: float(np.median(s)) for w, s in ways.items()} for p, ways in found.items()}
-    return Timed(data.name, size, seconds)
+                    taken[way].append(seconds)
+        medians = {way: float(np.median(seconds)) for way, seconds in taken.items()}
+        n_steps = 1 if part == "inference" else of_epoch
+        found.append({"data": data.name, "part": part, "steps": n_steps, **medians})
+    return found
 
 
 def _represent(training: Any, size: int, device: str) -> None:
@@ -189,42 +169,42 @@ def _represent(training: Any, size: int, device: str) -> None:
             task.outputs(task.rows.at(order[at : at + size]))
 
 
-def printed() -> dict[tuple[str, str, str], float]:
-    """{(part, method, dataset): published seconds or milliseconds}, of what can be read."""
-    return {
-        (part, method, dataset): value
-        for part, table in TABLES.items()
-        for (dataset, method, *_), value in printed_values(FOLDER, table).items()
-    }
+def training_rows() -> dict[str, int]:
+    """{dataset by the paper's name: its training rows} of Table 6."""
+    rows = load(FOLDER, "table6")
+    return {str(r.dataset): int(r.n_train) for r in rows.itertuples(index=False)}
 
 
-def ratio(part: str, host: str, dataset: str, theirs: Mapping[Any, float]) -> float | None:
-    """The published ratio of +CheAtt and base, where both can be read."""
-    more, base = (theirs.get((part, name, dataset)) for name in (f"{host}-cheatt", host))
-    return None if more is None or base is None else more / base
-
-
-Found = Mapping[tuple[str, str], Timed]  # by (host, dataset)
+def published(part: str, host: str, dataset: str) -> tuple[float, float]:
+    """Table 10 or 11 without and with CheAtt, NaN where the number cannot be read."""
+    values = printed_values(FOLDER, SHOWN[part][0]) if part in SHOWN else {}
+    base, more = (values.get((dataset, m), np.nan) for m in (host, f"{host}-cheatt"))
+    return base, more
 
 
 def run(
-    setting: Setting,
-    extent: Extent | None = None,
-    one: Callable[[str, str, Extent, Setting], Timed] = measure,
-) -> ExperimentResult:
-    """`bench experiment cheatt-time`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
+    setting: Setting, *, datasets: Sequence[str], batch: int, steps: int, repeats: int,
+    pretraining: bool, hosts: Sequence[str] = HOSTS,
+) -> ExperimentResult:  # fmt: skip
+    """`bench experiment cheatt-time`.
 
-    def timed(key: tuple[str, str]) -> Timed:
+    datasets: by the paper's names. batch: rows of a step, 0 for the suite's. steps: of a
+    measurement, each of which is taken `repeats` times in turn with the others. pretraining:
+    whether its steps are timed, too.
+    """
+    parts = [part for part in PARTS if part != "pre-training" or pretraining]
+
+    def measured(key: tuple[str, str]) -> list[dict[str, Any]]:
         setting.say(" on ".join(key))
-        return one(*key, extent, setting)
+        return measure(setting, *key, parts, batch, steps, repeats)
 
-    keys = [(host, dataset) for host in extent.hosts for dataset in extent.datasets]
-    found, left_out = on_available(keys, timed)
+    keys = [(host, dataset) for host in hosts for dataset in datasets]
+    found, left_out = on_available(keys, measured)
+    times = pd.DataFrame(
+        [{"host": h, "dataset": d, **line} for (h, d), lines in found.items() for line in lines]
+    )
     machine = _machine(setting)
-    tables = [_means(found, machine)]
-    tables += [_each(part, found, machine, extent) for part in SHOWN]
-    tables += [_ratios(found), _ways(found, extent)]
+    tables = tables_of(times, machine, batch, repeats)
     return ExperimentResult(tables, remarks=left_out, facts={"machine": machine})
 
 
@@ -236,160 +216,143 @@ def _machine(setting: Setting) -> str:
     return f"{cpu_model()}, {threads}, CPU time"
 
 
-def _each(part: str, found: Found, machine: str, extent: Extent) -> ExperimentTable:
+def tables_of(times: pd.DataFrame, machine: str, batch: int, repeats: int) -> list[ExperimentTable]:
+    """All tables, from the rows of `measure` with their host and dataset."""
+    pairs = [published(r.part, r.host, r.dataset) for r in times.itertuples(index=False)]
+    times = times.assign(printed=[base for base, _ in pairs], printed_more=[m for _, m in pairs])
+    of_batch = f" of {batch} rows" if batch else ""
+    why = {name: stand_in.why for name, stand_in in _stand_ins().items()}
+    used = times[["dataset", "data"]].drop_duplicates().itertuples(index=False)
+    said = [f"{dataset} is {data} ({why[data]})" for dataset, data in used if data in why]
+    stood_in = f"Stand-ins: {'; '.join(said)}." if said else ""
+    return [
+        _means(times, machine, stood_in),
+        *(_each(times, part, machine, of_batch, stood_in) for part in SHOWN),
+        _ratios(times),
+        _ways(times, of_batch, repeats),
+    ]
+
+
+def _each(
+    times: pd.DataFrame, part: str, machine: str, of_batch: str, stood_in: str
+) -> ExperimentTable:
     """Table 10 or 11: seconds an epoch, or milliseconds of 1,000 representations."""
-    theirs, train = printed(), training_rows()
-    unit, times = UNITS[part]
-    rows: list[list[Any]] = []
-    for (host, dataset), timed in found.items():
-        base, more = (times * timed.epoch(part, way, train[dataset]) for way in ("base", "auto"))
-        rows.append(
-            [
-                host, dataset, base, more, more / base,
-                theirs.get((part, host, dataset)), theirs.get((part, f"{host}-cheatt", dataset)),
-                ratio(part, host, dataset, theirs),
-            ]
-        )  # fmt: skip
-    number = TABLES[part].removeprefix("table")
-    what = {
-        "training": "an epoch of supervised training over the training rows of Table 6, from the "
-        f"time of a step{f' of {extent.batch} rows' if extent.batch else ''}",
-        "inference": f"{ASKED} representations",
+    table, _, unit, scale = SHOWN[part]
+    number = table.removeprefix("table")
+    title, what = {
+        "training": (
+            "Seconds an epoch",
+            "an epoch of supervised training over the training rows of Table 6, from the time of a "
+            f"step{of_batch}",
+        ),
+        "inference": (f"Milliseconds of {ASKED} representations", f"{ASKED} representations"),
     }[part]
-    title = {
-        "training": "Seconds an epoch",
-        "inference": f"Milliseconds of {ASKED} representations",
-    }
+    rows = [
+        {
+            "host": r.host,
+            "dataset": r.dataset,
+            f"ours, {unit}": scale * r.steps * r.base,
+            f"ours +CheAtt, {unit}": scale * r.steps * r.auto,
+            "our ratio": r.auto / r.base,
+            f"published, {unit}": r.printed,
+            f"published +CheAtt, {unit}": r.printed_more,
+            "published ratio": r.printed_more / r.printed,
+        }
+        for r in times[times["part"] == part].itertuples(index=False)
+    ]
     return ExperimentTable(
         f"cheatt-table-{number}",
-        f"{title[part]}, published (Table {number}) beside ours",
-        [
-            "host", "dataset", f"ours, {unit}", f"ours +CheAtt, {unit}", "our ratio",
-            f"published, {unit}", f"published +CheAtt, {unit}", "published ratio",
-        ],
+        f"{title}, published (Table {number}) beside ours",
         rows,
         f"Ours: {what}; {machine}. Published: on an RTX A5000 by the wall clock, in batches that "
-        f"the paper does not state; a dash: not legible. {_stood_in(found)}",
-    )  # fmt: skip
+        f"the paper does not state; a dash: not legible. {stood_in}",
+    )
 
 
-def _stood_in(found: Found) -> str:
-    """Which of the datasets have other rows than the paper's."""
-    names = {dataset: timed.data for (_, dataset), timed in found.items()}
-    why = {name: stand_in.why for name, stand_in in read_paper(FOLDER).file.stand_ins.items()}
-    said = [f"{d} is {ours} ({why[ours]})" for d, ours in names.items() if ours in why]
-    return f"Stand-ins: {'; '.join(said)}." if said else ""
-
-
-def _means(found: Found, machine: str) -> ExperimentTable:
+def _means(times: pd.DataFrame, machine: str, stood_in: str) -> ExperimentTable:
     """Table 5: means over datasets, and what CheAtt adds."""
-    train, rows = training_rows(), []
-    datasets = {dataset for _, dataset in found}
-    for host in dict.fromkeys(host for host, _ in found):
-        for part, metric in SHOWN.items():
-            stated = printed_values(FOLDER, "table5", metric=metric)
-            more_stated = printed_values(FOLDER, "table5", metric=f"{metric}-increase")
-            mean = {method: value for (_, method, *_), value in stated.items()}
-            increase = {method: value for (_, method, *_), value in more_stated.items()}
-            pairs = _pairs(found, host, part, train)
-            unit, times = UNITS[part]
-            rows.append(
-                [
-                    host, f"{part}, {unit}",
-                    *(times * float(np.mean(side)) for side in zip(*pairs, strict=True)),
-                    100 * (_mean_ratio(pairs) - 1),
-                    mean.get(host), mean.get(f"{host}-cheatt"), increase.get(f"{host}-cheatt"),
-                ]
-            )  # fmt: skip
+    stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
+    rows = []
+    for (host, part), mine in times.groupby(["host", "part"], sort=False):
+        if part not in SHOWN:
+            continue
+        _, metric, unit, scale = SHOWN[part]
+        rows.append(
+            {
+                "host": host,
+                "part": f"{part}, {unit}",
+                "ours": scale * float((mine["steps"] * mine["base"]).mean()),
+                "ours +CheAtt": scale * float((mine["steps"] * mine["auto"]).mean()),
+                "ours more, %": 100 * (float((mine["auto"] / mine["base"]).mean()) - 1),
+                "published": stated.get((metric, host)),
+                "published +CheAtt": stated.get((metric, f"{host}-cheatt")),
+                "published more, %": stated.get((f"{metric}-increase", f"{host}-cheatt")),
+            }
+        )
     return ExperimentTable(
         "cheatt-table-5",
         "Seconds an epoch and milliseconds of 1,000 representations, means, published (Table 5) "
         "beside ours",
-        [
-            "host", "part", "ours", "ours +CheAtt", "ours more, %", "published",
-            "published +CheAtt", "published more, %",
-        ],
         rows,
-        f"Means over {len(datasets)} of the paper's ten datasets, theirs over all; more: the mean "
-        f"of what CheAtt adds on each. Ours: {machine}. Published: on an RTX A5000. "
-        f"{_stood_in(found)}",
-    )  # fmt: skip
-
-
-def _pairs(
-    found: Found, host: str, part: str, train: Mapping[str, int]
-) -> list[tuple[float, float]]:
-    """(seconds with ordinary attention, with the polynomial) on each dataset."""
-    return [
-        (timed.epoch(part, "base", train[dataset]), timed.epoch(part, "auto", train[dataset]))
-        for (h, dataset), timed in found.items()
-        if h == host and part in timed.seconds
-    ]
-
-
-def _ways(found: Found, extent: Extent) -> ExperimentTable:
-    """Of a step and of 1,000 representations, by way of evaluation."""
-    theirs = printed()
-    rows = [
-        [
-            host, dataset, part, 1e3 * ways["base"],
-            *(ways[way] / ways["base"] for way in WAYS[1:]),
-            ratio(part, host, dataset, theirs),
-        ]
-        for (host, dataset), timed in found.items()
-        for part, ways in timed.seconds.items()
-    ]  # fmt: skip
-    return ExperimentTable(
-        "cheatt-time",
-        "Time with polynomial attention over time without, by way of evaluation",
-        ["host", "dataset", "part", "base ms", *WAYS[1:], "published"],
-        rows,
-        f"ms: of a step{f' of {extent.batch} rows' if extent.batch else ''}, or of {ASKED} "
-        "representations, with ordinary attention. Then how many times as long it takes with a "
-        f"Chebyshev polynomial of order {ORDER}, in the way that the sizes choose and in either: "
-        f"medians of {extent.repeats} turns. Published: Tables 10 and 11 where both are legible.",
+        f"Means over {times['dataset'].nunique()} of the paper's ten datasets, theirs over all; "
+        "more: the mean of what CheAtt adds on each. Ours: "
+        f"{machine}. Published: on an RTX A5000. {stood_in}",
     )
 
 
-def _ratios(found: Found) -> ExperimentTable:
-    """Means over datasets of the ratios."""
-    theirs, train, rows = printed(), training_rows(), []
-    stated = {part: printed_values(FOLDER, "table5", metric=m) for part, m in SHOWN.items()}
-    for host in dict.fromkeys(host for host, _ in found):
-        for part in PARTS:
-            # of steps, not epochs: each dataset weighs what a step of it costs
-            pairs = [
-                (timed.seconds[part]["base"], timed.seconds[part]["auto"])
-                for (h, _), timed in found.items()
-                if h == host and part in timed.seconds
-            ]
-            if not pairs:
-                continue
-            mean = {method: value for (_, method, *_), value in stated.get(part, {}).items()}
-            known = [ratio(part, host, dataset, theirs) for dataset in train]
-            legible = [value for value in known if value is not None]
-            rows.append(
-                [
-                    host, part, len(pairs), _mean_ratio(pairs),
-                    sum(more for _, more in pairs) / sum(base for base, _ in pairs),
-                    max(more / base for base, more in pairs),
-                    float(np.mean(legible)) if legible else None,
-                    mean[f"{host}-cheatt"] / mean[host] if mean else None,
-                ]
-            )  # fmt: skip
+def _ways(times: pd.DataFrame, of_batch: str, repeats: int) -> ExperimentTable:
+    """Of a step and of 1,000 representations, by way of evaluation."""
+    rows = [
+        {
+            "host": r.host,
+            "dataset": r.dataset,
+            "part": r.part,
+            "base ms": 1e3 * r.base,
+            **{way: getattr(r, way) / r.base for way in WAYS[1:]},
+            "published": r.printed_more / r.printed,
+        }
+        for r in times.itertuples(index=False)
+    ]
+    return ExperimentTable(
+        "cheatt-time",
+        "Time with polynomial attention over time without, by way of evaluation",
+        rows,
+        f"ms: of a step{of_batch}, or of {ASKED} "
+        "representations, with ordinary attention. Then how many times as long it takes with a "
+        f"Chebyshev polynomial of order {ORDER}, in the way that the sizes choose and in either: "
+        f"medians of {repeats} turns. Published: Tables 10 and 11 where both are legible.",
+    )
+
+
+def _ratios(times: pd.DataFrame) -> ExperimentTable:
+    """Means over datasets of the ratios, of steps, not epochs: each dataset weighs what a step of
+    it costs."""
+    stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
+    rows = []
+    for (host, part), mine in times.groupby(["host", "part"], sort=False):
+        ratios = mine["auto"] / mine["base"]
+        printed = np.array([published(part, host, d) for d in training_rows()], dtype=float)
+        legible = (printed[:, 1] / printed[:, 0])[np.isfinite(printed).all(axis=1)]
+        means = None
+        if part in SHOWN:
+            metric = SHOWN[part][1]
+            means = stated[metric, f"{host}-cheatt"] / stated[metric, host]
+        rows.append(
+            {
+                "host": host,
+                "part": part,
+                "datasets": len(mine),
+                "mean of ratios": float(ratios.mean()),
+                "ratio of means": float(mine["auto"].sum() / mine["base"].sum()),
+                "largest": float(ratios.max()),
+                "published mean of ratios": float(legible.mean()) if len(legible) else None,
+                "published ratio of means": means,
+            }
+        )
     return ExperimentTable(
         "cheatt-time-means",
         "Time with polynomial attention over time without, means over datasets",
-        [
-            "host", "part", "datasets", "mean of ratios", "ratio of means", "largest",
-            "published mean of ratios", "published ratio of means",
-        ],
         rows,
         "Ours: of steps. Published: the mean of the ratios of Tables 10 and 11 where both are "
         "legible, and the ratio of the means that Table 5 prints, which are of epochs.",
-    )  # fmt: skip
-
-
-def _mean_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """(base, more) -> the mean of more / base."""
-    return float(np.mean([more / base for base, more in pairs]))
+    )

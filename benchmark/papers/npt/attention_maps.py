@@ -16,49 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....datasets.catalog import card, load_dataset
-from ....datasets.protocols import make_folds
-from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
+from ....models.npt.prediction import TEST
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
-from .fitted_inputs import TINY, TableInputs, fitted, table_inputs
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import TINY, YACHT, TableInputs, fitted, inputs_of
 
 FLOOR = 1e-6  # weights below it are drawn alike
 
-
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. config: of the NPT. rows: of the drawn table, 0 for all.
-    heads: drawn, at most."""
-
-    dataset: str
-    config: Mapping[str, Any]
-    rows: int
-    heads: int
-
-
-EXTENTS: dict[Size, Extent] = {
-    "tiny": Extent("diabetes", TINY, rows=30, heads=2),
-    "reduced": Extent(
-        "yacht",
-        {
-            "width": 8, "n_layers": 4, "n_heads": 4, "steps": 400, "eval_every": 20, "lr": 1e-2,
-            "p_target": 0.5,
-        },
-        rows=77,
-        heads=4,
-    ),
-    "full": Extent(
-        "protein",
-        {
-            "width": 128, "steps": 400_000, "eval_every": 2000, "batch_size": 2048,
-            "p_target": 0.15, "schedule_share": 0.7,
-        },
-        rows=2048,
-        heads=4,
-    ),
-}  # fmt: skip
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"dataset": "diabetes", "config": TINY, "rows": 30, "heads": 2},
+    "reduced": {"dataset": "yacht", "config": {**YACHT, "n_heads": 4}, "rows": 77, "heads": 4},
+    "full": {"dataset": "protein", "config": None, "rows": 2048, "heads": 4},
+}
 
 
 def entropies(weights: Tensor) -> Tensor:  # (..., Tk) -> (...)
@@ -124,50 +94,51 @@ def draw(layers: Sequence[Layer], heads: int, path: Path, names: Sequence[str] =
     return save_figure(figure, path)
 
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment npt-maps`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
-    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
-    with computing(setting.threads):
-        setting.say(f"fitting NPT on {data.name}")
-        whole = table_inputs(fitted(data, fold, setting, extent.config), data, fold)
-        rng = np.random.default_rng(setting.seed)
-        size = extent.rows if 0 < extent.rows < len(whole.parts) else len(whole.parts)
-        seen = whole[deal(whole.parts, size, rng)[0]]
-        anchor = int(rng.choice(np.flatnonzero(seen.parts == 2)))
-        seen = sorted_by_distance(seen, anchor)
-        layers = layers_of(seen)
+def run(
+    setting: Setting, *, dataset: str, config: Mapping[str, Any] | None, rows: int, heads: int
+) -> ExperimentResult:
+    """`bench experiment npt-maps`. config: of the NPT, None for the paper's. rows: of the drawn
+    table. heads: drawn of each layer, at most."""
+    data = setting.load(dataset)
+    fold = setting.folds(data)[0]
+    setting.say(f"fitting NPT on {data.name}")
+    whole = inputs_of(fitted(setting, data, fold, config), data, fold)
+    rng = np.random.default_rng(setting.seed)
+    seen = whole[deal(whole.parts, min(rows, len(whole.parts)), rng)[0]]
+    seen = sorted_by_distance(seen, int(rng.choice(np.flatnonzero(seen.parts == TEST))))
+    layers = layers_of(seen)
     columns = [*seen.model.preprocessor_.numeric_names_, *seen.model.preprocessor_.category_names_]
-    names = {"abd": [], "aba": [*map(str, columns), "target"]}
     figures = []
-    for kind, tokens in names.items():
-        found = [layer for layer in layers if layer.kind == kind]
-        if found:
+    for kind, tokens in (("abd", []), ("aba", [*map(str, columns), "target"])):
+        drawn = [layer for layer in layers if layer.kind == kind]
+        if drawn:
             path = setting.out / f"npt-maps-{kind}.png"
-            figures.append(draw(found, extent.heads, path, tokens))
+            figures.append(draw(drawn, heads, path, tokens))
     return ExperimentResult([_table(layers, seen)], figures)
 
 
 def _table(layers: Sequence[Layer], seen: TableInputs) -> ExperimentTable:
     x = torch.from_numpy(seen.features)
     distances = torch.cdist(x, x).square().to(layers[0].weights.device)
-    rows: list[list[Any]] = []
+    rows: list[dict[str, Any]] = []
     for layer in layers:
         keys = layer.weights.shape[-1]
         near = reach(layer.weights, distances) if layer.kind == "abd" else None
         rows.append(
-            [
-                layer.number, layer.kind.upper(), keys, float(np.log(keys)),
-                float(layer.entropy.mean()), float(layer.entropy.min()),
-                None if near is None else float(near.mean()),
-                None if near is None else float(near.min()),
-            ]
-        )  # fmt: skip
+            {
+                "layer": layer.number,
+                "kind": layer.kind.upper(),
+                "keys": keys,
+                "ln keys": float(np.log(keys)),
+                "entropy": float(layer.entropy.mean()),
+                "sharpest head": float(layer.entropy.min()),
+                "reach": None if near is None else float(near.mean()),
+                "nearest head": None if near is None else float(near.min()),
+            }
+        )
     return ExperimentTable(
         "npt-maps",
         "How sharply does each layer attend, and to rows how near?",
-        ["layer", "kind", "keys", "ln keys", "entropy", "sharpest head", "reach", "nearest head"],
         rows,
         "entropy: of a query's weights in nats, mean over queries and heads; at most ln keys. "
         "reach: distance of what is attended to over the mean distance of two rows, mean over "

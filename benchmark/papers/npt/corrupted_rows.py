@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ....models.deep.cells import Cells, Columns
 from ....models.npt.batches import deal, strata_of
-from ....models.npt.estimator import NPT
 from ....models.npt.network import NPTNetwork
 from ....models.npt.prediction import TEST
-from .fitted_inputs import last_row
+from ....reports.metrics import rmse
+from .fitted_inputs import TableInputs, last_row
 
 AT_ONCE = 2**23  # numbers in the corrupted batches that are computed together
 
@@ -34,20 +34,19 @@ class Answers:
     after: np.ndarray
 
 
-def answers(model: NPT, cells: Cells, parts: np.ndarray, limit: int, seed: int) -> Answers:
+def answers(whole: TableInputs, limit: int, seed: int) -> Answers:
     """Predictions of test rows in batches as in training, before and after corruption.
 
-    cells, parts (N,): the table as the fitted model sees it, test rows last, and the part of each
-    row. limit: of asked rows, taken from one batch after the other; 0 for all.
+    limit: of asked rows, taken from one batch after the other; 0 for all.
     """
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    n_asked, first = 0, len(parts) - int((parts == TEST).sum())
-    for number, rows in enumerate(batches_of(model, cells, parts)):
-        asked = np.flatnonzero(parts[rows] == TEST)[: limit - n_asked if limit else None]
+    n_asked, first = 0, int(np.argmax(whole.parts == TEST))
+    for number, rows in enumerate(batches_of(whole)):
+        seen = whole[rows]
+        asked = np.flatnonzero(seen.parts == TEST)[: limit - n_asked if limit else None]
         if not len(asked):
             continue
-        seen = cells[torch.from_numpy(rows).to(cells.hidden.device)]
-        before, after = predict(model, seen, asked), predict(model, seen, asked, (seed, number))
+        before, after = predict(seen, asked), predict(seen, asked, (seed, number))
         found.append((rows[asked] - first, before, after))
         n_asked += len(asked)
         if n_asked == limit:
@@ -55,34 +54,61 @@ def answers(model: NPT, cells: Cells, parts: np.ndarray, limit: int, seed: int) 
     return Answers(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def batches_of(model: NPT, cells: Cells, parts: np.ndarray) -> list[np.ndarray]:
+@dataclass(frozen=True)
+class Scores:
+    """Accuracy in percent, or RMSE, of K test rows (`asked`): of the commonest class or mean of the
+    training rows, and of NPT before and after corruption. after: None where not measured."""
+
+    asked: int
+    constant: float
+    before: float
+    after: float | None
+
+
+def accuracy(truth: np.ndarray, predicted: np.ndarray) -> float:
+    """Accuracy in percent."""
+    return 100 * float(np.mean(predicted == truth))
+
+
+def scores_of(
+    whole: TableInputs, y_train: np.ndarray, y_test: np.ndarray, limit: int, seed: int
+) -> Scores:
+    """The scores of a fitted NPT on at most `limit` of its test rows (0: all). y_train, y_test:
+    targets of training and test rows."""
+    found, regression = answers(whole, limit, seed), whole.model.task == "regression"
+    score, truth = rmse if regression else accuracy, y_test[found.rows]
+    constant = np.full(len(truth), y_train.mean() if regression else np.bincount(y_train).argmax())
+    predictions = (constant, found.before, found.after)
+    return Scores(len(truth), *(float(score(truth, predicted)) for predicted in predictions))
+
+
+def batches_of(whole: TableInputs) -> list[np.ndarray]:
     """Row numbers of the batches, dealt as in training; all rows where one batch holds them."""
-    n, target = len(parts), model.columns().targets[0]
+    model, n, target = whole.model, len(whole.parts), whole.model.columns().targets[0]
     if not 0 < model.batch_size < n:
         return [np.arange(n)]
     classes = None
     if model.balanced and model.columns().categorical[target]:
-        classes = cells.codes[:, model.columns().categories_at.index(target)].cpu().numpy()
+        codes = whole.cells.codes[:, model.columns().categories_at.index(target)]
+        classes = codes.cpu().numpy()
     rng = np.random.default_rng([model.seed, 3])
-    return deal(strata_of(parts, classes), model.batch_size, rng)
+    return deal(strata_of(whole.parts, classes), model.batch_size, rng)
 
 
 @torch.no_grad()
-def predict(
-    model: NPT, cells: Cells, asked: np.ndarray, seed: Sequence[int] | None = None
-) -> np.ndarray:
+def predict(batch: TableInputs, asked: np.ndarray, seed: Sequence[int] | None = None) -> np.ndarray:
     """(K,) values or classes of the asked rows of a batch. With a seed, each is predicted beside
     other rows that were corrupted anew for it."""
+    cells, model = batch.cells, batch.model
     with model._limits(), model._ready() as module:
         if seed is None:
-            state = module(cells)[torch.from_numpy(asked).to(cells.hidden.device)]
-            return _decoded(model, module, state)
+            return batch.decoded(module(cells)[torch.from_numpy(asked).to(cells.hidden.device)])
         n, d = cells.hidden.shape
         at_once = max(1, AT_ONCE // (n * max(d, module.embedding.index.numel())))
         found = []
         for at in range(0, len(asked), at_once):
             orders = [order_of(n, d, int(row), seed) for row in asked[at : at + at_once]]
-            found.append(_decoded(model, module, at_last_rows(module, cells, np.stack(orders))))
+            found.append(batch.decoded(at_last_rows(module, cells, np.stack(orders))))
     return np.concatenate(found)
 
 
@@ -113,12 +139,3 @@ def _taken(cells: Cells, columns: Columns, orders: Tensor) -> Cells:
         of(cells.codes, columns.categories_at),
         of(cells.hidden, range(columns.n)),
     )
-
-
-def _decoded(model: NPT, module: NPTNetwork, state: Tensor) -> np.ndarray:
-    """Values in the target's unit, or classes, from the network's output (K, tokens, E)."""
-    target = module.columns.targets[0]
-    found = module.decode(state, [target]).of(target).double().cpu().numpy()
-    if model.task == "regression":
-        return found * model._target_scale + model._target_mean
-    return np.asarray(model.classes_)[found.argmax(axis=1)]

@@ -7,16 +7,14 @@ memory is then its own; the whole is the measured time, times how much of it is 
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from ....datasets.catalog import card, load_dataset
 from ....datasets.protocols import make_folds
 from ....datasets.table import Table as Data
 from ....models.deep.cells import Columns
@@ -25,8 +23,10 @@ from ....models.registry import names, spaces, spec
 from ....sweeps.search.space import Space
 from ...cell import run_cell
 from ..available import on_available
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..own_process import in_own_process
 from ..published_values import load, printed_values
+from .fitted_inputs import paper_configs
 
 FOLDER = Path(__file__).parent
 
@@ -35,25 +35,6 @@ GRIDS = "table16"  # how many configurations the paper searched
 OURS = {"mlp": "mlp-sklearn"}  # where our name is another one
 SPACES = ("npt-{dataset}", "npt-medium", "npt")  # a method's grid: the first that it has
 TASKS = {"protein": "regression", "higgs": "binary"}
-PAPER_STEPS = {"protein": 400_000, "higgs": 500_000}
-_PAPER = {"n_layers": 8, "n_heads": 8, "lr": 1e-3, "schedule_share": 0.7, "transductive": True}
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. rows: of each dataset, 0 for all. configs: of each baseline's grid
-    that are fitted, 0 for all. npt: configuration of NPT on each dataset. own_process: whether each
-    method runs in a process of its own; without, its peak of memory is of all before it, too.
-    cut: values of a method that take the place of the grid's, where only that it runs matters."""
-
-    rows: int
-    configs: int
-    methods: tuple[str, ...]
-    npt: Mapping[str, Mapping[str, Any]]
-    own_process: bool = True
-    cut: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
 METHODS = (
     "random-forest", "gradient-boosting", "xgboost", "catboost", "lightgbm", "mlp", "knn", "tabnet",
     "npt",
@@ -63,61 +44,21 @@ _SMALL = {
     "batch_size": 256, "transductive": True,
 }  # fmt: skip
 _TINY = {"width": 4, "n_layers": 2, "n_heads": 1, "steps": 2, "transductive": True}
-EXTENTS: dict[Size, Extent] = {
-    "tiny": Extent(
-        80, 1, METHODS, {"protein": _TINY, "higgs": _TINY}, False, {"tabnet": {"epochs": 2}}
-    ),
-    "reduced": Extent(1000, 2, METHODS, {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}}),
-    "full": Extent(
-        0,
-        0,
-        METHODS,
-        {
-            "protein": {
-                **_PAPER, "width": 128, "batch_size": 2048, "p_target": 0.15, "steps": 400_000,
-                "eval_every": 2000,
-            },
-            "higgs": {
-                **_PAPER, "width": 64, "batch_size": 4096, "p_target": 1.0, "steps": 500_000,
-                "eval_every": 50_000,
-            },
-        },
-    ),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Job:
-    """One method on one dataset."""
-
-    method: str
-    dataset: str
-    extent: Extent
-    seed: int
-    device: str
-    threads: int
-    mirror: str | None = None
-    cache: str | None = None
-
-
-@dataclass(frozen=True)
-class Cost:
-    """fits: configurations that were fitted, of `grid`. fit_s, predict_s, cpu_s (of both): seconds
-    a configuration, on average. step_s: of a training step. whole_s: of the whole grid, for NPT of
-    all the paper's steps. peak_ram_gb, peak_vram_gb: of the process and of the GPU. parameters: of
-    a network."""
-
-    n_rows: int
-    fits: int
-    grid: int
-    fit_s: float
-    predict_s: float
-    cpu_s: float
-    whole_s: float
-    peak_ram_gb: float
-    peak_vram_gb: float | None = None
-    step_s: float | None = None
-    parameters: int | None = None
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "rows": 80,
+        "configs": 1,
+        "npt": {"protein": _TINY, "higgs": _TINY},
+        "cut": {"tabnet": {"epochs": 2}},
+    },
+    "reduced": {
+        "rows": 1000,
+        "configs": 2,
+        "npt": {"protein": _SMALL, "higgs": {**_SMALL, "width": 8}},
+        "cut": {},
+    },
+    "full": {"rows": 0, "configs": 0, "npt": {}, "cut": {}},
+}
 
 
 def some_rows(data: Data, n: int, seed: int) -> Data:
@@ -130,8 +71,6 @@ def some_rows(data: Data, n: int, seed: int) -> Data:
 
 def generated(n: int, seed: int) -> Data:
     """A table of Higgs' shape, 28 numbers and two classes, where its 2.8 GB are not wanted."""
-    import pandas as pd
-
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 28))
     y = (x[:, :4].sum(axis=1) + x[:, 4] * x[:, 5] + rng.normal(size=n) > 0).astype(np.int64)
@@ -152,28 +91,20 @@ def parameters(data: Data, config: Mapping[str, Any]) -> int:
     return sum(p.numel() for p in NPTNetwork(columns, **shape).parameters())
 
 
-def configs_of(job: Job, task: str) -> tuple[list[dict[str, Any]], int]:
-    """(configurations to fit, size of the paper's grid): a seeded choice of distinct ones."""
-    if job.method == "npt":
-        return [dict(job.extent.npt[job.dataset])], 1
-    name = OURS.get(job.method, job.method)
-    listed = spaces(name, task)
-    declared = listed[_space(job.dataset, listed)]
-    space = Space.parse(declared)
+def grid_of(method: str, dataset: str, n: int, seed: int) -> tuple[list[dict[str, Any]], int]:
+    """(n different configurations of the paper's grid of a baseline, drawn with the seed, size of
+    that grid); all for n = 0. Nothing where the method is no model here or has no such grid."""
+    name, task = OURS.get(method, method), TASKS[dataset]
+    listed = spaces(name, task) if name in names() else {}
+    chosen = _space(dataset, listed)
+    if not chosen:
+        return [], 0
+    space = Space.parse(listed[chosen])
     size = space.size
     assert size is not None, f"the grid of {name} is finite"
-    wanted = min(size, int(declared["search"].get("n_configs", size)))
-    order = np.random.default_rng(job.seed).permutation(size)[: job.extent.configs or wanted]
-    cut = job.extent.cut.get(job.method, {})
-    return [{**space.grid_point(int(i)), **cut} for i in order], wanted
-
-
-def has_grid(method: str, dataset: str) -> bool:
-    """Whether the method is a model here and the paper's grid of it one of its spaces."""
-    name, task = OURS.get(method, method), TASKS[dataset]
-    if method == "npt":
-        return True
-    return name in names() and bool(_space(dataset, spaces(name, task)))
+    wanted = min(size, int(listed[chosen]["search"].get("n_configs", size)))
+    order = np.random.default_rng(seed).permutation(size)[: n or wanted]
+    return [space.grid_point(int(i)) for i in order], wanted
 
 
 def _space(dataset: str, listed: Iterable[str]) -> str:
@@ -182,116 +113,110 @@ def _space(dataset: str, listed: Iterable[str]) -> str:
     return next((name for name in wanted if name in listed), "")
 
 
-def cost_of(job: Job) -> Cost:
-    """Fits the configurations of a job, one after the other."""
-    extent = job.extent
-    if job.dataset == "higgs" and extent.rows:
-        data = generated(extent.rows, job.seed)
-        protocol = "holdout"
+def cost_of(
+    setting: Setting, method: str, dataset: str, rows: int, configs: Sequence[Mapping[str, Any]],
+    grid: int,
+) -> dict[str, Any]:  # fmt: skip
+    """What the configurations cost, fitted one after the other: columns of the table.
+
+    Seconds are of a configuration, on average; those of the whole are of the whole grid, of NPT of
+    all the paper's steps.
+    """
+    if dataset == "higgs" and rows:
+        data = generated(rows, setting.seed)
+        fold = make_folds(data, "holdout", seed=setting.seed)[0]
     else:
-        data = some_rows(
-            load_dataset(job.dataset, mirror=job.mirror, cache=job.cache), extent.rows, job.seed
-        )
-        protocol = card(job.dataset).protocol
-    fold = make_folds(data, protocol, seed=job.seed)[0]
-    model = spec(OURS.get(job.method, job.method))
-    configs, grid = configs_of(job, data.task)
+        data = some_rows(setting.load(dataset), rows, setting.seed)
+        fold = setting.folds(data)[0]
     costs = [
         run_cell(
-            target=model.target, task=data.task, config=config, seed=job.seed,
-            threads=job.threads, table=data, fold=fold, device=job.device,
+            target=spec(OURS.get(method, method)).target, task=data.task, config=config,
+            seed=setting.seed, threads=setting.threads, table=data, fold=fold,
+            device=setting.device,
         ).costs
         for config in configs
     ]  # fmt: skip
     fit_s, predict_s, cpu_s = (
         float(np.mean([c[k] for c in costs])) for k in ("fit_s", "predict_s", "cpu_s")
     )
-    vram = max(c.get("peak_vram_mb", 0.0) for c in costs)
-    cost = Cost(
-        n_rows=data.n_rows,
-        fits=len(configs),
-        grid=grid,
-        fit_s=fit_s,
-        predict_s=predict_s,
-        cpu_s=cpu_s,
-        whole_s=(fit_s + predict_s) * grid,
-        peak_ram_gb=max(c["peak_ram_mb"] for c in costs) / 1024,
-        peak_vram_gb=vram / 1024 if vram else None,
-    )
-    if job.method != "npt":
-        return cost
-    whole = fit_s * PAPER_STEPS[job.dataset] / configs[0]["steps"] + predict_s
-    step_s = costs[0].get("step_s")
-    return replace(cost, step_s=step_s, whole_s=whole, parameters=parameters(data, configs[0]))
+    network = method == "npt"
+    whole_s = (fit_s + predict_s) * grid
+    if network:
+        steps = paper_configs(dataset)[0]["steps"]
+        whole_s = fit_s * steps / configs[0]["steps"] + predict_s
+    vram_mb = max(c.get("peak_vram_mb", 0.0) for c in costs)
+    return {
+        "rows": data.n_rows,
+        "threads": setting.threads,
+        "fitted": f"{len(configs)} of {grid}",
+        "fit s": fit_s,
+        "step ms": 1000.0 * costs[0]["step_s"] if network else None,
+        "predict s": predict_s,
+        "cpu s": cpu_s,
+        "whole s": whole_s,
+        "peak GB": max(c["peak_ram_mb"] for c in costs) / 1024,
+        "peak GPU GB": vram_mb / 1024 if vram_mb else None,
+        "parameters": parameters(data, configs[0]) if network else None,
+    }
 
 
-def cost_in_own_process(job: Job) -> Cost:
-    """`cost_of` in a fresh process, so that its peak of memory is its own."""
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=fresh) as pool:
-        return pool.submit(cost_of, job).result()
+def run(
+    setting: Setting,
+    *,
+    rows: int,
+    configs: int,
+    npt: Mapping[str, Mapping[str, Any]],
+    cut: Mapping[str, Mapping[str, Any]],
+    methods: Sequence[str] = METHODS,
+) -> ExperimentResult:
+    """`bench experiment npt-cost`.
 
+    rows: of each dataset, 0 for all. configs: of each baseline's grid that are fitted, 0 for all.
+    npt: configuration of NPT on each dataset, where it is not the paper's. cut: values of a method
+    that take the place of the grid's, where only that it runs matters.
+    """
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment npt-cost`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    tables, left_out = on_available(extent.npt, lambda dataset: _measured(setting, extent, dataset))
+    def measured(dataset: str) -> ExperimentTable:
+        lines = []
+        for method in methods:
+            if method == "npt":
+                chosen, grid = [npt.get(dataset) or paper_configs(dataset)[0]], 1
+            else:
+                chosen, grid = grid_of(method, dataset, configs, setting.seed)
+                chosen = [{**config, **cut.get(method, {})} for config in chosen]
+            cost: dict[str, Any] | None = None
+            if chosen:
+                setting.say(f"{dataset}: {method}")
+                cost = in_own_process(cost_of, setting, method, dataset, rows, chosen, grid)
+            lines.append({"method": method, **(cost or {}), **published(dataset, method)})
+        return _table(dataset, rows, lines)
+
+    tables, left_out = on_available(PUBLISHED, measured)
     return ExperimentResult(list(tables.values()), remarks=left_out)
 
 
-def _measured(setting: Setting, extent: Extent, dataset: str) -> ExperimentTable:
-    """The table of a dataset: a row a method."""
-    one = cost_in_own_process if extent.own_process else cost_of
-    rows = []
-    for method in extent.methods:
-        cost = None
-        if has_grid(method, dataset):
-            setting.say(f"{dataset}: {method}")
-            job = Job(
-                method, dataset, extent, setting.seed, setting.device, setting.threads,
-                setting.mirror, setting.cache,
-            )  # fmt: skip
-            cost = one(job)
-        rows.append(_row(method, cost, setting.threads) + _published(dataset, method))
-    return _table(dataset, rows, extent)
-
-
-def _row(method: str, cost: Cost | None, threads: int) -> list[Any]:
-    if cost is None:
-        return [method, *[None] * 11]
-    return [
-        method, cost.n_rows, threads, f"{cost.fits} of {cost.grid}", cost.fit_s,
-        None if cost.step_s is None else 1000.0 * cost.step_s, cost.predict_s, cost.cpu_s,
-        cost.whole_s, cost.peak_ram_gb, cost.peak_vram_gb, cost.parameters,
-    ]  # fmt: skip
-
-
-def _published(dataset: str, method: str) -> list[Any]:
-    """[configurations searched, CPUs, seconds, GB of main memory, GB of the GPU] as printed, None
-    where nothing is."""
-    searched = printed_values(FOLDER, GRIDS).get((dataset, method))
+def published(dataset: str, method: str) -> dict[str, Any]:
+    """What is printed of a method on a dataset, None where nothing is."""
     table = load(FOLDER, PUBLISHED[dataset])
-    rows = table[table["method"] == method].set_index("metric")["value"]
-    metrics = ("n-cpus", "execution-time", "peak-main-memory", "peak-gpu-memory")
-    return [searched, *(float(rows[m]) if m in rows else None for m in metrics)]
+    values = table[table["method"] == method].set_index("metric")["value"].to_dict()
+    return {
+        "published grid": printed_values(FOLDER, GRIDS).get((dataset, method)),
+        "published CPUs": values.get("n-cpus"),
+        "published s": values.get("execution-time"),
+        "published GB": values.get("peak-main-memory"),
+        "published GPU GB": values.get("peak-gpu-memory"),
+    }
 
 
-def _table(dataset: str, rows: list[list[Any]], extent: Extent) -> ExperimentTable:
-    size = f"{extent.rows} rows" if extent.rows else "all rows"
+def _table(dataset: str, rows: int, lines: list[dict[str, Any]]) -> ExperimentTable:
     note = (
         "whole: of the grid without configurations that give the same model, projected from those "
         "fitted; the published grid counts them all. For NPT of the paper's number of steps at the "
         "size of this run. Peak memory: of a process with the libraries it loads. The published "
         "times are of whole tunings, and of one training of NPT; its machines were others."
     )
-    if dataset == "higgs" and extent.rows:
+    if dataset == "higgs" and rows:
         note += " The rows are generated in Higgs' shape."
-    return ExperimentTable(
-        f"npt-cost-{dataset}",
-        f"Time and memory on {dataset}, {size}",
-        ["method", "rows", "threads", "fitted", "fit s", "step ms", "predict s", "cpu s", "whole s",
-         "peak GB", "peak GPU GB", "parameters", "published grid", "published CPUs",
-         "published s", "published GB", "published GPU GB"],
-        rows,
-        note,
-    )  # fmt: skip
+    size = f"{rows} rows" if rows else "all rows"
+    title = f"Time and memory on {dataset}, {size}"
+    return ExperimentTable(f"npt-cost-{dataset}", title, lines, note)

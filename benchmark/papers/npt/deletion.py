@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ....datasets.catalog import card, load_dataset
-from ....datasets.protocols import make_folds
-from ....models.deep.trainer import computing
 from ....models.npt.batches import deal
+from ....models.npt.prediction import TEST
 from ....reports.metrics import rmse
 from ....reports.statistics.ranking import standard_error
 from ....reports.statistics.wilcoxon import wilcoxon
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
-from .fitted_inputs import TINY, TableInputs, fitted, predictions, table_inputs
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .fitted_inputs import TINY, YACHT, TableInputs, fitted, inputs_of, last_row
 
 AHEAD = 16  # proposals of one forward pass, at most
 EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
@@ -124,41 +121,23 @@ def delete(
 # -- the experiment -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. config: hyperparameters of NPT. rows: of each table that NPT sees.
-    asked, strict_asked: test rows predicted in the main and the strict run. 0 means all."""
-
-    dataset: str
-    config: Mapping[str, Any]
-    rows: int
-    asked: int
-    strict_asked: int
-
-
-EXTENTS: dict[Size, Extent] = {
-    "tiny": Extent("diabetes", TINY, rows=30, asked=3, strict_asked=2),
-    "reduced": Extent(
-        "yacht",
-        {
-            "width": 8, "n_layers": 4, "n_heads": 2, "steps": 400, "eval_every": 20, "lr": 1e-2,
-            "p_target": 0.5,
-        },
-        rows=200,
-        asked=31,
-        strict_asked=10,
-    ),
-    "full": Extent(
-        "protein",
-        {
-            "width": 128, "steps": 400_000, "eval_every": 2000, "batch_size": 2048,
-            "p_target": 0.15, "schedule_share": 0.7,
-        },
-        rows=2048,
-        asked=0,
-        strict_asked=398,
-    ),
-}  # fmt: skip
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"dataset": "diabetes", "config": TINY, "rows": 30, "asked": 3, "strict_asked": 2},
+    "reduced": {
+        "dataset": "yacht",
+        "config": {**YACHT, "n_heads": 2},
+        "rows": 200,
+        "asked": 31,
+        "strict_asked": 10,
+    },
+    "full": {
+        "dataset": "protein",
+        "config": None,
+        "rows": 2048,
+        "asked": 0,
+        "strict_asked": 398,
+    },
+}
 
 PUBLISHED = (  # run, asked rows, share with at most a tenth kept, p-values (sec. 4.4, B.3.2)
     ("paper: main", 5567, None, 0.0, 8.77e-130),
@@ -214,75 +193,87 @@ def compare(
 def jobs_of(whole: TableInputs, rows: int, limit: int, seed: int) -> list[Any]:
     """A job for each asked test row: the table is cut into tables of about `rows` rows that keep
     the shares of its parts; test rows are taken from one after the other, `limit` in all."""
-    size = rows if 0 < rows < len(whole.parts) else len(whole.parts)
     jobs: list[tuple[Predict, int, int, np.ndarray]] = []
-    for batch in deal(whole.parts, size, np.random.default_rng(seed)):
+    for batch in deal(whole.parts, min(rows, len(whole.parts)), np.random.default_rng(seed)):
         seen = whole[batch]
-        with torch.no_grad():
-            embedded = seen.module.embedding(seen.cells)
-        predict = partial(predictions, seen, embedded)
-        for asked in np.flatnonzero(seen.parts == 2):
+        predict = predictor(seen)
+        for asked in np.flatnonzero(seen.parts == TEST):
             jobs.append((predict, len(batch), int(asked), seen.distances(int(asked))))
     return jobs[: limit or None]
 
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment npt-deletion`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    data = load_dataset(extent.dataset, mirror=setting.mirror, cache=setting.cache)
-    if data.task != "regression":
-        raise ValueError(f"data deletion compares predicted values; {data.name} is {data.task}")
-    fold = make_folds(data, card(extent.dataset).protocol, seed=setting.seed)[0]
-    with computing(setting.threads):
-        setting.say(f"fitting NPT on {data.name}")
-        model = fitted(data, fold, setting, extent.config)
-        whole = table_inputs(model, data, fold)
-        found = {}
-        for name, rule, limit in (
-            ("main", MAIN, extent.asked),
-            ("strict", STRICT, extent.strict_asked),
-        ):
-            jobs = jobs_of(whole, extent.rows, limit, setting.seed)
-            found[name] = compare(jobs, rule, setting.seed, setting.say)
+def predictor(seen: TableInputs) -> Predict:
+    """Predictions of a fitted regression at the last rows of tables of rows of its table; in single
+    precision, whose noise is far below the changes that count."""
+    with torch.no_grad():
+        embedded = seen.module.embedding(seen.cells)
+
+    @torch.no_grad()
+    def predict(tables: np.ndarray) -> np.ndarray:  # (P, M) -> (P,)
+        rows = embedded[torch.from_numpy(tables).to(embedded.device)]
+        return seen.decoded(last_row(seen.module, rows))
+
+    return predict
+
+
+def run(
+    setting: Setting,
+    *,
+    dataset: str,
+    config: Mapping[str, Any] | None,
+    rows: int,
+    asked: int,
+    strict_asked: int,
+) -> ExperimentResult:
+    """`bench experiment npt-deletion`. dataset: a regression. config: of NPT, None for the
+    paper's. rows: of each table
+    that NPT sees. asked, strict_asked: test rows predicted in the main and the strict run, 0 for
+    all."""
+    data = setting.load(dataset)
+    fold = setting.folds(data)[0]
+    setting.say(f"fitting NPT on {data.name}")
+    model = fitted(setting, data, fold, config)
+    whole = inputs_of(model, data, fold)
+    found = {}
+    for name, rule, limit in (("main", MAIN, asked), ("strict", STRICT, strict_asked)):
+        jobs = jobs_of(whole, rows, limit, setting.seed)
+        found[name] = compare(jobs, rule, setting.seed, setting.say)
     error = rmse(data.target[fold.test], model.predict(data.rows(fold.test)))
-    outcome = ExperimentResult([_table(found, data.name)], [_figure(found, setting)])
-    outcome.remarks.append(
+    remark = (
         f"NPT on {data.name}: test RMSE {error:.3g}, standard deviation of the targets "
         f"{data.target.std():.3g}; {sum(c.proposals for c in found.values())} proposals."
     )
-    return outcome
+    return ExperimentResult([_table(found, data.name)], [_figure(found, setting)], [remark])
 
 
 def _table(found: Mapping[str, Comparison], dataset: str) -> ExperimentTable:
-    rows: list[list[Any]] = []
+    rows: list[dict[str, Any]] = []
     for name, c in found.items():
-        row: list[Any] = [
-            f"{dataset}: {name}",
-            len(c.kept),
-            c.share.mean(),
-            (c.share <= 0.1).mean(),
-        ]
-        for values in (c.kept, c.random, c.deleted):
+        row: dict[str, Any] = {
+            "run": f"{dataset}: {name}",
+            "asked rows": len(c.kept),
+            "share kept": c.share.mean(),
+            "kept at most a tenth": (c.share <= 0.1).mean(),
+        }
+        for side, values in (("kept", c.kept), ("random", c.random), ("deleted", c.deleted)):
             values = values[np.isfinite(values)]
-            row += [
-                float(values.mean()) if len(values) else None,
-                float(standard_error(values)) if len(values) > 1 else None,
-            ]
-        rows.append([*row, c.p_less("deleted"), c.p_less("random")])
+            row[side] = float(values.mean()) if len(values) else None
+            row[f"{side} s.e."] = float(standard_error(values)) if len(values) > 1 else None
+        row |= {f"p kept < {other}": c.p_less(other) for other in ("deleted", "random")}
+        rows.append(row)
     for name, n, tenth, p_deleted, p_random in PUBLISHED:
-        rows.append([name, n, None, tenth, *[None] * 6, p_deleted, p_random])
+        printed = {"run": name, "asked rows": n, "kept at most a tenth": tenth}
+        printed |= {"p kept < deleted": p_deleted, "p kept < random": p_random}
+        rows.append(printed)
     return ExperimentTable(
         "npt-deletion",
         "Feature distance of the rows that NPT keeps, beside those it can do without",
-        ["run", "asked rows", "share kept", "kept at most a tenth",
-         "kept", "kept s.e.", "random", "random s.e.", "deleted", "deleted s.e.",
-         "p kept < deleted", "p kept < random"],
         rows,
         "kept, random, deleted: mean squared distance of standardised features to the asked row; "
         "random: as many rows, kept by chance. p: one-sided Wilcoxon signed-rank tests over the "
         "asked rows; the paper's first is below the smallest number it could print. The paper's "
         "strict run kept at most a hundredth of the rows in 79.5 % of its cases.",
-    )  # fmt: skip
+    )
 
 
 def _figure(found: Mapping[str, Comparison], setting: Setting) -> Any:

@@ -10,15 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....datasets.catalog import card
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.deep.cell_masking import without
 from ....models.deep.cells import Cells, join
 from ....models.deep.layers.attention import attend
 from ....models.npt.estimator import NPT
 from ....models.npt.network import NPTNetwork
 from ....models.npt.prediction import TEST, TRAIN, VAL, visible
 from ....models.preprocessing import as_frame
+from ...planning import suite
+from ...planning.plan import Options, Plan
 from ..experiment_result import Setting
 
 TINY: dict[str, Any] = {  # an NPT that is made within a second and predicts nothing
@@ -30,85 +32,97 @@ TINY: dict[str, Any] = {  # an NPT that is made within a second and predicts not
     "p_target": 0.5,
     "batch_size": 128,
 }
+YACHT = {"width": 8, "n_layers": 4, "steps": 400, "eval_every": 20, "lr": 1e-2, "p_target": 0.5}
 
 
-def fitted(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> NPT:
-    """An NPT fitted as in the paper: on all rows of the table, test rows without labels."""
-    model = NPT(
-        task=data.task, seed=setting.seed, threads=setting.threads, device=setting.device,
-        transductive=True, **config,
-    )  # fmt: skip
-    y = data.target
-    return model.fit(
-        data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val],
-        X_test=data.rows(fold.test),
-    )  # fmt: skip
+def paper_configs(dataset: str) -> list[dict[str, Any]]:
+    """The paper's configurations of NPT on a dataset, eight variants on a small one, else one: as
+    the budget `paper` of the suite `npt-uci-transductive` has them."""
+    plan = Plan(
+        suite.load("npt-uci-transductive"), Options(budget="paper", models=("npt",)), {}, {}
+    )
+    space = plan.search("npt", card(dataset).task, dataset)[1]
+    return [space.grid_point(i) for i in range(space.size or 0)]
+
+
+def fitted(
+    setting: Setting, data: Data, fold: Fold, config: Mapping[str, Any] | None = None
+) -> NPT:
+    """An NPT fitted as in the paper: on all rows of the table, test rows without labels.
+
+    config: the paper's first one for the dataset where none is given.
+    """
+    given = paper_configs(data.name)[0] if config is None else config
+    x_test = data.rows(fold.test)
+    return setting.fit("npt", data, fold, {"transductive": True, **given}, X_test=x_test)
 
 
 @dataclass
 class TableInputs:
-    """A table as a fitted network sees it when it predicts (NPT, C.4.2), training rows first, test
-    rows last. features: (N, K) standardised values and one-hot categories, 0 where missing.
-    parts: (N,) 0 training, 1 validation, 2 test."""
+    """A table as a fitted network sees it when it predicts (C.4.2): training rows first, then
+    validation rows, test rows last.
+
+    x: (N, F) preprocessed features. cells: their input cells. parts: (N,) TRAIN, VAL or TEST.
+    """
 
     model: NPT
     module: NPTNetwork
+    x: np.ndarray
     cells: Cells
-    features: np.ndarray
     parts: np.ndarray
 
     def __getitem__(self, rows: np.ndarray) -> TableInputs:
         at = torch.from_numpy(rows).to(self.cells.hidden.device)
-        return TableInputs(
-            self.model, self.module, self.cells[at], self.features[rows], self.parts[rows]
-        )
+        return TableInputs(self.model, self.module, self.x[rows], self.cells[at], self.parts[rows])
+
+    @property
+    def features(self) -> np.ndarray:  # (N, K)
+        """Standardised values, 0 where missing, and one-hot categories."""
+        columns = self.model.columns()
+        parts = [
+            self.x[:, j, None] == np.arange(columns.sizes[j])
+            if columns.categorical[j]
+            else np.nan_to_num(self.x[:, j, None])
+            for j in range(self.x.shape[1])
+        ]
+        return np.concatenate(parts, axis=1).astype(float)
 
     def distances(self, row: int) -> np.ndarray:  # (N,)
-        """Squared distance of every row's features to those of one row (NPT, sec. 4.4)."""
-        return np.square(self.features - self.features[row]).sum(axis=1)
+        """Squared distance of every row's features to those of one row (sec. 4.4)."""
+        features = self.features
+        return np.square(features - features[row]).sum(axis=1)
+
+    def decoded(self, state: Tensor) -> np.ndarray:  # (K, tokens, E) -> (K,)
+        """Values in the target's unit, or classes, from outputs of the network."""
+        target = self.module.columns.targets[0]
+        found = self.module.decode(state, [target]).of(target).double().cpu().numpy()
+        if self.model.task == "regression":
+            return found * self.model._target_scale + self.model._target_mean
+        return np.asarray(self.model.classes_)[found.argmax(axis=1)]
 
 
-def whole_table(
-    model: NPT, x: Any, y: np.ndarray, n_train: int, x_test: Any
-) -> tuple[Cells, np.ndarray]:
-    """(the table as a fitted model sees it when it predicts (NPT, C.4.2), the part of each row).
+def table_inputs(model: NPT, x: Any, y: np.ndarray, n_train: int, x_test: Any) -> TableInputs:
+    """The table before a fitted model.
 
     x, y: training rows, the first `n_train`, and validation rows; their labels are seen where the
-    model was trained to see labels (p_target < 1), those of x_test never. Test rows come last. A
-    validation row whose class training does not have is left out.
+    model was trained to see labels (p_target < 1), those of x_test never. A validation row whose
+    class training does not have is left out.
     """
     labelled = model._validation(x, y)
     assert labelled is not None
     tested = model.preprocessor_.transform(as_frame(x_test))
     cells = join([model.cells(*labelled), model.cells(tested)])
-    n_val = len(labelled[0]) - n_train
-    parts = np.repeat([TRAIN, VAL, TEST], [n_train, n_val, len(tested)])
-    return visible(cells, model.columns(), model), parts
-
-
-def table_inputs(model: NPT, data: Data, fold: Fold) -> TableInputs:
-    """The whole table before a fitted regression model: labels of training and validation rows are
-    seen where the model was trained to see labels (p_target < 1), those of test rows never."""
-    y = data.target
-    known, at = model.preprocessor_, np.concatenate([fold.train, fold.val])
-    x, x_test = known.transform(data.rows(at)), known.transform(data.rows(fold.test))
-    labels = (y[at] - model._target_mean) / model._target_scale
-    cells = join([model.cells(x, labels), model.cells(x_test)])
-    columns = model.columns()
-    if model.p_target >= 1:
-        targets = torch.zeros_like(cells.hidden)
-        targets[:, list(columns.targets)] = True
-        cells = without(cells, targets)
-    whole, features = np.concatenate([x, x_test]), []
-    for j in range(whole.shape[1]):
-        column = whole[:, j, None]
-        codes = np.arange(columns.sizes[j])
-        features.append(column == codes if columns.categorical[j] else np.nan_to_num(column))
-    parts = np.repeat([0, 1, 2], [len(fold.train), len(fold.val), len(fold.test)])
+    parts = np.repeat([TRAIN, VAL, TEST], [n_train, len(labelled[0]) - n_train, len(tested)])
     with model._ready() as module:
-        return TableInputs(
-            model, module, cells, np.concatenate(features, axis=1).astype(float), parts
-        )
+        shown = visible(cells, model.columns(), model)
+        return TableInputs(model, module, np.concatenate([labelled[0], tested]), shown, parts)
+
+
+def inputs_of(model: NPT, data: Data, fold: Fold) -> TableInputs:
+    """The whole table of a fold before the model that was fitted on it."""
+    known = np.concatenate([fold.train, fold.val])
+    x, y, x_test = data.rows(known), data.target[known], data.rows(fold.test)
+    return table_inputs(model, x, y, len(fold.train), x_test)
 
 
 def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d, E)
@@ -127,13 +141,3 @@ def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d,
             attended = attend(q[:, :, -1:].contiguous(), k, v, scale=block.scale)  # type: ignore[arg-type]
             x = block.after(flat[:, -1:], attended, None).view_as(x[:, -1:])  # type: ignore[operator]
     return x[:, 0]
-
-
-@torch.no_grad()
-def predictions(seen: TableInputs, embedded: Tensor, tables: np.ndarray) -> np.ndarray:
-    """(P,) predictions at the last rows of tables (P, M) of a regression's rows; in single
-    precision, whose noise is far below the changes that count."""
-    target = seen.module.columns.targets[0]
-    state = last_row(seen.module, embedded[torch.from_numpy(tables).to(embedded.device)])
-    values = seen.module.decode(state, [target]).of(target).double().cpu().numpy()
-    return values * seen.model._target_scale + seen.model._target_mean

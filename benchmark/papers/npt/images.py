@@ -18,22 +18,12 @@ from ....datasets.images import Images, load_images
 from ....models.npt.image_estimators import NPTPatches, NPTResNet
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from ..published_values import load
-from .corrupted_rows import answers
-from .fitted_inputs import whole_table
+from .corrupted_rows import Scores, accuracy, scores_of
+from .fitted_inputs import table_inputs
 
 FOLDER = Path(__file__).parent
 
 INDUCTIVE, ALL, ITSELF = "training pictures", "all pictures", "itself"
-COLUMNS = (
-    "data",
-    "model",
-    "sees",
-    "accuracy",
-    "change under corruption",
-    "published for",
-    "published accuracy",
-    "published change",
-)
 
 
 @dataclass(frozen=True)
@@ -129,8 +119,8 @@ PRETRAINED = (
 
 
 def run(setting: Setting) -> ExperimentResult:
-    """The table of accuracies. Raises DatasetUnavailable, before any training, where the files of
-    a dataset cannot be had."""
+    """`bench experiment npt-images`. Raises DatasetUnavailable, before any training, where the
+    files of a dataset cannot be had."""
     cases = CASES[setting.size]
     where = {"mirror": setting.mirror, "cache": setting.cache}
     sets = {name: load_images(name, **where) for name in dict.fromkeys(c.data for c in cases)}
@@ -143,70 +133,57 @@ def run(setting: Setting) -> ExperimentResult:
             "seconds": round(time.perf_counter() - wall, 1),
             "cpu_s": round(time.process_time() - cpu, 1),
         }
-        names = [case.data, case.label, case.sees]
-        rows.append([*names, found.accuracy, found.change, *published(case)])
+        change = None if found.after is None else found.after - found.before
+        row = {"data": case.data, "model": case.label, "sees": case.sees}
+        row |= {"accuracy": found.before, "change under corruption": change, **published(case)}
+        rows.append(row)
     note = NOTE if setting.full else f"{NOTE} {OTHER_DATA}"
     title = "Accuracy of NPT's image variants on test pictures"
-    table = ExperimentTable("npt-images", title, COLUMNS, rows, note)
+    table = ExperimentTable("npt-images", title, rows, note)
     return ExperimentResult([table], remarks=[PRETRAINED], facts=facts)
 
 
-def published(case: Case) -> list[Any]:
-    """[dataset, accuracy, change under corruption] of the paper, None where it has none."""
-    if case.like is None:
-        return [None, None, None]
-    dataset, method = case.like
+def published(case: Case) -> dict[str, Any]:
+    """What the paper prints for a case, None where it prints nothing."""
+    dataset, method = case.like or (None, None)
     table = load(FOLDER, "images")
     table = table[(table["dataset"] == dataset) & (table["method"] == method)]
     values = table.set_index("metric")["value"].to_dict()
-    return [dataset, values["accuracy"], values.get("delta-accuracy-under-corruption")]
+    return {
+        "published for": dataset,
+        "published accuracy": values.get("accuracy"),
+        "published change": values.get("delta-accuracy-under-corruption"),
+    }
 
 
-@dataclass(frozen=True)
-class Score:
-    """Of the test pictures, in percent. change: of the accuracy under corruption, in points, None
-    where it was not measured. constant: accuracy of the commonest class of the training ones."""
-
-    accuracy: float
-    change: float | None
-    constant: float
-
-
-def score_of(case: Case, images: Images, setting: Setting) -> Score:
-    """The score of one fit."""
+def score_of(case: Case, images: Images, setting: Setting) -> Scores:
+    """The scores of one fit."""
     train, val, test = images.parts(setting.seed)
     x, y = images.pixels.reshape(len(images.labels), -1), images.labels
-
-    def accuracy(found: np.ndarray) -> float:
-        return 100 * float(np.mean(found == y[test]))
-
-    constant = accuracy(np.full(len(test), np.bincount(y[train]).argmax()))
+    constant = accuracy(y[test], np.bincount(y[train]).argmax())
     if case.model == "neighbour":
         from sklearn.neighbors import KNeighborsClassifier
 
         nearest = KNeighborsClassifier(1).fit(x[train], y[train])
-        return Score(accuracy(nearest.predict(x[test])), None, constant)
-    made: Any = {
-        "task": "multiclass",
-        "seed": setting.seed,
-        "threads": setting.threads,
-        "device": setting.device,
+        return Scores(len(test), constant, accuracy(y[test], nearest.predict(x[test])), None)
+    made: Any = {"patches": NPTPatches, "resnet": NPTResNet}[case.model]
+    model = made(
+        task="multiclass",
+        seed=setting.seed,
+        threads=setting.threads,
+        device=setting.device,
         **case.options,
-    }
-    if case.sees != ALL:
-        model = NPTPatches(**made) if case.model == "patches" else NPTResNet(**made)
-        model.fit(x[train], y[train], x[val], y[val])
-        found = accuracy(model.predict(x[test]))
-        after = accuracy(corrupted(model, setting.seed).predict(x[test]))
-        return Score(found, after - found, constant)
-    whole = NPTPatches(**made)
-    whole.fit(x[train], y[train], x[val], y[val], X_test=x[test])
-    known = np.concatenate([train, val])
-    table = whole_table(whole, x[known], y[known], len(train), x[test])
-    beside = answers(whole, *table, limit=0, seed=setting.seed)
-    asked = y[test][beside.rows]
-    before = 100 * float(np.mean(beside.before == asked))
-    return Score(before, 100 * float(np.mean(beside.after == asked)) - before, constant)
+    )
+    if case.sees == ALL:
+        model.fit(x[train], y[train], x[val], y[val], X_test=x[test])
+        known = np.concatenate([train, val])
+        table = table_inputs(model, x[known], y[known], len(train), x[test])
+        return scores_of(table, y[train], y[test], limit=0, seed=setting.seed)
+    model.fit(x[train], y[train], x[val], y[val])
+    before, after = (
+        accuracy(y[test], fit.predict(x[test])) for fit in (model, corrupted(model, setting.seed))
+    )
+    return Scores(len(test), constant, before, after)
 
 
 def corrupted(model: Any, seed: int) -> Any:

@@ -7,7 +7,6 @@ with it, and those of all other rows must not.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,51 +16,33 @@ from torch import Tensor
 
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .lookup import source_of
-from .lookup_task import (
-    TEST,
-    VARIANTS,
-    Doubled,
-    LookupTask,
-    Settings,
-    Source,
-    correlation,
-    learn,
-    rmse,
-)
+from .lookup_task import ALONE, Doubled, LookupTask, Settings, correlation, original_task, rmse
 
+SIZES = ALONE
 VALUES = np.linspace(-8.0, 8.0, 33)  # standard deviations of the target
 RANGES = (2.0, 4.0, 8.0)
 INTERVENTIONS = 64
 
 
-def run(setting: Setting) -> ExperimentResult:
-    """Slopes and correlations by range of the intervention, and the curve."""
-    source, settings = source_of(setting)
-    return intervene(setting, source, settings)
-
-
-def intervene(setting: Setting, source: Source, settings: Settings) -> ExperimentResult:
-    """The outcome for one network."""
-    began = time.process_time()
-    task, _ = learn(
-        source, VARIANTS[0], settings, seed=setting.seed, device=setting.device, say=setting.say
-    )
-    cpu_s = time.process_time() - began
-    tables = task.drawn(TEST, 0, settings.test_tables)
+def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
+    """`bench experiment npt-interventions`: slopes and correlations by range of the intervention,
+    and the curve."""
+    task, tables, facts = original_task(setting, settings)
     followed, others = curves(task, tables)
     rows = []
     for limit in RANGES:
         at = np.abs(VALUES) <= limit
         slope, r, error = line(followed[:, at], VALUES[at])
-        rows.append([f"±{limit:g}", slope, r, error, float(others[:, at].mean())])
+        change = float(others[:, at].mean())
+        row = {"range": f"±{limit:g}", "slope": slope, "r": r, "RMSE": error}
+        rows.append({**row, "change of other rows": change})
     predicted, shown, own = copied(task, tables)
+    compared = {"the target shown": shown, "the row's own target": own}
     return ExperimentResult(
         tables=[
             ExperimentTable(
                 "npt-interventions",
                 "Predictions when one duplicate's target is set to any value in a range",
-                ("range", "slope", "r", "RMSE", "change of other rows"),
                 rows,
                 f"{len(followed)} interventions on new tables, {len(VALUES)} values each; all in "
                 "standard deviations of the target, of which training showed N(0, 1). Slope, r "
@@ -72,16 +53,19 @@ def intervene(setting: Setting, source: Source, settings: Settings) -> Experimen
             ExperimentTable(
                 "npt-label-copy",
                 "Predictions when a duplicate shows the target of another row",
-                ("compared with", "r", "RMSE"),
                 [
-                    ["the target shown", correlation(predicted, shown), rmse(predicted, shown)],
-                    ["the row's own target", correlation(predicted, own), rmse(predicted, own)],
+                    {
+                        "compared with": name,
+                        "r": correlation(predicted, target),
+                        "RMSE": rmse(predicted, target),
+                    }
+                    for name, target in compared.items()
                 ],
                 "A check of the authors' code: whoever looks up predicts the target shown.",
             ),
         ],
         figures=[_figure(followed, setting.out / "interventions.png")],
-        facts={"training_cpu_s": round(cpu_s, 1)},
+        facts=facts,
     )
 
 

@@ -8,11 +8,9 @@ goes there is measured, too, for each layer and head over many tables.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +19,9 @@ from torch import Tensor
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .attention_maps import Layer, draw, entropies
-from .lookup import source_of
-from .lookup_task import TEST, VARIANTS, Doubled, LookupTask, correlation, learn
+from .lookup_task import ALONE, Doubled, LookupTask, Settings, correlation, original_task
 
+SIZES = ALONE
 SHOWN = 3  # datapoints of Fig. 3b
 HEADS = 4  # drawn of each layer, at most
 
@@ -44,31 +42,27 @@ class Head:
     between: float
 
 
-def run(setting: Setting) -> ExperimentResult:
+def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
     """`bench experiment npt-lookup-maps`."""
-    source, settings = source_of(setting)
-    began = time.process_time()
-    task, _ = learn(
-        source, VARIANTS[0], settings, seed=setting.seed, device=setting.device, say=setting.say
-    )
-    cpu_s = time.process_time() - began
-    tables = task.drawn(TEST, 0, settings.test_tables)
+    task, tables, facts = original_task(setting, settings)
     with torch.no_grad():
         r = correlation(task.predict(tables), tables.truth)
     maps = attention(task, tables)
     heads = shares(maps)
     sharpest = max(heads, key=lambda head: head.to_duplicate)
+    layers = [
+        Layer(number, "abd", weights[0], entropies(weights[0]).mean(dim=-1))
+        for number, weights in maps.items()
+    ]
     figures = [
         _rows_figure(maps, sharpest, setting.out / "npt-lookup-maps-rows.png"),
-        draw(_layers(maps), HEADS, setting.out / "npt-lookup-maps-heads.png"),
+        draw(layers, HEADS, setting.out / "npt-lookup-maps-heads.png"),  # of the first table
     ]
     remark = (
         f"Test correlation r = {r:.4f}. Most goes to the duplicate in layer {sharpest.layer}, head "
         f"{sharpest.head}: {sharpest.to_duplicate:.3f} of an original's attention."
     )
-    return ExperimentResult(
-        [_table(heads, tables)], figures, [remark], {"training_cpu_s": round(cpu_s, 1)}
-    )
+    return ExperimentResult([_table(heads, tables)], figures, [remark], facts)
 
 
 def attention(task: LookupTask, tables: Doubled) -> dict[int, Tensor]:
@@ -101,15 +95,21 @@ def shares(maps: dict[int, Tensor]) -> list[Head]:
 
 def _table(heads: Sequence[Head], tables: Doubled) -> ExperimentTable:
     n_tables, n = tables.truth.shape
-    rows: list[list[Any]] = [
-        [h.layer, h.head, h.to_duplicate, h.first, h.to_duplicates, h.to_itself, h.between]
-        for h in heads
+    rows = [
+        {
+            "layer": head.layer,
+            "head": head.head,
+            "to its duplicate": head.to_duplicate,
+            "duplicate first": head.first,
+            "to all duplicates": head.to_duplicates,
+            "to itself": head.to_itself,
+            "duplicate to itself": head.between,
+        }
+        for head in heads
     ]
     return ExperimentTable(
         "npt-lookup-maps",
         "Attention between datapoints on the lookup task",
-        ("layer", "head", "to its duplicate", "duplicate first", "to all duplicates", "to itself",
-         "duplicate to itself"),
         rows,
         f"Shares of an original's attention, means over {n_tables * n} originals in {n_tables} new "
         f"tables of {n} originals and as many duplicates; a head that weighs all rows alike gives "
@@ -117,15 +117,7 @@ def _table(heads: Sequence[Head], tables: Doubled) -> ExperimentTable:
         "more than to their duplicate. duplicate to itself: of a duplicate's attention; the loss "
         "does not ask for it, and the paper sees it as a second diagonal. The paper counts layers "
         "and heads from 0 and shows depth 4, head 0 (its Fig. 3b).",
-    )  # fmt: skip
-
-
-def _layers(maps: dict[int, Tensor]) -> list[Layer]:
-    """The first table's maps, as `draw` takes them."""
-    return [
-        Layer(number, "abd", weights[0], entropies(weights[0]).mean(dim=-1))
-        for number, weights in maps.items()
-    ]
+    )
 
 
 def _rows_figure(maps: dict[int, Tensor], head: Head, path: Path) -> Path:

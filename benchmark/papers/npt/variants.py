@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ....datasets.catalog import card, load_dataset
-from ....datasets.protocols import Fold, make_folds
+from ....datasets.catalog import card
+from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.deep.trainer import computing
-from ....models.registry import spaces
 from ....reports.metrics import accuracy, log_loss, rmse
 from ....reports.statistics.ranking import ranks, standard_error
 from ..available import on_available
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .fitted_inputs import fitted
+from .fitted_inputs import fitted, paper_configs
 
 FOLDER = Path(__file__).parent
 
@@ -32,61 +30,50 @@ VARIANTS = (  # the published names, in the order of the space `npt`
     "base", "layers-16", "heads-16", "layers-16-heads-16", "p-target-0.1", "p-target-0.5",
     "p-feature-0.2", "cosine-cyclic",
 )  # fmt: skip
-PAPER: dict[str, tuple[str, dict[str, Any]]] = {  # dataset: (space, settings beside the variant)
-    "boston": ("npt", {"width": 128, "lr": 1e-3}),
-    "breast-cancer-wdbc": ("npt", {"width": 32, "lr": 5e-4}),
-    "concrete": ("npt-long", {"width": 128, "lr": 1e-3}),
-    "yacht": ("npt-long", {"width": 128, "lr": 1e-3}),
+DATASETS = ("boston", "breast-cancer-wdbc", "concrete", "yacht")
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "datasets": ("breast-cancer-wdbc",),
+        "folds": 2,
+        "steps": {"breast-cancer-wdbc": 2},
+        "fewer": (4, 8),
+        "settings": {"width": 4, "max_width": 128, "eval_every": 2},
+    },
+    "reduced": {
+        "datasets": DATASETS,
+        "folds": 2,
+        "steps": {"boston": 60, "breast-cancer-wdbc": 60, "concrete": 120, "yacht": 120},
+        "fewer": (4, 8),
+        "settings": {
+            "width": 8,
+            "max_width": 128,
+            "lr": 2e-2,
+            "eval_every": 10,
+            "batch_size": 256,
+        },
+    },
+    "full": {"datasets": DATASETS, "folds": 10, "steps": {}, "fewer": (1, 1), "settings": {}},
 }
+MORE_STEPS = 2.0  # below the full size, what a variant has at most of the steps of the first
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. folds: of each dataset. steps: of the base variant in each space,
-    empty: as scripted; more_steps: what a variant may have at most of that. fewer: layers and heads
-    are divided by it. settings: of every fit, instead of the paper's."""
+def variants(
+    dataset: str, steps: Mapping[str, int], fewer: tuple[int, int], settings: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """{published name: configuration} of a dataset's eight variants.
 
-    datasets: tuple[str, ...]
-    folds: int
-    steps: Mapping[str, int]
-    more_steps: float
-    fewer: tuple[int, int]
-    settings: Mapping[str, Any]
-
-
-EXTENTS: dict[Size, Extent] = {
-    "tiny": Extent(
-        ("breast-cancer-wdbc",), 2, {"npt": 2, "npt-long": 2}, 2.0, (4, 8),
-        {"width": 4, "max_width": 128, "eval_every": 2},
-    ),
-    "reduced": Extent(
-        tuple(PAPER), 2, {"npt": 60, "npt-long": 120}, 2.0, (4, 8),
-        {"width": 8, "max_width": 128, "lr": 2e-2, "eval_every": 10, "batch_size": 256},
-    ),
-    "full": Extent(tuple(PAPER), 10, {}, np.inf, (1, 1), {}),
-}  # fmt: skip
-
-
-def variants(dataset: str, extent: Extent) -> dict[str, dict[str, Any]]:
-    """{published name: configuration} of a dataset's eight variants, cut down to the extent."""
-    space, settings = PAPER[dataset]
-    listed = spaces("npt", card(dataset).task)[space]["params"]["variant"]["values"]
-    scripted = listed[0]["steps"]
-    layers, heads = extent.fewer
+    steps: of the first variant on each dataset, none: as scripted. fewer: layers and heads are
+    divided by it. settings: of every fit, instead of the paper's.
+    """
+    listed = paper_configs(dataset)
+    layers, heads = fewer
     found = {}
     for name, values in zip(VARIANTS, listed, strict=True):
-        steps = values["steps"]
-        if extent.steps:
-            steps = round(extent.steps[space] * min(extent.more_steps, steps / scripted))
-        found[name] = {
-            **values,
-            "n_layers": values["n_layers"] // layers,
-            "n_heads": values["n_heads"] // heads,
-            "steps": steps,
-            "val_in_context": True,
-            **settings,
-            **extent.settings,
-        }
+        own = values["steps"]
+        if steps:
+            own = round(steps[dataset] * min(MORE_STEPS, own / listed[0]["steps"]))
+        shape = {"n_layers": values["n_layers"] // layers, "n_heads": values["n_heads"] // heads}
+        found[name] = {**values, **shape, "steps": own, **settings}
     return found
 
 
@@ -100,9 +87,9 @@ class Score:
     metric: float
 
 
-def trial(data: Data, fold: Fold, setting: Setting, config: Mapping[str, Any]) -> Score:
+def trial(setting: Setting, data: Data, fold: Fold, config: Mapping[str, Any]) -> Score:
     """The score of one fit."""
-    model = fitted(data, fold, setting, config)
+    model = fitted(setting, data, fold, config)
     x, y = data.rows(fold.test), data.target[fold.test]
     best = float(model.curve_[:, 1].min())
     if data.task == "regression":
@@ -117,33 +104,43 @@ def from_zero(losses: np.ndarray) -> np.ndarray:  # (folds, variants) -> the sam
     return ranks(losses, "min") - 1.0
 
 
-def run(setting: Setting, extent: Extent | None = None) -> ExperimentResult:
-    """`bench experiment npt-variants`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    found, left_out = on_available(extent.datasets, lambda name: _scores(setting, extent, name))
-    return ExperimentResult(tables_of(found, extent), remarks=left_out)
+def run(
+    setting: Setting,
+    *,
+    datasets: Sequence[str],
+    folds: int,
+    steps: Mapping[str, int],
+    fewer: tuple[int, int],
+    settings: Mapping[str, Any],
+) -> ExperimentResult:
+    """`bench experiment npt-variants`. folds: of each dataset; the others as in `variants`."""
+
+    def scores(dataset: str) -> list[list[Score]]:
+        data, configs = setting.load(dataset), variants(dataset, steps, fewer, settings)
+        found = []
+        for fold in setting.folds(data)[:folds]:
+            setting.say(f"{dataset}: fold {fold.index + 1} of {folds}")
+            found.append([trial(setting, data, fold, config) for config in configs.values()])
+        return found
+
+    found, left_out = on_available(datasets, scores)
+    note = "Ranks by the test rows' negative log-likelihood, mean over the folds; 0 is best."
+    if not setting.full:
+        layers, heads = fewer
+        numbers = " or ".join(map(str, dict.fromkeys(steps.values())))
+        note += (
+            f" {folds} folds; 8 and 16 layers are {8 // layers} and {16 // layers} here, 8"
+            f" and 16 heads {8 // heads} and {16 // heads}; {numbers} steps (Concrete and Yacht"
+            f" have the more), at most {MORE_STEPS:g} times as many where fewer targets are masked."
+        )
+    return ExperimentResult(tables_of(found, note), remarks=left_out)
 
 
-def _scores(setting: Setting, extent: Extent, dataset: str) -> list[list[Score]]:
-    """The scores of a dataset's variants, by fold."""
-    data = load_dataset(dataset, mirror=setting.mirror, cache=setting.cache)
-    folds = make_folds(data, card(dataset).protocol, seed=setting.seed)[: extent.folds]
-    configs = variants(dataset, extent)
-    found = []
-    for fold in folds:
-        setting.say(f"{dataset}: fold {fold.index + 1} of {len(folds)}")
-        with computing(setting.threads):
-            found.append([trial(data, fold, setting, c) for c in configs.values()])
-    return found
-
-
-def tables_of(
-    found: Mapping[str, Sequence[Sequence[Score]]], extent: Extent
-) -> list[ExperimentTable]:
+def tables_of(found: Mapping[str, Sequence[Sequence[Score]]], note: str) -> list[ExperimentTable]:
     """The ranks, and what validation chooses, from {dataset: scores by fold and variant}."""
     published = load(FOLDER, "table13").set_index(["dataset", "level"])
-    rows: list[list[Any]] = []
-    chosen: list[list[Any]] = []
+    rows: list[dict[str, Any]] = []
+    chosen: list[dict[str, Any]] = []
     for dataset, scores in found.items():
         rank = from_zero(np.array([[s.nll for s in line] for line in scores]))
         val = np.array([[s.val for s in line] for line in scores])
@@ -152,19 +149,34 @@ def tables_of(
         for i in np.argsort(mean, kind="stable"):
             paper = published.loc[(dataset, VARIANTS[i])]
             rows.append(
-                [
-                    dataset, VARIANTS[i], mean[i], error[i], float(paper["value"]),
-                    float(paper["spread"]), val[:, i].mean(), _metric(dataset, metric, i)[1],
-                ]
-            )  # fmt: skip
+                {
+                    "dataset": dataset,
+                    "variant": VARIANTS[i],
+                    "rank": mean[i],
+                    "s.e.": error[i],
+                    "published": float(paper["value"]),
+                    "published s.e.": float(paper["spread"]),
+                    "validation loss": val[:, i].mean(),
+                    "test RMSE or accuracy (%)": _metric(dataset, metric, i)["its score"],
+                }
+            )
         best = int(val.mean(axis=0).argmin())
+        first = min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"])
         chosen.append(
-            [
-                dataset, VARIANTS[best], mean[best], *_metric(dataset, metric, best),
-                min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"]),
-            ]
-        )  # fmt: skip
-    return [_ranks_table(rows, extent), _chosen_table(chosen)]
+            {
+                "dataset": dataset,
+                "chosen": VARIANTS[best],
+                "its rank": mean[best],
+                **_metric(dataset, metric, best),
+                "first in the paper": first,
+            }
+        )
+    by_validation = "Chosen by the mean validation loss over the folds."
+    title = "The variant that validation chooses"
+    return [
+        ExperimentTable("npt-variants", "Mean rank of NPT's variants", rows, note),
+        ExperimentTable("npt-variants-chosen", title, chosen, by_validation),
+    ]
 
 
 def _error(rank: np.ndarray) -> list[float | None]:
@@ -172,42 +184,12 @@ def _error(rank: np.ndarray) -> list[float | None]:
     return [None] * rank.shape[1] if len(rank) < 2 else list(standard_error(rank))
 
 
-def _metric(dataset: str, metric: np.ndarray, variant: int) -> list[Any]:
-    """[name, the variant's mean over the folds, NPT's published one], accuracy in percent."""
+def _metric(dataset: str, metric: np.ndarray, variant: int) -> dict[str, Any]:
+    """The metric, a variant's mean over the folds, NPT's published one; accuracy in percent."""
     classes = card(dataset).task != "regression"
     table = load(FOLDER, "table8" if classes else "table11").set_index(["dataset", "method"])
-    value = float(metric[:, variant].mean()) * (100.0 if classes else 1.0)
-    paper = float(table.loc[(dataset, "npt"), "value"])
-    return ["accuracy (%)" if classes else "RMSE", value, paper]
-
-
-def _ranks_table(rows: list[list[Any]], extent: Extent) -> ExperimentTable:
-    layers, heads = extent.fewer
-    note = "Ranks by the test rows' negative log-likelihood, mean over the folds; 0 is best."
-    if (layers, heads) != (1, 1):
-        steps = " or ".join(map(str, extent.steps.values()))
-        note += (
-            f" {extent.folds} folds; 8 and 16 layers are {8 // layers} and {16 // layers} here, 8"
-            f" and 16 heads {8 // heads} and {16 // heads}; {steps} steps (Concrete and Yacht have"
-            f" the more), at most {extent.more_steps:g} times as many where fewer targets are"
-            " masked."
-        )
-    return ExperimentTable(
-        "npt-variants",
-        "Mean rank of NPT's variants",
-        ["dataset", "variant", "rank", "s.e.", "published", "published s.e.",
-         "validation loss", "test RMSE or accuracy (%)"],
-        rows,
-        note,
-    )  # fmt: skip
-
-
-def _chosen_table(rows: list[list[Any]]) -> ExperimentTable:
-    return ExperimentTable(
-        "npt-variants-chosen",
-        "The variant that validation chooses",
-        ["dataset", "chosen", "its rank", "metric", "its score", "published NPT",
-         "first in the paper"],
-        rows,
-        "Chosen by the mean validation loss over the folds.",
-    )  # fmt: skip
+    return {
+        "metric": "accuracy (%)" if classes else "RMSE",
+        "its score": float(metric[:, variant].mean()) * (100.0 if classes else 1.0),
+        "published NPT": float(table.loc[(dataset, "npt"), "value"]),
+    }

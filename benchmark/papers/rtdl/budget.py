@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy as np
 
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
 from ....sweeps.search.samplers import make_sampler
+from ....sweeps.search.space import Space
 from ....sweeps.trial import derive_seed
 from ...planning.space_overrides import narrow, resolve_space
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
@@ -30,40 +31,38 @@ FOLDER = Path(__file__).parent
 MODELS = ("xgboost", "mlp", "resnet", "ft-transformer")
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. seconds: the budgets. fixed: what a model's space is cut to."""
-
-    datasets: tuple[str, ...]
-    seconds: tuple[float, ...]
-    seeds: int
-    space: str
-    fixed: Mapping[str, Mapping[str, Any]]
-
-
 FEW = {"epochs": 12, "patience": 4}
-EXTENTS = {
-    "tiny": Extent(
-        ("california-housing",), (0.5, 1.0), 1, "default",
-        {
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "datasets": ("california-housing",),
+        "budgets": (0.5, 1.0),
+        "seeds": 1,
+        "space": "default",
+        "fixed": {
             "mlp": {"epochs": 1},
             "resnet": {"epochs": 1, "n_layers": 1, "width": 8},
             "ft-transformer": {"epochs": 1, "n_layers": 1, "width": 8, "n_heads": 1},
         },
-    ),
-    "reduced": Extent(
-        ("california-housing",), (15.0, 30.0, 60.0), 1, "default",
-        {
+    },
+    "reduced": {
+        "datasets": ("california-housing",),
+        "budgets": (15.0, 30.0, 60.0),
+        "seeds": 1,
+        "space": "default",
+        "fixed": {
             "mlp": FEW,
             "resnet": {**FEW, "n_layers": 2},
             "ft-transformer": {**FEW, "n_layers": 1, "width": 32, "n_heads": 4},
         },
-    ),
-    "full": Extent(
-        ("california-housing", "adult", "higgs-small"),
-        tuple(3600.0 * h for h in (0.25, 0.5, 1, 2, 3, 4, 5, 6)), 5, "rtdl", {},
-    ),
-}  # fmt: skip
+    },
+    "full": {
+        "datasets": ("california-housing", "adult", "higgs-small"),
+        "budgets": tuple(3600.0 * hours for hours in (0.25, 0.5, 1, 2, 3, 4, 5, 6)),
+        "seeds": 5,
+        "space": "rtdl",
+        "fixed": {},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -83,42 +82,35 @@ def cut(log: Sequence[Ended], budget: float) -> tuple[float | None, int]:
 
 
 def trial(
-    model: str, config: Mapping[str, Any], data: Data, fold: Fold, setting: Setting
+    setting: Setting, model: str, data: Data, fold: Fold, config: Mapping[str, Any]
 ) -> tuple[float, float]:
     """(validation loss, test score) of one configuration; seed 0, as in the paper."""
-    given = {**config, "threads": setting.threads, "device": setting.device}
-    made = make_model(model, task=data.task, seed=0, **given)
-    y = data.target
-    made.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
-    if data.task == "regression":
-        val, test = (rmse(y[rows], made.predict(data.rows(rows))) for rows in (fold.val, fold.test))
-        return val, test
-    shares = [
-        accuracy(y[rows], made.predict_proba(data.rows(rows))) for rows in (fold.val, fold.test)
-    ]
-    return 1.0 - shares[0], shares[1]
+    made = setting.fit(model, data, fold, config, seed=0)
+    val, test = (
+        rmse(data.target[rows], made.predict(data.rows(rows)))
+        if data.task == "regression"
+        else accuracy(data.target[rows], made.predict_proba(data.rows(rows)))
+        for rows in (fold.val, fold.test)
+    )
+    return (val if data.task == "regression" else 1.0 - val), test
 
 
 def tune(
-    model: str,
-    data: Data,
-    fold: Fold,
-    extent: Extent,
-    setting: Setting,
+    space: Space,
     seed: int,
-    one: Callable[..., tuple[float, float]],
+    budget: float,
+    one: Callable[[Mapping[str, Any]], tuple[float, float]],
     clock: Callable[[], float],
 ) -> list[Ended]:
-    """Every trial of one search that ended within the largest budget."""
-    space, _ = resolve_space(model, extent.space, data.task)
-    space = narrow(space, extent.fixed.get(model, {}), {}, model)
-    sampler = make_sampler("tpe", space, seed=derive_seed(seed, data.name, model))
+    """Every trial of one search that ended within `budget` seconds. one: as `trial` for a
+    configuration."""
+    sampler = make_sampler("tpe", space, seed=seed)
     log: list[Ended] = []
     start = clock()
-    while clock() - start < extent.seconds[-1]:
+    while clock() - start < budget:
         index = len(log)
         config = sampler.ask(index)
-        loss, test = one(model, config, data, fold, setting)
+        loss, test = one(config)
         sampler.tell(index, config, loss)
         log.append(Ended(clock() - start, loss, test))
     return log
@@ -126,40 +118,59 @@ def tune(
 
 def run(
     setting: Setting,
-    extent: Extent | None = None,
+    *,
+    datasets: Sequence[str],
+    budgets: Sequence[float],
+    seeds: int,
+    space: str,
+    fixed: Mapping[str, Mapping[str, Any]],
     one: Callable[..., tuple[float, float]] = trial,
     clock: Callable[[], float] = time.monotonic,
 ) -> ExperimentResult:
-    """`bench experiment rtdl-budget`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    paper = {
+    """`bench experiment rtdl-budget`. budgets: in seconds. seeds: of the tuning. fixed: what a
+    model's space is cut to. one, clock: a trial, and the time in seconds."""
+    published = {
         (r.dataset, r.method, float(r.level), r.metric): r.value
         for r in load(FOLDER, "table5").itertuples(index=False)
     }
     rows = []
-    tables, left_out = available(extent.datasets, setting)
+    tables, left_out = available(datasets, setting)
     for dataset, data in tables.items():
         fold = split_of(data)
         metric = "rmse" if data.task == "regression" else "accuracy"
         for model in MODELS:
             setting.say(f"{dataset}: {model}")
-            seeds = range(setting.seed, setting.seed + extent.seeds)
-            logs = [tune(model, data, fold, extent, setting, s, one, clock) for s in seeds]
-            for budget in extent.seconds:
-                cuts = [cut(log, budget) for log in logs]
+            searched = narrow(
+                resolve_space(model, space, data.task)[0], fixed.get(model, {}), {}, model
+            )
+            logs = [
+                tune(
+                    searched,
+                    derive_seed(seed, data.name, model),
+                    budgets[-1],
+                    partial(one, setting, model, data, fold),
+                    clock,
+                )
+                for seed in setting.seeds(seeds)
+            ]
+            for seconds in budgets:
+                cuts = [cut(log, seconds) for log in logs]
                 scores = [score for score, _ in cuts if score is not None]
-                hours = budget / 3600.0
+                key = (dataset, model, seconds / 3600.0)
                 rows.append(
-                    [
-                        dataset, model, metric, budget,
-                        float(np.mean(scores)) if len(scores) == len(logs) else None,
-                        float(np.mean([n for _, n in cuts])),
-                        paper.get((dataset, model, hours, metric)),
-                        paper.get((dataset, model, hours, "n-tuning-iterations")),
-                    ]
-                )  # fmt: skip
+                    {
+                        "dataset": dataset,
+                        "model": model,
+                        "metric": metric,
+                        "seconds": seconds,
+                        "test": float(np.mean(scores)) if len(scores) == len(logs) else None,
+                        "trials": float(np.mean([n for _, n in cuts])),
+                        "published": published.get((*key, metric)),
+                        "published trials": published.get((*key, "n-tuning-iterations")),
+                    }
+                )
     note = (
-        f"{extent.seeds} tuning seed(s); score: test {'of' if extent.seeds == 1 else 'mean over'} "
+        f"{seeds} tuning seed(s); score: test {'of' if seeds == 1 else 'mean over'} "
         "the best trial by validation that ended in time, from seed 0; a dash: no trial did."
     )
     if not setting.full:
@@ -167,10 +178,7 @@ def run(
             " Seconds stand for the paper's hours (0.25 to 6), and networks are small and trained "
             "for at most 12 epochs; the paper's values belong to its own budgets."
         )
-    columns = [
-        "dataset", "model", "metric", "seconds", "test", "trials", "published", "published trials",
-    ]  # fmt: skip
     return ExperimentResult(
-        [ExperimentTable("rtdl-budget", "Tuning limited by time", columns, rows, note)],
+        [ExperimentTable("rtdl-budget", "Tuning limited by time", rows, note)],
         remarks=[*split_remarks(tables), *left_out_remarks(left_out)],
     )

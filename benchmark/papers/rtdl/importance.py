@@ -7,8 +7,7 @@ them; the table has the rank correlation of the first two with the third, on tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,10 @@ from scipy.stats import spearmanr
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
 from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
-from ....models.registry import make_model
 from ....reports.metrics import accuracy, rmse
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import available, left_out_remarks, paper_suite, run_tuned, split_of, split_remarks
+from .tuned import available, left_out_remarks, run_tuned, split_of, split_remarks
 
 FOLDER = Path(__file__).parent
 
@@ -33,33 +31,22 @@ BLOCK = 1024  # rows at once
 PUBLISHED = "table6_main"
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment.
-
-    config: of the transformer; None for the one that the budget `paper` of the suite `rtdl` tunes.
-    rows: training rows that are explained, at most. steps: of the integral of gradients. shuffles:
-    of each feature in the permutation test.
-    """
-
-    datasets: tuple[str, ...]
-    seeds: int
-    config: Mapping[str, Any] | None
-    rows: int
-    steps: int
-    shuffles: int
-
-
 SMALL = {
     "n_layers": 2, "width": 32, "n_heads": 4, "attention_dropout": 0.0, "ffn_dropout": 0.0,
     "lr": 2e-3, "epochs": 15, "patience": 6,
 }  # fmt: skip
-EVERY = tuple(dict.fromkeys(load(FOLDER, PUBLISHED)["dataset"]))
 TINY = {**SMALL, "n_layers": 1, "width": 4, "n_heads": 1, "epochs": 1, "batch_size": 2048}
-EXTENTS = {
-    "tiny": Extent(("california-housing",), 1, TINY, 200, 2, 1),
-    "reduced": Extent(("california-housing",), 5, SMALL, 4_000, 20, 1),
-    "full": Extent(EVERY, 5, None, 10**9, 50, 1),
+ONE = ("california-housing",)
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"datasets": ONE, "seeds": 1, "config": TINY, "rows": 200, "steps": 2},
+    "reduced": {"datasets": ONE, "seeds": 5, "config": SMALL, "rows": 4_000, "steps": 20},
+    "full": {
+        "datasets": tuple(dict.fromkeys(load(FOLDER, PUBLISHED)["dataset"])),
+        "seeds": 5,
+        "config": None,
+        "rows": 10**9,
+        "steps": 50,
+    },
 }
 
 
@@ -140,7 +127,7 @@ def integrated_gradients(
 
 
 def permutation_test(
-    model: FTTransformer, x: Any, y: np.ndarray, *, shuffles: int, seed: int
+    model: FTTransformer, x: Any, y: np.ndarray, *, seed: int
 ) -> np.ndarray:  # -> (F,)
     """How much worse RMSE or accuracy becomes where one feature's values change rows."""
     rng = np.random.default_rng([seed, 53])
@@ -152,28 +139,21 @@ def permutation_test(
 
     base, found = loss(x), []
     for column in x.columns:
-        worse = []
-        for _ in range(shuffles):
-            order = rng.permutation(len(x))
-            worse.append(loss(x.assign(**{column: x[column].to_numpy()[order]})) - base)
-        found.append(float(np.mean(worse)))
+        order = rng.permutation(len(x))
+        found.append(loss(x.assign(**{column: x[column].to_numpy()[order]})) - base)
     return np.array(found)
 
 
 def correlations(
-    data: Data, fold: Fold, config: Mapping[str, Any], extent: Extent, setting: Setting, seed: int
+    model: FTTransformer, data: Data, fold: Fold, rows: int, steps: int, seed: int
 ) -> tuple[float, float]:
     """Spearman's rank correlation of both importances with the permutation test's, of one fit."""
-    given = {**config, "threads": setting.threads, "device": setting.device}
-    model: Any = make_model(MODEL, task=data.task, seed=seed, **given)
-    y = data.target
-    model.fit(data.rows(fold.train), y[fold.train], data.rows(fold.val), y[fold.val])
-    chosen = np.sort(np.random.default_rng([seed, 54]).permutation(fold.train)[: extent.rows])
+    chosen = np.sort(np.random.default_rng([seed, 54]).permutation(fold.train)[:rows])
     x = data.rows(chosen)
-    reference = permutation_test(model, x, y[chosen], shuffles=extent.shuffles, seed=seed)
+    reference = permutation_test(model, x, data.target[chosen], seed=seed)
     others = (
         attention_maps(model, x),
-        np.abs(integrated_gradients(model, x, extent.steps)[0]).mean(axis=0),
+        np.abs(integrated_gradients(model, x, steps)[0]).mean(axis=0),
     )
     maps, gradients = (float(spearmanr(reference, other).statistic) for other in others)
     return maps, gradients
@@ -183,45 +163,57 @@ def correlations(
 
 
 def run(
-    setting: Setting, extent: Extent | None = None, one: Callable[..., Any] = correlations
+    setting: Setting,
+    *,
+    datasets: Sequence[str],
+    seeds: int,
+    config: Mapping[str, Any] | None,
+    rows: int,
+    steps: int,
 ) -> ExperimentResult:
-    """`bench experiment rtdl-importance`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    tables, left_out = available(extent.datasets, setting)
-    configs: dict[str, Mapping[str, Any] | None] = dict.fromkeys(tables, extent.config)
-    if extent.config is None:
-        results, _ = run_tuned(setting, paper_suite({}), list(tables), [MODEL])
-        for name in tables:
-            found = results.get((name, MODEL))
-            configs[name] = None if found is None else found.config
+    """`bench experiment rtdl-importance`.
+
+    config: of the transformer; None for the one that the budget `paper` of the suite `rtdl` tunes.
+    rows: training rows that are explained, at most. steps: of the integral of gradients.
+    """
+    tables, left_out = available(datasets, setting)
+    configs: dict[str, Mapping[str, Any]] = {}
+    if config is None:
+        results, _ = run_tuned(setting, list(tables), [MODEL])
+        configs = {dataset: tuned.config for (dataset, _), tuned in results.items()}
+        without = [dataset for dataset in tables if dataset not in configs]
+        left_out |= dict.fromkeys(without, "no trial of its tuning succeeded")
+    else:
+        configs = dict.fromkeys(tables, config)
     published = load(FOLDER, PUBLISHED).set_index(["dataset", "method"])
-    rows: list[list[Any]] = []
+    lines = []
     for dataset, data in tables.items():
-        config = configs[dataset]
-        if config is None:
-            left_out[dataset] = "no trial of its tuning succeeded"
+        if dataset not in configs:
             continue
-        scores = []
-        for seed in range(setting.seed, setting.seed + extent.seeds):
+        fold, scores = split_of(data), []
+        for seed in setting.seeds(seeds):
             setting.say(f"{dataset}: seed {seed}")
-            scores.append(one(data, split_of(data), config, extent, setting, seed))
+            model = setting.fit(MODEL, data, fold, configs[dataset], seed)
+            scores.append(correlations(model, data, fold, rows, steps, seed))
         for method, values in zip(METHODS, np.transpose(scores), strict=True):
             paper = published.loc[(dataset, method)]
-            rows.append(
-                [
-                    dataset, method, float(np.mean(values)), float(np.std(values)),
-                    float(paper["value"]), float(paper["spread"]),
-                ]
-            )  # fmt: skip
+            lines.append(
+                {
+                    "dataset": dataset,
+                    "importances": method,
+                    "rank correlation": float(np.mean(values)),
+                    "std": float(np.std(values)),
+                    "published": float(paper["value"]),
+                    "published std": float(paper["spread"]),
+                }
+            )
     note = (
-        f"Spearman's rank correlation with the permutation test's ranking, of {extent.seeds} "
+        f"Spearman's rank correlation with the permutation test's ranking, of {seeds} "
         "seeds, on training rows. The paper gives no baseline of the gradients; here it is the "
         "zero row after preprocessing."
     )
-    if extent.config is not None:
-        epochs = extent.config["epochs"]
-        note += f" Of {extent.rows} rows; one small network, {epochs} epochs at most."
-    columns = ["dataset", "importances", "rank correlation", "std", "published", "published std"]
+    if config is not None:
+        note += f" Of {rows} rows; one small network, {config['epochs']} epochs at most."
     title = "Importances of features beside those of the permutation test"
-    table = ExperimentTable("rtdl-importance", title, columns, rows, note)
+    table = ExperimentTable("rtdl-importance", title, lines, note)
     return ExperimentResult([table], remarks=[*split_remarks(tables), *left_out_remarks(left_out)])

@@ -8,14 +8,15 @@ against the weight a.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ....models.registry import make_model
+from ....datasets.protocols import Fold
+from ....datasets.table import Table
 from ....reports.metrics import rmse
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
@@ -35,35 +36,27 @@ HIDDEN = 256
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment. rows: to train, validate, test. informative: of the features, those
-    that the targets depend on. seeds: of the models; the data are drawn once. settings: of each
-    model, by the registry's name."""
-
-    rows: tuple[int, int, int]
-    features: int
-    informative: int
-    seeds: int
-    settings: Mapping[str, Mapping[str, Any]]
-    weights: tuple[float, ...] = WEIGHTS
-
-
 # DIFF(Gorishniy et al. 2021, G.1): the authors' networks decay all weights and count an epoch as
 # better only if it gains 0.001; ours leave norms and biases undecayed and count any gain.
 NETWORK = {"batch_size": 256, "patience": 10, "numeric": "none", "weight_decay": 1e-5}
-EXTENTS = {
-    "tiny": Extent(
-        (200, 50, 50), 4, 2, 1,
-        {
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "rows": (200, 50, 50),
+        "features": 4,
+        "informative": 2,
+        "seeds": 1,
+        "settings": {
             "catboost": {"n_estimators": 2},
             "resnet": {**NETWORK, "n_layers": 1, "width": 4, "epochs": 1},
             "ft-transformer": {**NETWORK, "n_layers": 1, "width": 4, "n_heads": 1, "epochs": 1},
         },
-    ),
-    "reduced": Extent(
-        (8_000, 2_000, 4_000), 12, 6, 1,
-        {
+    },
+    "reduced": {
+        "rows": (8_000, 2_000, 4_000),
+        "features": 12,
+        "informative": 6,
+        "seeds": 1,
+        "settings": {
             "catboost": {"n_estimators": 2_000, "early_stopping_rounds": 10},
             "resnet": {
                 **NETWORK, "n_layers": 2, "width": 96, "hidden_factor": 1.5, "hidden_dropout": 0.1,
@@ -74,10 +67,13 @@ EXTENTS = {
                 "ffn_dropout": 0.0, "lr": 2e-3, "epochs": 40,
             },
         },
-    ),
-    "full": Extent(
-        (500_000, 50_000, 100_000), 100, 50, 5,
-        {
+    },
+    "full": {
+        "rows": (500_000, 50_000, 100_000),
+        "features": 100,
+        "informative": 50,
+        "seeds": 5,
+        "settings": {
             # DIFF(Gorishniy et al. 2021, G.1): the text has default hyperparameters, which are
             # 1,000 rounds without a stop; the authors' configurations, whose runs are the
             # published numbers, have up to 20,000 and stop after 10 without a gain. The learning
@@ -91,7 +87,7 @@ EXTENTS = {
             },
             "ft-transformer": {**NETWORK, "lr": 1e-4, "epochs": 100_000},
         },
-    ),
+    },
 }  # fmt: skip
 
 
@@ -169,98 +165,102 @@ def forest(rng: np.random.Generator, n_in: int) -> Callable[[Array], Array]:
 
 
 @dataclass(frozen=True)
-class Data:
+class Functions:
     """Features (N, F), both functions there (N,), standardised by their training part, and the rows
     of training, validation and test."""
 
     x: Array
     smooth: Array
     stepped: Array
-    parts: tuple[slice, slice, slice]
+    fold: Fold
 
     def targets(self, weight: float) -> Array:
         """The mixture of both, standardised again; no noise."""
-        return self._standardised(weight * self.stepped + (1.0 - weight) * self.smooth)
-
-    def _standardised(self, y: Array) -> Array:
-        train = y[self.parts[0]]
+        y = weight * self.stepped + (1.0 - weight) * self.smooth
+        train = y[self.fold.train]
         return (y - train.mean()) / train.std()
 
+    def table(self, weight: float) -> Table:
+        """The features with the targets of a weight."""
+        frame = pd.DataFrame(self.x, columns=[f"x{i}" for i in range(self.x.shape[1])])
+        return Table("synthetic", frame, self.targets(weight), "regression", (), "")
 
-def generate(extent: Extent, seed: int) -> Data:
-    """N(0, 1) features; the first `informative` of them enter both functions."""
+
+def generate(rows: tuple[int, int, int], features: int, informative: int, seed: int) -> Functions:
+    """N(0, 1) features; the first `informative` of them enter both functions. rows: to train,
+    validate and test."""
     rng = np.random.default_rng([seed, 51])
-    x = rng.normal(size=(sum(extent.rows), extent.features))
-    used = x[:, : extent.informative]
-    smooth, stepped = perceptron(rng, extent.informative), forest(rng, extent.informative)
-    ends = np.cumsum([0, *extent.rows]).tolist()
-    parts = (slice(0, ends[1]), slice(ends[1], ends[2]), slice(ends[2], ends[3]))
-    raw = Data(x, smooth(used), stepped(used), parts)
-    return Data(x, raw.targets(0.0), raw.targets(1.0), parts)
-
-
-def score(
-    name: str, data: Data, weight: float, seed: int, extent: Extent, setting: Setting
-) -> float:
-    """Test RMSE of one fit."""
-    frame = pd.DataFrame(data.x, columns=[f"x{i}" for i in range(data.x.shape[1])])
-    y = data.targets(weight)
-    train, val, test = data.parts
-    given = {**extent.settings[name], "threads": setting.threads, "device": setting.device}
-    model = make_model(name, task="regression", seed=seed, **given)
-    rows = [frame.iloc[part].reset_index(drop=True) for part in (train, val, test)]
-    model.fit(rows[0], y[train], rows[1], y[val])
-    return rmse(y[test], model.predict(rows[2]))
+    x = rng.normal(size=(sum(rows), features))
+    used = x[:, :informative]
+    smooth, stepped = perceptron(rng, informative), forest(rng, informative)
+    fold = Fold(0, *np.split(np.arange(sum(rows)), np.cumsum(rows)[:2]))
+    raw = Functions(x, smooth(used), stepped(used), fold)
+    return replace(raw, smooth=raw.targets(0.0), stepped=raw.targets(1.0))
 
 
 def run(
-    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = score
+    setting: Setting,
+    *,
+    rows: tuple[int, int, int],
+    features: int,
+    informative: int,
+    seeds: int,
+    settings: Mapping[str, Mapping[str, Any]],
+    weights: Sequence[float] = WEIGHTS,
 ) -> ExperimentResult:
-    """`bench experiment rtdl-synthetic`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    data = generate(extent, setting.seed)
+    """`bench experiment rtdl-synthetic`. rows, informative: as in `generate`. seeds: of the models;
+    the data are drawn once. settings: of each model."""
+    data = generate(rows, features, informative, setting.seed)
     found: dict[str, list[list[float]]] = {name: [] for name in MODELS}
-    for weight in extent.weights:
+    for weight in weights:
+        table = data.table(weight)
         for name in MODELS:
             setting.say(f"weight {weight:g}: {name}")
-            seeds = range(setting.seed, setting.seed + extent.seeds)
-            found[name].append([one(name, data, weight, s, extent, setting) for s in seeds])
-    rows = []
-    for name, scores in found.items():
-        for weight, values in zip(extent.weights, scores, strict=True):
-            beside = dict(zip(WEIGHTS, PUBLISHED[name], strict=True)).get(weight)
-            std = float(np.std(values)) if len(values) > 1 else None
-            rows.append([name, weight, float(np.mean(values)), std, beside])
-    n_train, n_val, n_test = extent.rows
+            scores = []
+            for seed in setting.seeds(seeds):
+                model = setting.fit(name, table, data.fold, settings[name], seed)
+                test = data.fold.test
+                scores.append(rmse(table.target[test], model.predict(table.rows(test))))
+            found[name].append(scores)
+    lines = [
+        {
+            "model": name,
+            "weight of the trees": weight,
+            "RMSE": float(np.mean(values)),
+            "std": float(np.std(values)) if len(values) > 1 else None,
+            "published": dict(zip(WEIGHTS, PUBLISHED[name], strict=True)).get(weight),
+        }
+        for name, scores in found.items()
+        for weight, values in zip(weights, scores, strict=True)
+    ]
+    n_train, n_val, n_test = rows
     table = ExperimentTable(
         "rtdl-synthetic",
         "Test RMSE on targets between smooth (0) and stepped (1)",
-        ["model", "weight of the trees", "RMSE", "std", "published"],
-        rows,
-        f"{n_train} / {n_val} / {n_test} rows of {extent.features} features, of which "
-        f"{extent.informative} matter; targets of unit variance, {extent.seeds} seed(s) of the "
+        lines,
+        f"{n_train} / {n_val} / {n_test} rows of {features} features, of which "
+        f"{informative} matter; targets of unit variance, {seeds} seed(s) of the "
         "models. Published: means of five seeds in the authors' repository, 500,000 rows of 100 "
         "features, 50 of which matter. The published networks stop at gains below 0.001 and decay "
         f"all weights.{'' if setting.full else RATE_NOTE}",
     )
-    figure = _figure(extent, found, setting.out / "rtdl-synthetic.png")
-    return ExperimentResult([table], [figure])
+    return ExperimentResult([table], [_figure(weights, found, setting.out / "rtdl-synthetic.png")])
 
 
-def _figure(extent: Extent, found: Mapping[str, list[list[float]]], path: Path) -> Path:
+def _figure(weights: Sequence[float], found: Mapping[str, list[list[float]]], path: Path) -> Path:
     figure, axes = new_figure(2)
     mine = {name: [float(np.mean(v)) for v in scores] for name, scores in found.items()}
     sides: tuple[tuple[Sequence[float], Mapping[str, Sequence[float]], str], ...] = (
-        (extent.weights, mine, "ours"),
+        (weights, mine, "ours"),
         (WEIGHTS, PUBLISHED, "published"),
     )
-    for axis, (weights, lines, title) in zip(axes[0], sides, strict=True):
+    for axis, (shown, lines, title) in zip(axes[0], sides, strict=True):
         for name in MODELS:
-            axis.plot(weights, lines[name], marker="o", label=name)
+            axis.plot(shown, lines[name], marker="o", label=name)
             if title == "ours":
                 spread = np.array([np.std(values) for values in found[name]])
                 mean = np.array(lines[name])
-                axis.fill_between(weights, mean - spread, mean + spread, alpha=0.2)
+                axis.fill_between(shown, mean - spread, mean + spread, alpha=0.2)
         axis.set(title=title, xlabel="weight of the trees", ylabel="test RMSE")
     axes[0][0].legend()
     return save_figure(figure, path)

@@ -7,7 +7,7 @@ shapes of the paper's datasets, for which no dataset is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pandas as pd
 from ....models.registry import make_model
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import Small, left_out_remarks, paper_suite, run_tuned, small_suite
+from .tuned import Results, Small, left_out_remarks, run_tuned
 
 FOLDER = Path(__file__).parent
 
@@ -26,47 +26,27 @@ MODELS = ("resnet", "ft-transformer")
 CLASSES = {"helena": 100, "jannis": 4, "aloi": 1000, "covtype": 7}
 
 
-@dataclass(frozen=True)
-class Extent:
-    """A size of the experiment.
-
-    tuned: datasets of whole trainings; small: their sweep, None for the budget `paper` of the suite
-    `rtdl`. datasets: shapes whose steps are timed; steps: their number, of batches of at most
-    `batch` rows. wide: settings of FT-Transformer beside its own where there are over a thousand
-    features.
-    """
-
-    tuned: tuple[str, ...]
-    small: Small | None
-    datasets: tuple[str, ...]
-    steps: int
-    batch: int
-    settings: Mapping[str, Mapping[str, Any]]
-    wide: Mapping[str, Any]
-
-
-LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}
+LINFORMER = {"linformer": "headwise", "linformer_ratio": 0.064}  # over a thousand features
 EVERY = tuple(load(FOLDER, "table1")["dataset"])
+NARROW = tuple(name for name in EVERY if name != "epsilon")
 SMALL = {"epochs": 30, "patience": 4}
 LITTLE = {"n_layers": 1, "width": 4}
-EXTENTS = {
-    "tiny": Extent(
-        ("california-housing",),
-        Small(
-            1, 2,
-            {
-                "resnet": {"epochs": 1, "batch_size": 2048, **LITTLE},
-                "ft-transformer": {"epochs": 1, "batch_size": 2048, **LITTLE, "n_heads": 1},
-            },
-            dict.fromkeys(MODELS, {"lr": [1e-3, 3e-3]}),
+ONE_EPOCH = {**LITTLE, "epochs": 1, "batch_size": 2048}
+RATES = (1e-3, 3e-3)
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "tuned": ("california-housing",),
+        "small": Small(
+            1, 2, {"resnet": ONE_EPOCH, "ft-transformer": {**ONE_EPOCH, "n_heads": 1}}, RATES
         ),
-        tuple(name for name in EVERY if name != "epsilon"), 1, 2,
-        {"resnet": LITTLE, "ft-transformer": {**LITTLE, "n_heads": 1}},
-        LINFORMER,
-    ),
-    "reduced": Extent(
-        ("california-housing",),
-        Small(
+        "shapes": NARROW,
+        "n_steps": 1,
+        "batch": 2,
+        "settings": {"resnet": LITTLE, "ft-transformer": {**LITTLE, "n_heads": 1}},
+    },
+    "reduced": {
+        "tuned": ("california-housing",),
+        "small": Small(
             2, 2,
             {
                 "resnet": {**SMALL, "n_layers": 2, "width": 64, "hidden_factor": 2.0},
@@ -75,23 +55,27 @@ EXTENTS = {
                     "ffn_dropout": 0.0,
                 },
             },
-            dict.fromkeys(MODELS, {"lr": [1e-3, 3e-3]}),
+            RATES,
         ),
-        tuple(name for name in EVERY if name != "epsilon"), 4, 64,
-        {
+        "shapes": NARROW,
+        "n_steps": 4,
+        "batch": 64,
+        "settings": {
             "resnet": {"n_layers": 3, "width": 64, "hidden_factor": 2.0},
             "ft-transformer": {"n_layers": 3, "width": 64, "n_heads": 2},
         },
-        LINFORMER,
-    ),
-    "full": Extent(
-        EVERY, None, EVERY, 100, 1024,
-        {
+    },
+    "full": {
+        "tuned": EVERY,
+        "small": None,
+        "shapes": EVERY,
+        "n_steps": 100,
+        "batch": 1024,
+        "settings": {
             "resnet": {"n_layers": 4, "width": 256, "hidden_factor": 2.0},
             "ft-transformer": {"n_layers": 3, "width": 192, "n_heads": 8},
         },
-        LINFORMER,
-    ),
+    },
 }  # fmt: skip
 
 
@@ -106,7 +90,7 @@ class Shape:
     batch: int
 
 
-def shapes() -> dict[str, Shape]:
+def published_shapes() -> dict[str, Shape]:
     """{dataset: its shape} of Table 1."""
     rows = load(FOLDER, "table1").set_index("dataset")
     return {
@@ -131,13 +115,14 @@ def table(shape: Shape, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(columns), y
 
 
-def step_s(model: str, shape: Shape, extent: Extent, setting: Setting) -> float:
-    """Seconds of a training step."""
-    batch = min(shape.batch, extent.batch)
-    x, y = table(shape, max(batch * extent.steps, shape.n_classes), setting.seed)
-    given = dict(extent.settings[model])
+def step_s(
+    setting: Setting, model: str, shape: Shape, n_steps: int, batch: int, given: Mapping[str, Any]
+) -> float:
+    """Seconds of a training step, over n_steps steps on generated rows."""
+    batch = min(shape.batch, batch)
+    x, y = table(shape, max(batch * n_steps, shape.n_classes), setting.seed)
     if model == "ft-transformer" and shape.n_numeric > 1000:
-        given |= extent.wide
+        given = {**given, **LINFORMER}
     fitted: Any = make_model(
         model, task=shape.task, seed=setting.seed, threads=setting.threads, device=setting.device,
         epochs=1, patience=0, batch_size=batch, numeric="standard", **given,
@@ -152,85 +137,99 @@ def published_seconds() -> dict[tuple[str, str], float]:
     return {(r.dataset, r.method): float(r.value) for r in rows.itertuples(index=False)}
 
 
-def trainings(setting: Setting, extent: Extent) -> tuple[ExperimentTable, dict[str, str]]:
-    """(whole trainings of the tuned networks, {dataset left out: why})."""
-    small = extent.small
-    suite = paper_suite({}) if small is None else small_suite("rtdl-time", extent.tuned, small)
-    results, left_out = run_tuned(setting, suite, extent.tuned, MODELS)
+def trainings(
+    results: Results, datasets: Sequence[str], small: Small | None, threads: int
+) -> ExperimentTable:
+    """Whole trainings of the tuned networks."""
     printed, rows = published_seconds(), []
-    for dataset in extent.tuned:
-        if dataset in left_out:
-            continue
+    for dataset in datasets:
         found = [results.get((dataset, model)) for model in MODELS]
-        ours = [None if tuned is None else float(np.mean(tuned.fit_s)) for tuned in found]
+        seconds = [None if tuned is None else float(np.mean(tuned.fit_s)) for tuned in found]
         scores = [None if tuned is None else float(np.mean(tuned.scores)) for tuned in found]
         whole = [printed[dataset, model] for model in MODELS]
-        overhead = ours[1] / ours[0] if ours[0] and ours[1] else None
-        seeds = min(0 if tuned is None else len(tuned.fit_s) for tuned in found)
-        rows.append([dataset, seeds, *ours, overhead, *scores, *whole, whole[1] / whole[0]])
-    note = (
-        "s: of a whole fit of the tuned configuration with its preprocessing, mean over the seeds; "
-        "score: their mean test RMSE or accuracy. "
-    )
-    if small is None:
-        note += (
-            "Tuned as the budget `paper` of the suite `rtdl` says; trials copied from a run of "
-            "that suite keep their seconds."
+        rows.append(
+            {
+                "dataset": dataset,
+                "seeds": min(0 if tuned is None else len(tuned.fit_s) for tuned in found),
+                "ResNet s": seconds[0],
+                "FT-T s": seconds[1],
+                "overhead": seconds[1] / seconds[0] if seconds[0] and seconds[1] else None,
+                "ResNet score": scores[0],
+                "FT-T score": scores[1],
+                "published ResNet s": whole[0],
+                "published FT-T s": whole[1],
+                "published overhead": whole[1] / whole[0],
+            }
         )
-    else:
-        note += (
+    how = (
+        "Tuned as the budget `paper` of the suite `rtdl` says; trials copied from a run of that "
+        "suite keep their seconds."
+    )
+    if small is not None:
+        how = (
             f"Here the better of {small.trials} learning rates of one small network each, at most "
             "30 epochs, on a CPU; published: the paper's tuned networks on a V100, 15 seeds."
         )
-    if setting.threads > 1:
-        note += (
-            f" {setting.threads} fits ran side by side, which slows each of them; on a GPU they "
-            "may have shared it."
+    if threads > 1:
+        how += (
+            f" {threads} fits ran side by side, which slows each of them; on a GPU they may have "
+            "shared it."
         )
-    columns = [
-        "dataset", "seeds", "ResNet s", "FT-T s", "overhead", "ResNet score", "FT-T score",
-        "published ResNet s", "published FT-T s", "published overhead",
-    ]  # fmt: skip
-    title = "Training time of tuned FT-Transformers over tuned ResNets"
-    return ExperimentTable("rtdl-time", title, columns, rows, note), left_out
-
-
-def steps(setting: Setting, extent: Extent, one: Callable[..., float] = step_s) -> ExperimentTable:
-    """Steps of networks of one size on generated tables."""
-    known, printed, rows = shapes(), published_seconds(), []
-    for dataset in extent.datasets:
-        setting.say(f"steps on the shape of {dataset}")
-        ours = {model: one(model, known[dataset], extent, setting) for model in MODELS}
-        shape = known[dataset]
-        rows.append(
-            [
-                dataset, shape.n_numeric + shape.n_categorical, min(shape.batch, extent.batch),
-                *(1000.0 * ours[model] for model in MODELS),
-                ours["ft-transformer"] / ours["resnet"],
-                printed[dataset, "ft-transformer"] / printed[dataset, "resnet"],
-            ]
-        )  # fmt: skip
-    ours_are = "; ".join(
-        f"{model}: " + (", ".join(f"{k} = {v}" for k, v in given.items()) or "its defaults")
-        for model, given in extent.settings.items()
-    )
     note = (
-        f"ms: of a training step, over {extent.steps} steps on generated rows. {ours_are}. "
-        "Published: of whole trainings of the tuned networks, which differ in sizes and numbers of "
-        "epochs."
+        "s: of a whole fit of the tuned configuration with its preprocessing, mean over the seeds; "
+        f"score: their mean test RMSE or accuracy. {how}"
     )
-    columns = [
-        "dataset", "features", "batch", "ResNet ms", "FT-T ms", "overhead", "published overhead",
-    ]  # fmt: skip
-    title = "Training steps of FT-Transformer over ResNet, at one size"
-    return ExperimentTable("rtdl-time-steps", title, columns, rows, note)
+    title = "Training time of tuned FT-Transformers over tuned ResNets"
+    return ExperimentTable("rtdl-time", title, rows, note)
 
 
 def run(
-    setting: Setting, extent: Extent | None = None, one: Callable[..., float] = step_s
+    setting: Setting,
+    *,
+    tuned: Sequence[str],
+    small: Small | None,
+    shapes: Sequence[str],
+    n_steps: int,
+    batch: int,
+    settings: Mapping[str, Mapping[str, Any]],
 ) -> ExperimentResult:
-    """`bench experiment rtdl-time`."""
-    extent = EXTENTS[setting.size] if extent is None else extent
-    whole, left_out = trainings(setting, extent)
-    tables = [whole, steps(setting, extent, one)]
-    return ExperimentResult(tables, remarks=left_out_remarks(left_out))
+    """`bench experiment rtdl-time`.
+
+    tuned: datasets of whole trainings. small: their sweep, as in `run_tuned`. shapes: datasets on
+    tables of whose shapes steps are timed, n_steps of at most `batch` rows. settings: of each
+    model in these steps.
+    """
+    results, left_out = run_tuned(setting, tuned, MODELS, small)
+    there = [dataset for dataset in tuned if dataset not in left_out]
+    whole = trainings(results, there, small, setting.threads)
+    known, printed, rows = published_shapes(), published_seconds(), []
+    for dataset in shapes:
+        setting.say(f"steps on the shape of {dataset}")
+        shape = known[dataset]
+        resnet, transformer = (
+            step_s(setting, model, shape, n_steps, batch, settings[model]) for model in MODELS
+        )
+        rows.append(
+            {
+                "dataset": dataset,
+                "features": shape.n_numeric + shape.n_categorical,
+                "batch": min(shape.batch, batch),
+                "ResNet ms": 1000.0 * resnet,
+                "FT-T ms": 1000.0 * transformer,
+                "overhead": transformer / resnet,
+                "published overhead": printed[dataset, MODELS[1]] / printed[dataset, MODELS[0]],
+            }
+        )
+    ours_are = "; ".join(
+        f"{model}: {', '.join(f'{key} = {value}' for key, value in given.items())}"
+        for model, given in settings.items()
+    )
+    steps = ExperimentTable(
+        "rtdl-time-steps",
+        "Training steps of FT-Transformer over ResNet, at one size",
+        rows,
+        f"ms: of a training step, over {n_steps} steps on generated rows. {ours_are}. "
+        "Published: of whole trainings of the tuned networks, which differ in sizes and numbers of "
+        "epochs.",
+    )
+    return ExperimentResult([whole, steps], remarks=left_out_remarks(left_out))

@@ -8,9 +8,10 @@ or a run of the suite `rtdl` under `runs/` in the working directory, are copied 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ....datasets import catalog
@@ -39,15 +40,14 @@ NO_CARD = (
 
 @dataclass(frozen=True)
 class Small:
-    """A sweep for minutes on a CPU: random configurations, then the chosen one under every seed.
-    fixed, choices: of each model, by its name in the sweep. ValueError for a single seed, which a
-    sweep does not evaluate again, so that no score could be read."""
+    """A sweep for minutes on a CPU: random ones of `rates`, then the chosen one under every seed.
+    fixed: the other hyperparameters of each model. ValueError for a single seed, which a sweep does
+    not evaluate again, so that no score could be read."""
 
     trials: int
     seeds: int
     fixed: Mapping[str, Mapping[str, Any]]
-    choices: Mapping[str, Mapping[str, list[Any]]]
-    variants: Mapping[str, str] = field(default_factory=dict)
+    rates: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if self.seeds < 2:
@@ -83,7 +83,7 @@ def split_of(table: Table) -> Fold:
 
 
 def with_cards(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """(datasets that have a card, {those that have none: why})."""
+    """(datasets that have a card, {those that have none: why}). Raises NoData for none."""
     known, left_out = [], {}
     for name in names:
         try:
@@ -91,7 +91,7 @@ def with_cards(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
             known.append(name)
         except UnknownDataset:
             left_out[name] = NO_CARD
-    return known, left_out
+    return _some(known, left_out), left_out
 
 
 def available(names: Iterable[str], setting: Setting) -> tuple[dict[str, Table], dict[str, str]]:
@@ -103,21 +103,18 @@ def available(names: Iterable[str], setting: Setting) -> tuple[dict[str, Table],
     for name in known:
         added = added_for(suite, name)
         try:
-            tables[name] = (
-                added_table(added, name)
-                if added
-                else catalog.load_dataset(name, mirror=setting.mirror, cache=setting.cache)
-            )
+            tables[name] = added_table(added, name) if added else setting.load(name)
         except DatasetUnavailable as error:
             left_out[name] = error.reason
-    if not tables:
-        raise NoData(_nothing(left_out))
-    return tables, left_out
+    return _some(tables, left_out), left_out
 
 
-def _nothing(left_out: Mapping[str, str]) -> str:
-    reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-    return f"no dataset of the experiment is available here ({reasons})"
+def _some(known: Sized, left_out: Mapping[str, str]) -> Any:
+    """The datasets, if there are any. Raises NoData, with the reasons, for none."""
+    if not len(known):
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise NoData(f"no dataset of the experiment is available here ({reasons})")
+    return known
 
 
 def left_out_remarks(left_out: Mapping[str, str]) -> list[str]:
@@ -154,12 +151,17 @@ def paper_suite(variants: Mapping[str, tuple[str, str]]) -> Suite:
     return found.model_copy(update={"budgets": budgets})
 
 
-def small_suite(name: str, datasets: Sequence[str], small: Small) -> Suite:
-    """A suite of one budget, "paper" like that of the suite `rtdl`."""
+def small_suite(
+    name: str, datasets: Sequence[str], small: Small, variants: Mapping[str, tuple[str, str]]
+) -> Suite:
+    """A suite of one budget, "paper" like that of the suite `rtdl`. variants: as in `paper_suite`,
+    but for the model that they are like."""
     whole = suites.load(SUITE)
     models = {
         model: Search(
-            of=small.variants.get(model), fixed=dict(fixed), choices=dict(small.choices[model])
+            of=variants[model][0] if model in variants else None,
+            fixed=dict(fixed),
+            choices={"lr": list(small.rates)},
         )
         for model, fixed in small.fixed.items()
     }
@@ -184,18 +186,24 @@ def small_suite(name: str, datasets: Sequence[str], small: Small) -> Suite:
 
 
 def run_tuned(
-    setting: Setting, suite: Suite, datasets: Sequence[str], models: Sequence[str]
+    setting: Setting,
+    datasets: Sequence[str],
+    models: Sequence[str],
+    small: Small | None = None,
+    variants: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> tuple[Results, dict[str, str]]:
     """Tune every model on every dataset that can be had, and read what the evaluation seeds gave.
 
-    Returns ({(dataset, model): result}, {dataset left out: why}); a model that has no result at all
-    on a dataset is absent. The run is a folder (`run_name`) in the experiment's; with one thread
-    trials run in this process, with more on so many workers. Raises NoData where no dataset can be
-    had, and what a sweep raises.
+    small: the sweep; None for the budget `paper` of the suite `rtdl`. variants: as in
+    `paper_suite`. Returns ({(dataset, model): result}, {dataset left out: why}); a model that has
+    no result at all on a dataset is absent. The run is a folder (`run_name`) in the experiment's;
+    with one thread trials run in this process, with more on so many workers. Raises NoData where no
+    dataset can be had, and what a sweep raises.
     """
     known, left_out = with_cards(datasets)
-    if not known:
-        raise NoData(_nothing(left_out))
+    suite = paper_suite(variants)
+    if small is not None:
+        suite = small_suite(setting.out.name, known, small, variants)
     request = Request(
         suite=suite.model_copy(update={"datasets": known}),
         options=Options(

@@ -221,7 +221,7 @@ sys.path.insert(0, sys.argv[1])
 import tabsweep
 from tabsweep.benchmark.papers.catalog import find_experiment
 found = find_experiment("npt-cost")
-print(tabsweep.__file__, found.paper.is_built_in, found.function().__module__)
+print(tabsweep.__file__, found.paper.is_built_in, found.function("tiny").func.__module__)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True

@@ -149,7 +149,7 @@ def test_each_command_of_the_list_is_one_that_the_command_line_has():
         if verb == "reproduce":
             assert source_of(find_entry(given["table"])).is_reproduced, source.name
         elif verb == "experiment":
-            assert callable(catalog.find_experiment(given["name"]).function()), source.name
+            assert callable(catalog.find_experiment(given["name"]).function("tiny")), source.name
         elif verb == "models":
             assert given["name"] in registry.MODELS, source.name
         elif verb == "suites":

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.papers.cheatt.mean_gains import HOSTS, SUFFIX
-from tabsweep.benchmark.papers.experiment_result import Size
 from tabsweep.benchmark.papers.published_values import published_table
 from tabsweep.benchmark.papers.table_sources import Source, sources
 from tabsweep.benchmark.planning.suite import Suite
@@ -99,13 +96,6 @@ def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
     assert {s.name for s in sources() if s.is_reproduced and s.suite} <= runs
     for experiment in {source.experiment for source in sources() if source.experiment}:
         assert list(tmp_path.rglob(f"{experiment}/facts.json")), experiment
-
-
-@pytest.mark.parametrize("name", sorted(catalog.experiments()))
-def test_every_experiment_can_be_imported_and_knows_the_size_that_the_walk_asks_for(name):
-    module = sys.modules[catalog.find_experiment(name).function().__module__]
-    sizes = [v for v in vars(module).values() if isinstance(v, dict) and "reduced" in v]
-    assert all(set(found) == set(get_args(Size)) for found in sizes)
 
 
 def test_the_smallest_settings_name_what_each_suite_has(mirror):

@@ -99,10 +99,9 @@ def run(setting: Setting) -> ExperimentResult:
     figure, axes = new_figure()
     axes[0, 0].plot([0, 1], [0, setting.seed])
     printed = printed_values(Path(__file__).parent, "table2")
-    columns = ("method", "kind", "score", "n")
     tables = [
-        ExperimentTable("scores", "Scores of methods", columns, ROWS, note="higher is better"),
-        ExperimentTable("toy-table-3", "Printed", ("score",), [[v] for v in printed.values()]),
+        ExperimentTable("scores", "Scores of methods", ROWS, note="higher is better"),
+        ExperimentTable("toy-table-3", "Printed", [{"score": v} for v in printed.values()]),
     ]
     return ExperimentResult(
         tables=tables,
@@ -111,7 +110,11 @@ def run(setting: Setting) -> ExperimentResult:
         facts={"step_ms": 1.5},
     )
 '''
-HELPER = 'ROWS = [["a_b", "x", 0.123456, 7], ["=c", "y", None, 1000000]]\n'
+HELPER = """ROWS = [
+    {"method": "a_b", "kind": "x", "score": 0.123456, "n": 7},
+    {"method": "=c", "kind": "y", "n": 1000000},
+]
+"""
 
 
 def write_paper(folder: Path) -> Path:

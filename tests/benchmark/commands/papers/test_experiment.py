@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers.catalog import experiments
-from tabsweep.benchmark.papers.experiment_files import cells
-from tabsweep.benchmark.papers.experiment_result import ExperimentTable, Size
 from toy_paper import write_paper
 
 
@@ -32,18 +28,6 @@ def ran(paper, tmp_path_factory):
 
 
 # ---------------------------------------------------------------------- the catalogue
-
-
-def test_every_experiment_has_a_function():
-    for experiment in experiments().values():
-        assert callable(experiment.function()), experiment.name
-
-
-def test_every_experiment_has_all_sizes():
-    for experiment in experiments().values():
-        extents = getattr(sys.modules[experiment.function().__module__], "EXTENTS", None)
-        assert extents is None or list(extents) == list(get_args(Size)), experiment.name
-        assert all(experiment.extent(size) for size in get_args(Size))
 
 
 def test_a_tiny_run_says_that_its_numbers_mean_nothing(paper, tmp_path):
@@ -135,13 +119,3 @@ def test_a_second_run_writes_the_same_bytes_but_for_the_facts_and_json_holds_num
             assert path.read_bytes() == (tmp_path / "toy" / path.name).read_bytes(), path.name
     assert found["tables"]["scores"][0] == {"method": "a_b", "kind": "x", "score": 0.123456, "n": 7}
     assert found["facts"]["threads"] == 1
-
-
-def test_two_columns_of_one_name_are_refused_also_where_blanks_tell_them_apart():
-    with pytest.raises(ValueError, match="two columns of one name"):
-        cells(ExperimentTable("t", "t", ("ratio", "ratio "), [[1, 2]]))
-
-
-def test_a_row_that_does_not_fit_its_columns_is_refused():
-    with pytest.raises(ValueError, match="2 entries for 1"):
-        cells(ExperimentTable("t", "t", ("a",), [["x", 1]]))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import special
-from tabsweep.benchmark.papers.cheatt import (
-    convergence,
-    diagnostics,
-    training_time,
-)
-from tabsweep.benchmark.papers.cheatt import (
-    smoothing as cheatt_smoothing,
-)
+from tabsweep.benchmark.papers.cheatt import convergence, diagnostics, smoothing, training_time
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.datasets.errors import DatasetUnavailable
+from tabsweep.benchmark.papers.paper_file import read_paper
 from tabsweep.models.deep.layers.polynomial_attention import Polynomial
 
 
@@ -112,45 +107,20 @@ def test_steps_of_powers_shrink_by_the_second_eigenvalue():
 # -- the experiments ------------------------------------------------------------------------------
 
 
-SMALL = replace(
-    cheatt_smoothing.EXTENTS["reduced"],
-    config={
-        **cheatt_smoothing.PHISHING, "n_layers": 2, "width": 8, "n_heads": 2, "d_head": 4,
-        "epochs": 2, "pretrain_epochs": 1, "batch_size": 1024, "patience": 0,
-    },
-    rows=20,
-)  # fmt: skip
-
-
-def test_the_smoothing_study_looks_at_every_layer_of_every_attention_twice_the_same(setting):
-    outcome = cheatt_smoothing.run(setting, SMALL)
-    (table,) = outcome.tables
-    assert [row[:2] for row in table.rows] == [
-        [name, layer] for name in cheatt_smoothing.METHODS for layer in range(3)
-    ]
-    for row in table.rows:
-        assert -1 <= row[2] <= 1 and 0 <= row[3] <= 1 and 1 <= row[4] <= 8
-        assert (row[5] is None) == (row[1] == 0)
-    base = [row for row in table.rows if row[0] == "base" and row[1]]
-    assert [row[5] for row in base] == pytest.approx([1.0, 1.0])  # rows of A sum to one
-    images = [path.read_bytes() for path in outcome.figures]
-    again = cheatt_smoothing.run(setting, SMALL)
-    assert again.tables[0].rows == table.rows
-    assert [path.read_bytes() for path in again.figures] == images
-    assert [len(image) > 1000 for image in images] == [True, True]
+SMALL = {
+    **smoothing.PHISHING, "n_layers": 2, "width": 8, "n_heads": 2, "d_head": 4, "epochs": 2,
+    "pretrain_epochs": 1, "batch_size": 1024, "patience": 0,
+}  # fmt: skip
 
 
 def test_what_is_looked_at_is_what_the_network_computes(setting):
-    from tabsweep.datasets.catalog import card, load_dataset
-    from tabsweep.datasets.protocols import make_folds
-
-    data = load_dataset("telco-churn", mirror=setting.mirror)
-    fold = make_folds(data, card("telco-churn").protocol, seed=0)[0]
-    config = {**SMALL.config, "attention": "chebyshev", "order": 3}
-    model = cheatt_smoothing.fit(data, fold, setting, config, 0)
+    data = setting.load(smoothing.DATASET)
+    fold = setting.folds(data)[0]
+    config = {**SMALL, "attention": "chebyshev", "order": 3}
+    model = setting.fit("tabtransformer", data, fold, config)
     x, _ = model._numbers(data.rows(fold.test[:20]))
     batch = model._rows(x)
-    seen = cheatt_smoothing.looked_at(model, data, fold, 20)
+    seen = smoothing.looked_at(model, data, fold, 20)
     with model._ready() as module:
         tokens = module.encode(module.tokens(batch.numbers, batch.codes))
         block = module.blocks[0]
@@ -162,86 +132,70 @@ def test_what_is_looked_at_is_what_the_network_computes(setting):
     np.testing.assert_allclose(seen.layers[0].weights.sum(axis=-1), 1.0)
 
 
-def test_the_convergence_study_has_a_row_a_layer_and_powers_come_to_rest(setting):
-    outcome = convergence.run(setting, SMALL)
-    (table,) = outcome.tables
-    assert [row[0] for row in table.rows] == [1, 2]
-    for _, mean, largest, *steps, worst, chebyshev in table.rows:
-        assert 0 < mean <= largest < 1 and worst >= steps[4] and chebyshev > steps[4]
+def test_powers_come_to_rest_and_chebyshevs_polynomials_do_not(setting):
+    (table,) = convergence.run(setting, config=SMALL, rows=20).tables
+    assert [row["layer"] for row in table.rows] == [1, 2]
+    for row in table.rows:
+        steps = [row[f"k = {k}"] for k in (1, 2, 3, 5, 7, 10)]
+        assert 0 < row["second eigenvalue"] <= row["largest"] < 1
+        assert row["k = 7, worst"] >= steps[4] and row["Chebyshev, k = 7"] > steps[4]
         assert steps == sorted(steps, reverse=True) and steps[-1] < 0.1 * steps[0]
-    assert outcome.figures[0].stat().st_size > 1000
 
 
-def test_the_cost_study_takes_the_papers_networks_and_stands_beside_its_seconds(setting):
-    asked = []
-
-    def one(host, dataset, extent, setting):
-        asked.append((host, dataset))
-        seconds = {"base": 2.0, "auto": 2.5, "recurrence": 3.0, "explicit": 2.5}
-        parts = {"training": seconds, "inference": {way: 2 * s for way, s in seconds.items()}}
-        return training_time.Timed(training_time.our_name(dataset), 1000, parts)
-
-    result = training_time.run(setting, training_time.EXTENTS["reduced"], one)
-    tables = {table.name: table for table in result.tables}
-    assert asked == [(h, d) for h in training_time.HOSTS for d in training_time.EVERY]
-
-    means = {tuple(row[:2]): row[3:] for row in tables["cheatt-time-means"].rows}
-    assert means["met", "training"][:3] == pytest.approx([1.25, 1.25, 1.25])
-    assert means["tabtransformer", "training"][3] == pytest.approx(1.2032, abs=2e-3)
-    assert means["saint", "training"][4] == pytest.approx(5.27 / 4.34)
-
-    ways = tables["cheatt-time"].rows
-    row = next(r for r in ways if r[:3] == ["met", "default", "training"])
-    assert row[3:] == pytest.approx([2000.0, 1.25, 1.5, 1.25, 5.61 / 4.33])
-
-    epochs = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-10"].rows}
-    assert epochs["met", "default"] == pytest.approx(  # 21 steps of 1,000 rows
-        [42.0, 52.5, 1.25, 4.33, 5.61, 5.61 / 4.33]
+def test_seconds_of_steps_become_those_of_epochs_and_stand_beside_the_papers():
+    seconds = {"base": 2.0, "auto": 2.5, "recurrence": 3.0, "explicit": 2.5}
+    own = read_paper(training_time.FOLDER).file.datasets
+    times = pd.DataFrame(
+        [
+            {
+                **{"host": host, "dataset": dataset, "part": part},
+                **{"data": own.get(dataset, dataset), "steps": -(-rows // 1000)},
+                **seconds,
+            }
+            for host in training_time.HOSTS
+            for dataset, rows in training_time.training_rows().items()
+            for part in ("training",)
+        ]
     )
-    assert epochs["saint", "superconductivity"][:2] == pytest.approx([30.0, 37.5])  # of 14,884
-    answers = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-11"].rows}
-    assert answers["met", "default"] == [4000.0, 5000.0, 1.25, 2.95, None, None]
-    total = {tuple(row[:2]): row[2:] for row in tables["cheatt-table-5"].rows}
-    train = training_time.training_rows()
-    steps = [-(-rows // 1000) for rows in train.values()]
-    assert sum(train.values()) == 111_426 and 2 * np.mean(steps) == pytest.approx(
-        total["met", "training, s"][0]
-    )
-    assert total["met", "training, s"][2:] == pytest.approx([25.0, 2.68, 3.34, 23.56])
-    for name in ("cheatt-table-5", "cheatt-table-10", "cheatt-table-11"):
-        columns = tables[name].columns[2:]
-        assert all(column.startswith(("our", "published")) for column in columns)
-        assert result.facts["machine"] in tables[name].note and "A5000" in tables[name].note
-        assert "alphabank is bank-additional" in tables[name].note
+    answers = times.assign(part="inference", steps=1, **{way: 2 * s for way, s in seconds.items()})
+    every = training_time.tables_of(pd.concat([times, answers]), "a machine", 1000, 5)
+    tables = {table.name: table for table in every}
 
-    config = training_time.config("met", "clave", training_time.EXTENTS["full"])
-    assert config["embedding"] == 128 and config["order"] == 5
-    narrow = training_time.config("saint", "phishing", training_time.EXTENTS["reduced"])
-    assert narrow["width"] == 12
+    def row(table, **key):
+        return next(r for r in tables[table].rows if key.items() <= r.items())
+
+    means = row("cheatt-time-means", host="met", part="training")
+    ours = [means[column] for column in ("mean of ratios", "ratio of means", "largest")]
+    assert ours == pytest.approx([1.25] * 3)
+    means = row("cheatt-time-means", host="tabtransformer", part="training")
+    assert means["published mean of ratios"] == pytest.approx(1.2032, abs=2e-3)
+    epoch = row("cheatt-table-10", host="met", dataset="default")  # 21 steps of 1,000 rows
+    assert list(epoch.values())[2:] == pytest.approx([42.0, 52.5, 1.25, 4.33, 5.61, 5.61 / 4.33])
+    epoch = row("cheatt-table-10", host="saint", dataset="superconductivity")  # of 14,884 rows
+    assert (epoch["ours, s"], epoch["ours +CheAtt, s"]) == pytest.approx((30.0, 37.5))
+    asked = row("cheatt-table-11", host="met", dataset="default")
+    assert (asked["ours, ms"], asked["published, ms"]) == (4000.0, 2.95)
+    assert math.isnan(asked["published +CheAtt, ms"])  # not legible
+    total = row("cheatt-table-5", host="met", part="training, s")
+    steps = [-(-rows // 1000) for rows in training_time.training_rows().values()]
+    assert total["ours"] == pytest.approx(2 * np.mean(steps))
+    assert list(total.values())[4:] == pytest.approx([25.0, 2.68, 3.34, 23.56])
+    assert "alphabank is bank-additional" in tables["cheatt-table-10"].note
 
 
-def test_a_dataset_that_cannot_be_had_is_left_out_of_the_cost_study_and_named_once(setting):
-    def one(host, dataset, extent, setting):
-        if dataset == "income":
-            raise DatasetUnavailable("adult-complete", "no network")
-        seconds = dict.fromkeys(training_time.WAYS, 1.0)
-        return training_time.Timed(dataset, 128, {"training": seconds, "inference": seconds})
-
-    result = training_time.run(setting, None, one)
-    tables = {table.name: table for table in result.tables}
-    assert {row[1] for row in tables["cheatt-table-10"].rows} == {*training_time.EVERY} - {"income"}
-    assert "Means over 9 of" in tables["cheatt-table-5"].note
-    assert result.remarks == ["Left out: dataset 'adult-complete' is not available: no network"]
+def test_networks_have_the_papers_settings():
+    assert training_time.config("met", "clave", 0)["embedding"] == 128
+    narrow = training_time.config("saint", "phishing", 128)
+    assert (narrow["width"], narrow["order"], narrow["batch_size"]) == (12, 5, 128)
 
 
 def test_a_step_and_a_representation_of_every_way_are_timed(setting):
-    extent = training_time.Extent(("contraceptive",), 16, 1, 1, True, ("saint",))
-    tables = {table.name: table for table in training_time.run(setting, extent).tables}
-    each = tables["cheatt-time"]
-    assert [row[2] for row in each.rows] == ["training", "pre-training", "inference"]
-    assert all(value > 0 for row in each.rows for value in row[3:7])
-    ((_, _, epoch, *_),) = tables["cheatt-table-10"].rows
-    assert epoch == pytest.approx(1e-3 * each.rows[0][3] * 65)  # 1,031 rows in steps of 16
+    lines = training_time.measure(
+        setting, "saint", "contraceptive", training_time.PARTS, batch=16, steps=1, repeats=1
+    )
+    assert [line["part"] for line in lines] == list(training_time.PARTS)
+    assert all(line[way] > 0 for line in lines for way in training_time.WAYS)
+    assert [line["steps"] for line in lines] == [65, 65, 1]  # 1,031 rows in steps of 16
 
 
 def test_a_fifth_of_superconductivity_stands_in_where_the_whole_cannot_be_had(setting):

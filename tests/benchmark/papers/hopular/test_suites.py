@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,16 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.benchmark.commands.papers import reproduce
 from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import NoRun
-from tabsweep.benchmark.papers import experiment_files, run_experiment
-from tabsweep.benchmark.papers.catalog import FOLDER, find_experiment, published_tables
+from tabsweep.benchmark.papers import run_experiment
+from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.hopular import cost
 from tabsweep.benchmark.papers.hopular.median_ranks import ranks_of_values
+from tabsweep.benchmark.papers.own_process import in_own_process
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
-from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models import registry
 from tabsweep.reports.evidence import Evidence
@@ -293,26 +293,16 @@ def test_the_plain_networks_are_seven_settings_of_one_model():
 
 # ---------------------------------------------------------------------- memory and time
 
-TINY = replace(
-    cost.EXTENTS["reduced"],
-    rows=30,
-    repeats=1,
-    models=cost._pair(4, 1, 1),
-    datasets=("sulfur",),
-    grid=[(20, 4), (40, 4), (20, 6), (40, 6)],
-)
-
 
 def setting(folder: Path, mirror: str | None = None) -> Setting:
     return Setting("reduced", 0, "cpu", 1, folder, lambda text: None, mirror, None)
 
 
-def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row(mirror):
+def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row(mirror, tmp_path):
     for method in ("hopular", "npt"):
-        job = cost.Job(method, {"width": 4}, "sulfur", 30, 1, "cpu", 1, "full-batch", mirror)
-        frame, y, task = cost.rows_of(job)
+        rows = cost.rows_of(setting(tmp_path, mirror), "sulfur", 30)
         config = {"width": 4, ("n_nets" if method == "hopular" else "n_heads"): 1}
-        training = cost.training_of(method, config, frame, y, task, "cpu")
+        training = cost.training_of(method, config, *rows, "cpu")
         cost.ask_one_row(training)
         made: Any = training.task
         training.run(1)
@@ -322,49 +312,32 @@ def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row
             assert made.rows.tolist() == [0]
 
 
-def test_the_cost_tables_have_a_row_for_every_published_one_beside_it(tmp_path):
-    def one(job: cost.Job) -> tuple[float, float] | None:
-        if job.method == "npt" and job.mode == "full-batch" and job.config["n_layers"] == 4:
-            return None  # did not fit
-        size = job.config.get("n_blocks", 3) * (2.0 if job.mode == "full-batch" else 1.0)
-        return size, size / 1000
-
-    plan = replace(TINY, datasets=cost.DATASETS)
-    result = cost.run(setting(tmp_path), plan, one)
-    tables = {table.name: table for table in result.tables}
+def test_the_cost_tables_have_a_row_for_every_published_one_beside_it():
+    found = {}
+    for dataset, method, mode, network in itertools.product(
+        cost.DATASETS, ("hopular", "npt"), cost.MODES, cost.NETWORKS
+    ):
+        if (method, mode, network) == ("npt", "full-batch", "largest-model"):
+            continue  # did not fit
+        size = (3.0 if method == "npt" else 1.0 + (network == "largest-model")) * (
+            2.0 if mode == "full-batch" else 1.0
+        )
+        found[dataset, method, mode, network] = {"GiB": size, "ms": size}
+    tables = {table.name: table for table in cost.tables_of(found, cost.DATASETS, "")}
     for name, n_published in (("hopular-table-a7", 48), ("hopular-table-a8", 24)):
-        rows = [dict(zip(tables[name].columns, row, strict=True)) for row in tables[name].rows]
-        assert len(rows) == 24
-        columns = [c for c in rows[0] if c.startswith("published")]
-        assert sum(row[c] is not None for row in rows for c in columns) == n_published
-        first = rows[0]
-        assert (first["dataset"], first["method"], first["asked"]) == (
-            "sulfur", "hopular", "single-sample",
-        )  # fmt: skip
-        assert (first["ours, smallest"], first["ours, largest"]) == (1.0, 2.0)
+        rows = tables[name].rows
+        columns = [c for c in tables[name].columns if c.startswith("published")]
+        assert len(rows) == 24 and len(rows) * len(columns) == n_published
+        first = {"dataset": "sulfur", "method": "hopular", "asked": "single-sample"}
+        assert first.items() <= rows[0].items()
+        assert (rows[0]["ours, smallest"], rows[0]["ours, largest"]) == (1.0, 2.0)
         assert rows[3]["ours, largest"] is None
-    assert tables["hopular-table-a7"].rows[3][-1] == "> 80"
-    ratios = dict(zip(tables["hopular-cost-ratios"].columns,
-                      tables["hopular-cost-ratios"].rows[0], strict=True))  # fmt: skip
+    assert tables["hopular-table-a7"].rows[3]["published, largest"] == "> 80"
+    ratios = tables["hopular-cost-ratios"].rows[0]
     assert ratios["memory, ours"] == pytest.approx(3.0)
     assert ratios["time, ours"] == pytest.approx(1 / 3)
     assert ratios["memory, published"] == pytest.approx(35.95 / 7.54)
     assert ratios["time, published"] == pytest.approx(629.55 / 159.86)
-    assert all(path.stat().st_size > 1000 for path in result.figures)
-    files = experiment_files.write(find_experiment("hopular-cost"), result, tmp_path)
-    assert tmp_path / "hopular-table-a8.csv" in files
-
-
-def test_a_dataset_that_cannot_be_had_leaves_dashes_and_is_named(tmp_path):
-    def one(job: cost.Job) -> tuple[float, float]:
-        if job.data == "sulfur":
-            raise DatasetUnavailable("sulfur", "no network")
-        return 1.0, 1.0
-
-    result = cost.run(setting(tmp_path), replace(TINY, datasets=("sulfur", "shrutime")), one)
-    table = result.tables[0]
-    assert [row[3] for row in table.rows] == [None] * 4 + [1.0] * 4
-    assert any("sulfur" in remark for remark in result.remarks)
 
 
 def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_path, monkeypatch):
@@ -390,9 +363,12 @@ def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_p
 
 
 @pytest.mark.nightly
-def test_the_reduced_experiment_measures_more_memory_where_all_rows_are_asked(tmp_path, mirror):
-    plan = replace(TINY, rows=1500, models=cost._pair(16, 1, 1), grid=[(100, 10)])
-    result = cost.run(setting(tmp_path, mirror), plan)
-    table = next(t for t in result.tables if t.name == "hopular-table-a7")
-    one, every = (row[3] for row in table.rows[:2])
-    assert every > one
+def test_more_memory_is_measured_where_all_rows_are_asked(tmp_path, mirror):
+    config = {"width": 16, "n_blocks": 1, "n_nets": 1}
+    one, every = (
+        in_own_process(
+            cost.measure, setting(tmp_path, mirror), "hopular", config, "sulfur", 1500, mode, 1
+        )
+        for mode in cost.MODES
+    )
+    assert every["GiB"] > one["GiB"]

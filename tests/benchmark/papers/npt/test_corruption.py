@@ -9,7 +9,7 @@ import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import corrupted_rows, corruption, images
-from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, whole_table
+from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, table_inputs
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.datasets import download, source
 from tabsweep.datasets.catalog import load_dataset, splits
@@ -34,12 +34,9 @@ def setting(tmp_path):
 
 
 def fitted_table(dataset, setting, **config):
-    """(fitted model, its table, parts, data, fold)."""
+    """(its table before a fitted model, data, fold)."""
     data, fold = load_dataset(dataset), splits(dataset)[0]
-    model = fitted(data, fold, setting, {**TINY, **config})
-    known = np.concatenate([fold.train, fold.val])
-    x, y = data.rows(known), data.target[known]
-    return model, *whole_table(model, x, y, len(fold.train), data.rows(fold.test)), data, fold
+    return inputs_of(fitted(setting, data, fold, {**TINY, **config}), data, fold), data, fold
 
 
 # -- the algorithm ---------------------------------------------------------------------------------
@@ -58,54 +55,54 @@ def test_corruption_permutes_each_column_by_itself_and_leaves_the_row_alone():
 
 @pytest.mark.parametrize("dataset", ["iris", "diabetes"])
 def test_before_corruption_a_row_is_predicted_as_by_the_model(dataset, setting):
-    model, cells, parts, data, fold = fitted_table(dataset, setting)
-    found = corrupted_rows.answers(model, cells, parts, 0, seed=0)
+    whole, data, fold = fitted_table(dataset, setting)
+    found = corrupted_rows.answers(whole, 0, seed=0)
     assert (found.rows == np.arange(len(fold.test))).all()
-    expected = model.predict(data.rows(fold.test))
+    expected = whole.model.predict(data.rows(fold.test))
     if data.classes:
         assert (found.before == expected).all()
     else:
         assert np.allclose(found.before, expected, rtol=1e-4)
         assert not np.allclose(found.after, found.before, rtol=1e-4)
-        again = corrupted_rows.answers(model, cells, parts, 0, seed=0)
+        again = corrupted_rows.answers(whole, 0, seed=0)
         assert (again.after == found.after).all()
-        other = corrupted_rows.answers(model, cells, parts, 0, seed=1)
+        other = corrupted_rows.answers(whole, 0, seed=1)
         assert (other.after != found.after).any()
 
 
 def test_a_network_whose_rows_say_nothing_to_each_other_predicts_as_before(setting):
-    model, cells, parts, *_ = fitted_table("diabetes", setting)
-    with model._ready() as module:
+    whole, *_ = fitted_table("diabetes", setting)
+    with whole.model._ready() as module:
         for kind, block in zip(module.kinds, module.blocks, strict=True):
             if kind == "abd":
                 block.value.weight.zero_()
                 block.value.bias.zero_()
-    found = corrupted_rows.answers(model, cells, parts, 5, seed=0)
+    found = corrupted_rows.answers(whole, 5, seed=0)
     assert np.allclose(found.after, found.before, rtol=1e-5)
 
 
 def test_rows_of_a_table_in_batches_are_asked_within_their_own_batch(setting):
-    model, cells, parts, data, fold = fitted_table("diabetes", setting, batch_size=60)
-    batches = corrupted_rows.batches_of(model, cells, parts)
+    whole, data, fold = fitted_table("diabetes", setting, batch_size=60)
+    batches = corrupted_rows.batches_of(whole)
     assert len(batches) == -(-data.n_rows // 60)
     assert sorted(np.concatenate(batches)) == list(range(data.n_rows))
-    shares = np.array([np.bincount(parts[rows], minlength=3) for rows in batches])
+    shares = np.array([np.bincount(whole.parts[rows], minlength=3) for rows in batches])
     assert (np.ptp(shares, axis=0) <= 1).all()
-    found = corrupted_rows.answers(model, cells, parts, 0, seed=0)
+    found = corrupted_rows.answers(whole, 0, seed=0)
     assert sorted(found.rows) == list(range(len(fold.test)))
-    some = corrupted_rows.answers(model, cells, parts, 10, seed=0)
+    some = corrupted_rows.answers(whole, 10, seed=0)
     assert (some.rows == found.rows[:10]).all() and (some.after == found.after[:10]).all()
     first = batches[0]
-    asked = np.flatnonzero(parts[first] == TEST)
-    alone = corrupted_rows.predict(model, cells[torch.from_numpy(first)], asked)
+    asked = np.flatnonzero(whole.parts[first] == TEST)
+    alone = corrupted_rows.predict(whole[first], asked)
     assert (found.before[: len(asked)] == alone).all()
 
 
 def test_class_balanced_training_deals_its_classes_evenly_over_the_batches(setting):
-    model, cells, parts, data, fold = fitted_table("iris", setting, batch_size=40, balanced=True)
+    whole, data, fold = fitted_table("iris", setting, batch_size=40, balanced=True)
     y = data.target[fold.train]
-    for rows in corrupted_rows.batches_of(model, cells, parts):
-        counts = np.bincount(y[rows[parts[rows] == 0]], minlength=3)
+    for rows in corrupted_rows.batches_of(whole):
+        counts = np.bincount(y[rows[whole.parts[rows] == 0]], minlength=3)
         assert np.ptp(counts) <= 1
 
 
@@ -116,13 +113,13 @@ def test_pictures_taken_cell_by_cell_from_their_own_rows_are_answered_as_by_the_
     model = NPTPatches(task="multiclass", transductive=True, **small)
     y = digits.labels[:30]
     model.fit(x[:20], y[:20], x[20:30], y[20:], X_test=x[30:])
-    cells, parts = whole_table(model, x[:30], y, 20, x[30:])
-    assert np.bincount(parts).tolist() == [20, 10, 10]
-    asked = np.flatnonzero(parts == TEST)
+    whole = table_inputs(model, x[:30], y, 20, x[30:])
+    assert np.bincount(whole.parts).tolist() == [20, 10, 10]
+    asked = np.flatnonzero(whole.parts == TEST)
     orders = np.stack([corrupted_rows.order_of(40, 65, int(row), None) for row in asked])
     with model._ready() as module:
-        found = corrupted_rows.at_last_rows(module, cells, orders)
-        assert torch.allclose(found, module(cells)[asked], atol=1e-5)
+        found = corrupted_rows.at_last_rows(module, whole.cells, orders)
+        assert torch.allclose(found, module(whole.cells)[asked], atol=1e-5)
 
 
 # -- the experiment --------------------------------------------------------------------------------
@@ -130,9 +127,8 @@ def test_pictures_taken_cell_by_cell_from_their_own_rows_are_answered_as_by_the_
 
 def test_the_columns_are_those_of_table_2_with_the_papers_settings():
     printed = load(corruption.FOLDER, corruption.PUBLISHED)["dataset"].tolist()
-    columns = {column.dataset: column for column in corruption.COLUMNS}
-    assert sorted(printed) == sorted([*columns, *corruption.IMAGES])
-    full = {n: corruption.config_of(c, corruption.EXTENTS["full"]) for n, c in columns.items()}
+    tables = [name for name in printed if name not in corruption.IMAGES]
+    full = {name: corruption.config_of(name, {}, {}) for name in tables}
     assert {n: c["p_target"] for n, c in full.items() if not c.get("batch_size")} == {
         "yacht": 0.1, "boston": 0.5, "concrete": 0.5, "breast-cancer-wdbc": 0.1,
     }  # fmt: skip
@@ -140,11 +136,10 @@ def test_the_columns_are_those_of_table_2_with_the_papers_settings():
         "protein": 2048, "kick": 4096, "income-kdd": 2048, "poker-hand": 4096,
         "forest-cover": 1800, "higgs": 4096,
     }  # fmt: skip
-    reduced = corruption.config_of(columns["breast-cancer-wdbc"], corruption.EXTENTS["reduced"])
+    reduced = corruption.config_of("breast-cancer-wdbc", corruption.REDUCED, {})
     assert (reduced["width"], reduced["p_target"]) == (8, 0.1)
-    for size in ("tiny", "reduced", "full"):
-        likes = [case.like for case in images.CASES[size]]
-        assert set(corruption.IMAGES.values()) <= set(likes)
+    for cases in images.CASES.values():
+        assert set(corruption.IMAGES.values()) <= {case.like for case in cases}
 
 
 def test_some_rows_of_a_fold_keep_the_shares_of_its_parts():
@@ -158,9 +153,12 @@ def test_some_rows_of_a_fold_keep_the_shares_of_its_parts():
 
 
 def test_a_change_is_in_points_of_accuracy_and_in_percent_of_an_error():
-    accuracy = corruption.Score("d", 1, corruption.ACCURACY, 50.0, 90.0, 88.5)
-    error = corruption.Score("d", 1, corruption.RMSE, 9.0, 2.0, 2.5)
-    assert accuracy.change == pytest.approx(-1.5) and error.change == pytest.approx(-25.0)
+    accuracy, error = (
+        corrupted_rows.Scores(1, 50.0, 90.0, 88.5),
+        corrupted_rows.Scores(1, 9, 2, 2.5),
+    )
+    assert corruption._row("d", [accuracy], True)["change"] == pytest.approx(-1.5)
+    assert corruption._row("d", [error], False)["change"] == pytest.approx(-25.0)
 
 
 def test_columns_that_cannot_be_had_stand_with_the_published_value_and_the_reason(
@@ -172,10 +170,10 @@ def test_columns_that_cannot_be_had_stand_with_the_published_value_and_the_reaso
         download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"
     )
     nowhere = replace(setting, mirror=str(tmp_path), cache=str(tmp_path / "cache"))
-    outcome = corruption.run(nowhere)
-    rows = {row[0]: row for row in outcome.tables[0].rows}
-    assert rows["yacht"] == ["yacht", "not measured", *[None] * 6, -52.0]
-    had = [name for name, row in rows.items() if row[1] != "not measured"]
+    outcome = corruption.run(nowhere, **corruption.SIZES["tiny"])
+    rows = {row["dataset"]: row for row in outcome.tables[0].rows}
+    assert rows["yacht"]["after"] is None and rows["yacht"]["change, paper"] == -52.0
+    had = [name for name, row in rows.items() if row["measured on"] != "not measured"]
     assert had == ["cifar-10", "mnist", "breast-cancer-wdbc"]  # they come with scikit-learn
     assert len(outcome.remarks) == 12 - len(had)
     assert any("yacht" in remark and "offline" in remark for remark in outcome.remarks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,8 @@ import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import attention_maps, cost, fitted_inputs, variants
-from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete
+from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete, predictor
 from tabsweep.benchmark.papers.npt.variants import Score
-from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.deep.cells import Cells, Columns
@@ -155,7 +153,7 @@ def fitted_table():
     data = small_data()
     fold = make_folds(data, "kfold", seed=0)[0]
     setting = Setting("reduced", 0, "cpu", 1, None, lambda text: None)
-    return fitted_inputs.fitted(data, fold, setting, TOY), data, fold
+    return fitted_inputs.fitted(setting, data, fold, TOY), data, fold
 
 
 def test_the_last_row_of_a_table_is_answered_as_by_the_whole_network():
@@ -176,21 +174,18 @@ def test_the_last_row_of_a_table_is_answered_as_by_the_whole_network():
 
 def test_no_label_of_a_test_row_is_shown_and_those_of_others_are(fitted_table):
     model, data, fold = fitted_table
-    seen = fitted_inputs.table_inputs(model, data, fold)
+    seen = fitted_inputs.inputs_of(model, data, fold)
     assert (seen.cells.hidden[:, -1].numpy() == (seen.parts == 2)).all()
     other = Data("s", data.frame, data.target.copy(), "regression", (), "")
     other.target[fold.test] += 5.0
-    again = fitted_inputs.table_inputs(model, other, fold)
-    predict = [
-        fitted_inputs.predictions(s, s.module.embedding(s.cells).detach(), np.arange(60)[None])
-        for s in (seen, again)
-    ]
-    assert predict[0] == predict[1]
+    again = fitted_inputs.inputs_of(model, other, fold)
+    rows = np.arange(60)[None]
+    assert predictor(seen)(rows) == predictor(again)(rows)
 
 
 def test_distances_count_standardised_values_and_differing_categories(fitted_table):
     model, data, fold = fitted_table
-    seen = fitted_inputs.table_inputs(model, data, fold)
+    seen = fitted_inputs.inputs_of(model, data, fold)
     assert seen.features.shape == (60, 2 + 3)
     assert np.isfinite(seen.features).all()
     distance = seen.distances(4)
@@ -202,7 +197,7 @@ def test_distances_count_standardised_values_and_differing_categories(fitted_tab
 
 
 def test_the_rows_of_every_map_sum_to_one(fitted_table):
-    seen = fitted_inputs.table_inputs(*fitted_table)
+    seen = fitted_inputs.inputs_of(*fitted_table)
     layers = attention_maps.layers_of(seen)
     assert [layer.kind for layer in layers] == ["abd", "aba"]
     assert [tuple(layer.weights.shape) for layer in layers] == [(2, 60, 60), (2, 4, 4)]
@@ -222,7 +217,7 @@ def test_entropy_and_reach_of_an_even_and_of_a_sharp_head():
 
 
 def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
-    seen = fitted_inputs.table_inputs(*fitted_table)
+    seen = fitted_inputs.inputs_of(*fitted_table)
     distance = attention_maps.sorted_by_distance(seen, 50).distances(0)
     assert distance[0] == 0.0
     assert (np.diff(distance) >= 0).all()
@@ -232,10 +227,11 @@ def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
 # -- variants --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dataset", variants.PAPER)
-@pytest.mark.parametrize("size", variants.EXTENTS)
+@pytest.mark.parametrize("dataset", variants.DATASETS)
+@pytest.mark.parametrize("size", ["reduced", "full"])
 def test_a_variant_is_what_its_published_name_says(dataset, size):
-    found = variants.variants(dataset, variants.EXTENTS[size])
+    given = {key: variants.SIZES[size][key] for key in ("steps", "fewer", "settings")}
+    found = variants.variants(dataset, **given)
     base = found["base"]
     for name, config in found.items():
         assert (config["n_layers"] == 2 * base["n_layers"]) == ("layers-16" in name)
@@ -257,15 +253,14 @@ def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset():
          for i in range(8)]
         for _ in range(3)
     ]  # fmt: skip
-    found = {"breast-cancer-wdbc": folds}
-    ranked, chosen = variants.tables_of(found, variants.EXTENTS["tiny"])
-    at = {name: i for i, name in enumerate(ranked.columns)}
-    assert sum(row[at["rank"]] for row in ranked.rows) == pytest.approx(28)
-    assert sum(row[at["published"]] for row in ranked.rows) == pytest.approx(28, abs=0.1)
-    assert ranked.rows[0][1:4] == ["p-target-0.1", 0.0, 0.0]
-    assert chosen.rows[0][:3] == ["breast-cancer-wdbc", "p-target-0.1", 0.0]
-    assert chosen.rows[0][3:6] == ["accuracy (%)", pytest.approx(90.0), 94.73]
-    assert ranked.rows[0][at["test RMSE or accuracy (%)"]] == pytest.approx(90.0)
+    ranked, chosen = variants.tables_of({"breast-cancer-wdbc": folds}, "")
+    assert sum(row["rank"] for row in ranked.rows) == pytest.approx(28)
+    assert sum(row["published"] for row in ranked.rows) == pytest.approx(28, abs=0.1)
+    first = ranked.rows[0]
+    assert (first["variant"], first["rank"], first["s.e."]) == ("p-target-0.1", 0.0, 0.0)
+    assert first["test RMSE or accuracy (%)"] == pytest.approx(90.0)
+    assert (chosen.rows[0]["chosen"], chosen.rows[0]["its rank"]) == ("p-target-0.1", 0.0)
+    assert chosen.rows[0]["published NPT"] == 94.73
 
 
 def test_equal_losses_share_their_ranks():
@@ -275,53 +270,10 @@ def test_equal_losses_share_their_ranks():
 def test_a_trial_scores_validation_and_test_rows(setting):
     data = small_data()
     fold = make_folds(data, "kfold", seed=0)[0]
-    score = variants.trial(data, fold, setting, {**TOY, "val_in_context": True})
+    score = variants.trial(setting, data, fold, {**TOY, "val_in_context": True})
     assert score.val > 0
     scale = data.target[fold.train].std()
     assert score.nll == pytest.approx(0.5 * (score.metric / scale) ** 2)
-
-
-def test_a_dataset_that_cannot_be_had_is_left_out_and_named(setting, monkeypatch):
-    def load(name, **where):
-        if name == "boston":
-            raise DatasetUnavailable(name, "no network")
-        return small_data()
-
-    monkeypatch.setattr(variants, "load_dataset", load)
-    monkeypatch.setattr(variants, "trial", lambda *given: Score(1.0, 1.0, 0.9))
-    result = variants.run(setting)
-    assert {row[0] for row in result.tables[0].rows} == {*variants.PAPER} - {"boston"}
-    assert result.remarks == ["Left out: dataset 'boston' is not available: no network"]
-
-    def measured(job):
-        if job.dataset == "higgs":
-            raise ChecksumMismatch("higgs", "HIGGS.csv.gz", "a", "b", "a mirror")
-        return cost.Cost(10, 1, 2, 1.0, 1.0, 1.0, 4.0, 0.5)
-
-    monkeypatch.setattr(cost, "cost_in_own_process", measured)
-    result = cost.run(setting)
-    assert [table.name for table in result.tables] == ["npt-cost-protein"]
-    assert len(result.remarks) == 1 and "HIGGS.csv.gz" in result.remarks[0]
-
-
-def test_the_published_number_of_configurations_stands_beside_ours(setting, monkeypatch):
-    monkeypatch.setattr(
-        cost, "cost_in_own_process", lambda job: cost.Cost(9, 1, 90, 1.0, 1.0, 1.0, 180.0, 0.5)
-    )
-    protein, higgs = cost.run(setting).tables
-    at = protein.columns.index("published grid")
-    grids = [{row[0]: row[at] for row in table.rows} for table in (protein, higgs)]
-    assert [grid["mlp"] for grid in grids] == [270, 6]  # of which 90 and 6 differ
-    assert [grid["knn"] for grid in grids] == [40, None]  # not printed for Higgs
-
-
-def test_an_experiment_without_any_of_its_datasets_ends_with_the_first_reason(setting, monkeypatch):
-    def nothing(job):
-        raise DatasetUnavailable(job.dataset, "no network")
-
-    monkeypatch.setattr(cost, "cost_in_own_process", nothing)
-    with pytest.raises(DatasetUnavailable, match="'protein'"):
-        cost.run(setting)
 
 
 # -- cost ------------------------------------------------------------------------------------------
@@ -336,15 +288,11 @@ def test_an_npt_has_the_papers_number_of_parameters():
 
 @pytest.mark.parametrize("dataset", cost.PUBLISHED)
 def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
-    task = cost.TASKS[dataset]
-    fitted = [method for method in cost.METHODS if cost.has_grid(method, dataset)]
-    assert {*cost.METHODS} - {*fitted} <= {"tabnet"}
-    for method in fitted:
-        job = cost.Job(method, dataset, cost.EXTENTS["reduced"], 0, "cpu", 1)
-        configs, grid = cost.configs_of(job, task)
-        assert len(configs) == min(2, grid)
-        assert grid == 1 or configs[0] != configs[1]
-        assert method != "npt" or grid == 1
+    grids = {method: cost.grid_of(method, dataset, 2, 0) for method in cost.METHODS}
+    assert {method for method, (_, size) in grids.items() if not size} <= {"tabnet", "npt"}
+    for configs, size in grids.values():
+        assert len(configs) == min(2, size)
+        assert size < 2 or configs[0] != configs[1]
 
 
 def test_a_dataset_s_own_grid_comes_before_that_of_its_class_and_of_small_tables():
@@ -352,11 +300,3 @@ def test_a_dataset_s_own_grid_comes_before_that_of_its_class_and_of_small_tables
     assert cost._space("protein", ["npt", "npt-higgs", "npt-medium"]) == "npt-medium"
     assert cost._space("protein", ["npt", "npt-higgs"]) == "npt"
     assert cost._space("protein", ["default"]) == ""
-
-
-@pytest.mark.nightly
-def test_a_method_measured_in_a_process_of_its_own_costs_something(setting):
-    extent = replace(cost.EXTENTS["tiny"], methods=("knn",), own_process=True)
-    for table in cost.run(setting, replace(extent, npt={"higgs": {}})).tables:
-        (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-        assert row["peak GB"] > 0 and row["fit s"] > 0

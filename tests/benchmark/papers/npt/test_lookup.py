@@ -19,7 +19,7 @@ from tabsweep.models.deep.trainer import computing, seeded
 from tabsweep.models.npt.network import NPTNetwork
 
 VARIANTS = {v.name: v for v in lookup.VARIANTS}
-TINY, KERNEL = npt_lookup.TINY, npt_lookup.KERNELS["tiny"]
+TINY, KERNEL = lookup.TINY, npt_lookup.KERNELS["tiny"]
 
 
 @pytest.fixture(autouse=True)
@@ -183,11 +183,11 @@ def test_without_gpytorch_deep_kernel_learning_is_left_out_and_how_to_install_it
     tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "gpytorch", None)  # as where it is not installed
-    outcome = npt_lookup.compare(
-        setting(tmp_path), lookup.Fresh(6, 7), TINY, KERNEL, lookup.VARIANTS[:1]
+    outcome = npt_lookup.run(
+        setting(tmp_path), settings=TINY, kernel=KERNEL, variants=lookup.VARIANTS[:1]
     )
-    by_method = {row[1]: row for row in outcome.tables[0].rows}
-    assert by_method["deep kernel learning"][2:4] == [None, None]
+    (row,) = (r for r in outcome.tables[0].rows if r["method"] == "deep kernel learning")
+    assert row["r"] is None and row["RMSE"] is None
     assert any("tabsweep[gp]" in remark for remark in outcome.remarks)
 
 
@@ -247,17 +247,17 @@ def test_the_maps_of_a_table_are_those_of_its_rows_alone():
 @pytest.mark.parametrize(
     ("name", "settings", "least"),
     [
-        ("original", npt_lookup.REDUCED, 0.99),
-        ("original", npt_lookup.ONE_TABLE, 0.99),
-        ("random-features", npt_lookup.REDUCED, 0.98),
-        ("add-one", npt_lookup.REDUCED, 0.98),
-        ("random-features-and-add-one", npt_lookup.REDUCED, 0.98),
+        ("original", lookup.REDUCED, 0.99),
+        ("original", lookup.ONE_TABLE, 0.99),
+        ("random-features", lookup.REDUCED, 0.98),
+        ("add-one", lookup.REDUCED, 0.98),
+        ("random-features-and-add-one", lookup.REDUCED, 0.98),
     ],
     ids=["original", "original, one table a step", "random features", "add one", "both"],
 )
-def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least):
-    source = lookup.Fresh(settings.rows, npt_lookup.N_FEATURES)
-    task, _ = lookup.learn(source, VARIANTS[name], settings, seed=0)
+def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least, tmp_path):
+    here = setting(tmp_path)
+    task, *_ = lookup.learn(lookup.source_of(here, settings), VARIANTS[name], settings, here)
     new = task.drawn(lookup.TEST, 0, settings.test_tables)
     with torch.no_grad():
         assert lookup.correlation(task.predict(new), new.truth) > least
@@ -265,16 +265,16 @@ def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least
 
 @pytest.mark.nightly
 def test_predictions_follow_an_intervention_on_the_duplicate(tmp_path):
-    outcome = interventions.run(setting(tmp_path))
-    for _, slope, r, *_ in outcome.tables[0].rows[:2]:  # up to four standard deviations
-        assert r > 0.99 and abs(slope - 1) < 0.05
+    outcome = interventions.run(setting(tmp_path), settings=lookup.REDUCED)
+    for row in outcome.tables[0].rows[:2]:  # up to four standard deviations
+        assert row["r"] > 0.99 and abs(row["slope"] - 1) < 0.05
     shown, own = outcome.tables[1].rows
-    assert shown[1] > 0.99 > own[1]
+    assert shown["r"] > 0.99 > own["r"]
 
 
 @pytest.mark.nightly
 def test_some_head_looks_at_the_duplicate(tmp_path):
-    outcome = lookup_maps.run(Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None))
-    rows = outcome.tables[0].rows
-    assert len(rows) == 8
-    assert max(row[2] for row in rows) > 0.5 and max(row[3] for row in rows) > 0.9
+    (table,) = lookup_maps.run(setting(tmp_path), settings=lookup.REDUCED).tables
+    assert len(table.rows) == 8
+    assert max(row["to its duplicate"] for row in table.rows) > 0.5
+    assert max(row["duplicate first"] for row in table.rows) > 0.9

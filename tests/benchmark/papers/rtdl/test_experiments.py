@@ -32,16 +32,7 @@ def setting(tmp_path):
     return Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
 
 
-TINY = {"width": 8, "n_layers": 1, "epochs": 2, "batch_size": 64, "numeric": "none"}
-TOY = synthetic.Extent(
-    (200, 50, 80), 5, 3, 2,
-    {
-        "catboost": {"n_estimators": 5},
-        "resnet": TINY,
-        "ft-transformer": {**TINY, "n_heads": 2},
-    },
-    (0.0, 1.0),
-)  # fmt: skip
+TOY = {"rows": (200, 50, 80), "features": 5, "informative": 3}
 
 # ---------------------------------------------------------------------- the synthetic study
 
@@ -70,9 +61,9 @@ def test_a_tree_answers_with_the_leaf_that_a_walk_finds():
 
 
 def test_targets_have_unit_variance_in_training_and_only_the_first_features_matter():
-    data = synthetic.generate(TOY, 0)
+    data = synthetic.generate(**TOY, seed=0)
     for weight in (0.0, 0.3, 1.0):
-        y = data.targets(weight)[data.parts[0]]
+        y = data.targets(weight)[data.fold.train]
         assert y.mean() == pytest.approx(0.0, abs=1e-12) and y.std() == pytest.approx(1.0)
     np.testing.assert_allclose(data.targets(0.0), data.smooth, atol=1e-12)
     np.testing.assert_allclose(data.targets(1.0), data.stepped, atol=1e-12)
@@ -82,17 +73,8 @@ def test_targets_have_unit_variance_in_training_and_only_the_first_features_matt
     x = rng.normal(size=(6, 3))
     bias = f(np.zeros((1, 3)))[0]
     np.testing.assert_allclose(f(2 * x) - bias, 2 * (f(x) - bias))  # no bias in hidden layers
-    assert synthetic.generate(TOY, 0).smooth[0] == data.smooth[0]
-    assert synthetic.generate(TOY, 1).smooth[0] != data.smooth[0]
-
-
-def test_the_synthetic_study_fits_every_model_at_every_weight_and_draws_both_figures(setting):
-    outcome = synthetic.run(setting, TOY)
-    (table,) = outcome.tables
-    assert [row[:2] for row in table.rows] == [[m, w] for m in synthetic.MODELS for w in (0, 1)]
-    assert all(0.0 < row[2] < 3.0 and row[3] is not None for row in table.rows)
-    assert table.rows[0][4] == 0.468 and table.rows[-1][4] == 0.227
-    assert outcome.figures[0].stat().st_size > 1000
+    assert synthetic.generate(**TOY, seed=0).smooth[0] == data.smooth[0]
+    assert synthetic.generate(**TOY, seed=1).smooth[0] != data.smooth[0]
 
 
 def test_the_published_shape_is_that_of_the_paper():
@@ -102,9 +84,6 @@ def test_the_published_shape_is_that_of_the_paper():
 
 
 # ---------------------------------------------------------------------- tuned trainings
-
-FAST = {"epochs": 1, "patience": 1, "batch_size": 2048}
-NARROW = {**FAST, "n_layers": 1, "width": 8, "n_heads": 2}
 
 
 def test_the_papers_suite_tunes_a_variant_as_the_model_that_it_is_like():
@@ -127,7 +106,7 @@ def test_datasets_without_a_card_or_file_are_named_and_the_others_are_used(setti
     with pytest.raises(NoData, match=r"no-such-set: .*; year: "):
         tuned.available(["no-such-set", "year"], nowhere)
     with pytest.raises(NoData, match="no-such-set"):
-        tuned.run_tuned(nowhere, tuned.paper_suite({}), ["no-such-set"], ["resnet"])
+        tuned.run_tuned(nowhere, ["no-such-set"], ["resnet"])
     other = replace(setting, seed=3, device="cuda")
     assert (tuned.run_name(setting), tuned.run_name(other)) == (
         "run-reduced",
@@ -152,88 +131,50 @@ def test_without_biases_the_tokens_alone_lose_their_parameters():
 
 
 def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repeat(mirror, setting):
-    small = tuned.Small(
-        1, 2,
-        {
-            "autoint": {**FAST, "n_layers": 1, "width": 8},
-            biases.WITHOUT: NARROW,
-            "ft-transformer": NARROW,
-        },
-        dict.fromkeys(biases.METHODS, {"lr": [1e-3, 1e-2]}),
-        {biases.WITHOUT: biases.TARGET},
-    )  # fmt: skip
-    extent = biases.Extent(("california-housing", "no-such-set"), small)
+    given = {**biases.SIZES["tiny"], "datasets": ("california-housing", "no-such-set")}
     setting = replace(setting, mirror=mirror, out=setting.out / "rtdl-biases")
-    outcome = biases.run(setting, extent)
+    outcome = biases.run(setting, **given)
     (table,) = outcome.tables
-    assert [row[1] for row in table.rows] == list(biases.METHODS)
-    assert all(0.3 < row[3] < 2.0 and row[5] == 2 for row in table.rows)
-    assert [row[6] for row in table.rows] == [0.474, 0.470, 0.459]
+    assert [row["method"] for row in table.rows] == list(biases.METHODS)
+    assert all(0.3 < row["test"] < 2.0 and row["seeds"] == 2 for row in table.rows)
+    assert [row["published"] for row in table.rows] == [0.474, 0.470, 0.459]
     assert "no-such-set" in outcome.remarks[0]
     results = load_results(setting.out / "run-reduced")
     assert len(results) == 3 * (1 + 2) and set(results["status"]) == {"done"}
-    again = biases.run(setting, extent)
+    again = biases.run(setting, **given)
     assert again.tables[0].rows == table.rows
     assert len(load_results(setting.out / "run-reduced")) == len(results)
     other = replace(setting, out=setting.out.parent / "rtdl-other")
-    assert biases.run(other, extent).tables[0].rows == table.rows
+    assert biases.run(other, **given).tables[0].rows == table.rows
     assert (load_results(other.out / "run-reduced")["origin"] != "").all()
 
 
-def test_at_full_size_biases_are_compared_on_the_papers_eight_datasets():
-    extent = biases.EXTENTS["full"]
-    assert extent.small is None and len(extent.datasets) == 8
-    assert {"helena", "jannis", "higgs-small", "aloi", "microsoft"} < set(extent.datasets)
-    printed = load(FOLDER / "rtdl", "table17")
-    assert len(printed) == len(extent.datasets) * len(biases.METHODS)
+@pytest.mark.parametrize(
+    ("sizes", "datasets", "models", "table", "n"),
+    [
+        (biases.SIZES, "datasets", biases.METHODS, "table17", 8),
+        (training_time.SIZES, "tuned", training_time.MODELS, "table4", 11),
+    ],
+)
+def test_at_full_size_the_datasets_of_the_table_are_tuned(sizes, datasets, models, table, n):
+    full = sizes["full"]
+    assert full["small"] is None and len(full[datasets]) == n
+    printed = load(FOLDER / "rtdl", table)
+    assert {(d, m) for d in full[datasets] for m in models} == set(
+        zip(printed["dataset"], printed["method"], strict=True)
+    )
 
 
 # ---------------------------------------------------------------------- training time
 
 
 def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
-    shapes = training_time.shapes()
+    shapes = training_time.published_shapes()
     assert list(shapes) == load(FOLDER / "rtdl", "table1")["dataset"].tolist()
     assert shapes["helena"].n_classes == 100 and shapes["adult"].n_categorical == 8
     frame, y = training_time.table(shapes["adult"], 30, 0)
     assert frame.shape == (30, 14) and set(y) == {0, 1}
     assert sum(str(kind) == "category" for kind in frame.dtypes) == 8
-
-
-def test_tuned_trainings_and_steps_of_both_are_timed_and_the_overhead_is_their_ratio(
-    mirror, setting
-):
-    extent = training_time.Extent(
-        ("california-housing", "no-such-set"),
-        tuned.Small(
-            1, 2, {"resnet": {**FAST, "n_layers": 1, "width": 8}, "ft-transformer": NARROW},
-            dict.fromkeys(training_time.MODELS, {"lr": [1e-3]}),
-        ),
-        ("california-housing", "adult"), 2, 16,
-        {
-            "resnet": {"n_layers": 1, "width": 8},
-            "ft-transformer": {"n_layers": 1, "width": 8, "n_heads": 2},
-        },
-        training_time.LINFORMER,
-    )  # fmt: skip
-    outcome = training_time.run(replace(setting, mirror=mirror), extent)
-    whole, steps = outcome.tables
-    (row,) = whole.rows
-    assert row[:2] == ["california-housing", 2] and row[2] > 0 and row[3] > 0
-    assert row[4] == pytest.approx(row[3] / row[2]) and row[7:9] == [72, 187]
-    assert "no-such-set" in outcome.remarks[0]
-    for row in steps.rows:
-        assert row[3] > 0 and row[5] == pytest.approx(row[4] / row[3])
-    assert steps.rows[0][-1] == pytest.approx(187 / 72)
-    assert steps.rows[1][:3] == ["adult", 14, 16]
-
-
-def test_at_full_size_the_papers_eleven_datasets_are_tuned():
-    extent = training_time.EXTENTS["full"]
-    assert extent.small is None and len(extent.tuned) == 11
-    assert {(d, m) for d in extent.tuned for m in training_time.MODELS} == set(
-        training_time.published_seconds()
-    )
 
 
 # ---------------------------------------------------------------------- importances
@@ -286,7 +227,7 @@ def test_the_attention_of_a_row_is_what_its_blocks_compute_with(explained):
 
 def test_all_three_importances_find_the_features_that_matter(explained):
     model, x, y = explained
-    test = importance.permutation_test(model, x, y, shuffles=2, seed=0)
+    test = importance.permutation_test(model, x, y, seed=0)
     gradients = np.abs(importance.integrated_gradients(model, x, 20)[0]).mean(axis=0)
     maps = importance.attention_maps(model, x)
     for found in (test, gradients):
@@ -306,13 +247,10 @@ def test_categories_gaps_and_mixtures_have_no_such_importances(explained):
         importance.attention_maps(mixed.fit(numbers, np.arange(40.0)), numbers)
 
 
-def test_importances_of_classes_are_of_the_class_that_is_predicted(mirror, setting):
-    extent = importance.Extent(("california-housing",), 2, {**NARROW}, 200, 4, 1)
-    (table,) = importance.run(replace(setting, mirror=mirror), extent).tables
-    assert [row[1] for row in table.rows] == list(importance.METHODS)
-    assert [row[4:] for row in table.rows] == [[0.81, 0.05], [0.84, 0.08]]
+def test_importances_of_classes_are_of_the_class_that_is_predicted():
+    narrow = {"n_layers": 1, "width": 8, "n_heads": 2, "epochs": 1}
     x = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
-    model = FTTransformer(task="multiclass", **NARROW).fit(x, np.arange(60) % 3)
+    model = FTTransformer(task="multiclass", **narrow).fit(x, np.arange(60) % 3)
     parts, gains = importance.integrated_gradients(model, x, 100)
     np.testing.assert_allclose(parts.sum(axis=1), gains, atol=1e-2)
 
@@ -331,31 +269,32 @@ def test_a_budget_counts_what_ended_in_it_and_takes_the_best_by_validation():
 def test_one_log_of_trials_serves_every_budget(mirror, setting):
     now = [0.0]
 
-    def one(model, config, data, fold, setting):
+    def one(setting, model, data, fold, config):
         now[0] += 4.0
         return 1.0 / now[0], now[0]
 
-    extent = replace(budget.EXTENTS["reduced"], seconds=(5.0, 10.0, 20.0))
-    outcome = budget.run(replace(setting, mirror=mirror), extent, one, lambda: now[0])
+    given = {**budget.SIZES["reduced"], "budgets": (5.0, 10.0, 20.0)}
+    outcome = budget.run(replace(setting, mirror=mirror), **given, one=one, clock=lambda: now[0])
     rows = outcome.tables[0].rows
-    assert [row[1] for row in rows[::3]] == list(budget.MODELS)
-    assert [row[5] for row in rows[:3]] == [1.0, 2.0, 5.0]
-    assert [row[4] for row in rows[:3]] == [4.0, 8.0, 20.0]
+    assert [row["model"] for row in rows[::3]] == list(budget.MODELS)
+    assert [row["trials"] for row in rows[:3]] == [1.0, 2.0, 5.0]
+    assert [row["test"] for row in rows[:3]] == [4.0, 8.0, 20.0]
 
 
 def test_the_full_budgets_find_their_published_scores_and_counts(mirror, setting):
     now = [0.0]
 
-    def one(model, config, data, fold, setting):
+    def one(setting, model, data, fold, config):
         now[0] += 8000.0
         return 0.0, 0.0
 
-    extent = replace(budget.EXTENTS["full"], seeds=1, datasets=("california-housing",))
-    assert budget.EXTENTS["full"].datasets == ("california-housing", "adult", "higgs-small")
+    assert budget.SIZES["full"]["datasets"] == ("california-housing", "adult", "higgs-small")
+    given = {**budget.SIZES["full"], "seeds": 1, "datasets": ("california-housing",)}
     full = replace(setting, size="full", mirror=mirror)
-    rows = budget.run(full, extent, one, lambda: now[0]).tables[0].rows
-    assert rows[0][4] is None and rows[0][6:] == [0.437, 31.0]
-    assert len(rows) == 32 and all(row[6] is not None for row in rows)
+    rows = budget.run(full, **given, one=one, clock=lambda: now[0]).tables[0].rows
+    assert rows[0]["test"] is None
+    assert (rows[0]["published"], rows[0]["published trials"]) == (0.437, 31.0)
+    assert len(rows) == 32 and all(row["published"] is not None for row in rows)
 
 
 def test_a_trial_of_each_model_gives_a_loss_and_a_score(mirror, setting):
@@ -365,5 +304,5 @@ def test_a_trial_of_each_model_gives_a_loss_and_a_score(mirror, setting):
     for dataset in ("california-housing", "adult"):
         data = catalog.load_dataset(dataset, mirror=mirror)
         small = Fold(0, np.arange(0, 300), np.arange(300, 400), np.arange(400, 500))
-        loss, test = budget.trial("xgboost", {"n_estimators": 5}, data, small, setting)
+        loss, test = budget.trial(setting, "xgboost", data, small, {"n_estimators": 5})
         assert 0.0 < loss < 5.0 and 0.0 < test < 5.0
