@@ -7,12 +7,13 @@ python docs/make_reference.py --check    # exit code 1 where the page is not wha
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from tabsweep.benchmark.results.csv_lines import Choice
-from tabsweep.benchmark.results.entrants import folder_of, read_card, results_file
+from tabsweep.benchmark.results.entrants import TRIALS, folder_of, read_card, results_file
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
@@ -36,6 +37,15 @@ CLAIMS = [  # (what is asked, one side, the other side)
     ("Does TabM lead the older networks (TabM)?", ["tabm"], OLDER),
     ("Does RealMLP lead the older networks (RealMLP)?", ["realmlp"], OLDER),
     ("Does ModernNCA lead the older networks (ModernNCA)?", ["modern-nca"], OLDER),
+]
+
+N_TRIALS = 8  # of a study: the default, three at random, four by TPE
+SEARCHES = [  # (what is asked, the trials of one side, those of the other, compared by)
+    ("Is the choice of eight better than the default?", range(8), [0], "error"),
+    ("Is the choice of four better than the default?", range(4), [0], "error"),
+    ("Is the choice of eight better than that of the first four?", range(8), range(4), "error"),
+    ("Are three by TPE better than three at random, on validation?", [4, 5, 6], [1, 2, 3], "loss"),
+    ("Are three by TPE better than three at random, on test?", [4, 5, 6], [1, 2, 3], "error"),
 ]
 
 
@@ -71,26 +81,104 @@ def errors_of(folds: pd.DataFrame, models: list[str]) -> pd.Series:
     return mine.drop_duplicates(["dataset", "fold"]).groupby("dataset")["test"].mean()
 
 
+def relative(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:  # (n,), (n,) errors
+    """How much lower our error is, as a share of the larger one; 0 for a tie."""
+    e = snap(np.stack([ours, theirs], axis=1)) if len(ours) else np.empty((0, 2))
+    return (e[:, 1] - e[:, 0]) / np.maximum(np.abs(e).max(axis=1), 1e-12)
+
+
+def record(gains: np.ndarray) -> str:
+    """How often the gain is positive, zero, negative."""
+    return " / ".join(
+        str(int(n)) for n in ((gains > 0).sum(), (gains == 0).sum(), (gains < 0).sum())
+    )
+
+
+def verdicts(rows: Sequence[tuple[str, ...]], gains: Sequence[np.ndarray]) -> list[str]:
+    """Lines of a table: a row's own cells, then the record over datasets, the median gain, and
+    Wilcoxon's signed-rank test of the gains, corrected by Holm over the rows."""
+    p_values = holm([wilcoxon(gain).p if len(gain) else 1.0 for gain in gains])
+    return [
+        f"| {' | '.join(row)} | {record(gain)} | "
+        f"{f'{100 * np.median(gain):+.1f} %' if len(gain) else 'n/a'} | {p:.3f} |"
+        for row, gain, p in zip(rows, gains, p_values, strict=True)
+    ]
+
+
 def claims_table(folds: pd.DataFrame) -> list[str]:
-    """Wins, ties and losses over datasets, the median relative difference of errors, and
-    Wilcoxon's signed-rank test, corrected by Holm."""
+    """The claims, a row each."""
     networks = sorted(set(folds["model"]) - {*BOOSTING, *OTHERS} - {"grownet"})
-    rows, p_values = [], []
-    for question, one, other in CLAIMS:
+    gains = []
+    for _, one, other in CLAIMS:
         a, b = errors_of(folds, one or networks), errors_of(folds, other)
         both = sorted(set(a.index) & set(b.index))
-        e = snap(np.stack([a[both], b[both]], axis=1)) if both else np.empty((0, 2))
-        wins, losses = (e[:, 0] < e[:, 1]).sum(), (e[:, 0] > e[:, 1]).sum()
-        relative = (e[:, 1] - e[:, 0]) / np.maximum(np.maximum(e[:, 0], e[:, 1]), 1e-12)
-        p_values.append(wilcoxon(relative).p if both else 1.0)
-        gain = f"{100 * np.median(relative):+.1f} %" if both else "n/a"
-        rows.append((question, f"{wins} / {len(e) - wins - losses} / {losses}", gain))
-    lines = [
+        gains.append(relative(a[both].to_numpy(), b[both].to_numpy()))
+    return [
         "| question | better / equal / worse | median gain | p |",
         "| --- | --- | ---: | ---: |",
+        *verdicts([(question,) for question, _, _ in CLAIMS], gains),
     ]
-    for (question, record, gain), p in zip(rows, holm(p_values), strict=True):
-        lines.append(f"| {question} | {record} | {gain} | {p:.3f} |")
+
+
+def tuning_trials(folder: Path) -> pd.DataFrame:
+    """The exported tuning trials with `loss`, of validation, and `error`, of test."""
+    if not (folder / TRIALS).is_file():  # of earlier exports
+        columns = ["dataset", "method", "split", "index", "metric", "val", "test", "steps", "limit"]
+        trials = pd.DataFrame({name: [] for name in columns})
+    else:
+        trials = pd.read_csv(folder / TRIALS)
+    metrics = [METRICS[name] for name in trials["metric"]]
+    loss = [m.sign * value for m, value in zip(metrics, trials["val"], strict=True)]
+    error = [m.error(value) for m, value in zip(metrics, trials["test"], strict=True)]
+    return trials.assign(loss=loss, error=error)
+
+
+def choices(trials: pd.DataFrame, of: Sequence[int]) -> pd.DataFrame:
+    """{(dataset, method): loss, error} of the trial among some that validation chooses, as means
+    over the folds."""
+    among = trials[trials["index"].isin(list(of))]
+    best = among.sort_values(["loss", "index"], kind="stable")
+    best = best.drop_duplicates(["dataset", "method", "split"])
+    return best.groupby(["dataset", "method"])[["loss", "error"]].mean()
+
+
+def tuning_table(trials: pd.DataFrame) -> list[str]:
+    """What the searched configurations are worth, over the studies with all trials: a gain is the
+    median over the models of a dataset."""
+    whole = trials.dropna(subset=["loss", "error"]).groupby(["dataset", "method", "split"])
+    trials = trials[trials.set_index(["dataset", "method", "split"]).index.isin(
+        whole.size().loc[lambda n: n == N_TRIALS].index
+    )]  # fmt: skip
+    rows, gains = [], []
+    for question, one, other, column in SEARCHES:
+        a, b = choices(trials, one)[column], choices(trials, other)[column]
+        gain = pd.Series(relative(a.to_numpy(), b.to_numpy()), index=a.index)
+        rows.append((question, record(gain.to_numpy())))
+        gains.append(gain.groupby("dataset").median().to_numpy())
+    return [
+        "| question | of models on datasets | of datasets | median gain | p |",
+        "| --- | --- | --- | ---: | ---: |",
+        *verdicts(rows, gains),
+    ]
+
+
+def stopping_table(trials: pd.DataFrame) -> list[str]:
+    """Of each dataset the share of fits that early stopping ended, and the models of which more
+    than a tenth of the fits reached their limit."""
+    fits = trials.dropna(subset=["limit"])
+    fits = fits.assign(stopped=fits["steps"] < fits["limit"])
+    lines = ["| dataset | ended early | reached their limit (of 24 fits) |", "| --- | ---: | --- |"]
+    for dataset, mine in fits.groupby("dataset"):
+        of_model = mine.groupby("method")
+        reached = (~mine["stopped"]).groupby(mine["method"]).sum()
+        often = reached[reached > of_model.size() / 10].sort_values(ascending=False, kind="stable")
+        limits = of_model[["limit", "unit"]].first()
+        named = [
+            f"{model} {n} ({limits['limit'][model]:.0f} {limits['unit'][model]})"
+            for model, n in often.items()
+        ]
+        share = f"{mine['stopped'].sum()} of {len(mine)}"
+        lines.append(f"| {dataset} | {share} | {', '.join(named)} |")
     return lines
 
 
@@ -162,6 +250,22 @@ all questions. A side of several models is the one that validation chooses, fold
 
 {claims}
 
+## What tuning is worth
+
+The chosen one of some trials of a study against the chosen one of others, from the {n_searched}
+datasets with stored tuning trials; equal numbers of TPE's suggestions and of random draws are the
+next three after the fourth trial and the three after the default. Counted are pairs of a model and
+a dataset, then datasets (the median of their models), then as above.
+
+{tuning}
+
+## What early stopping ended
+
+Tuning fits in steps that ended before their limit of epochs, steps or trees; beside it the models
+of which more than a tenth reached it, as what these could reach there may be more.
+
+{stopping}
+
 ## What to look at first
 
 * CatBoost on yacht: the card follows NPT's code and takes all six columns as categories, and on
@@ -169,9 +273,6 @@ all questions. A side of several models is the one that validation chooses, fold
   that see codes or 0/1 columns have less than one.
 * NPT on yacht, fold 2: its chosen setting learned under one seed of three (errors .8, 15.5, 15.2).
   A mean over seeds shows that; a best seed would not.
-* Early stopping, and not the limit of epochs or steps, ended 779 of haberman-survival's 810 fits of
-  models that have one, and 647 of yacht's; there it ended of ModernNCA's 30 fits 4, of Hopular's
-  14, TabM's 17, NODE's 19, NPT's 20: what these models could reach on yacht is more.
 
 ## What it cannot say
 
@@ -187,6 +288,7 @@ def page() -> str:
     """The page's text."""
     evidence = results_file(Path(NAME)).evidence(Choice())
     datasets = evidence.datasets()
+    trials = tuning_trials(folder_of(Path(NAME)))
     return TEXT.format(
         n=len(datasets),
         sweep=SWEEP,
@@ -194,6 +296,9 @@ def page() -> str:
         note=read_card(folder_of(Path(NAME))).note,
         ranks="\n".join(ranks_table(evidence)),
         claims="\n".join(claims_table(losses_by_fold(evidence))),
+        n_searched=trials["dataset"].nunique(),
+        tuning="\n".join(tuning_table(trials)),
+        stopping="\n".join(stopping_table(trials)),
         smallest=smallest_p(len(datasets)),
     )
 
