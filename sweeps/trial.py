@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 # The closed set of reasons why a trial has no score. MAX_ATTEMPTS says after which of them the
-# engine itself runs the trial again (the death of a worker, an allocation that another process may
-# have made fail), and how often.
+# engine itself runs the trial again, and how often.
 CAUSES: dict[str, str] = {
     "oom": "used more memory than its limit",
     "gpu_oom": "used more GPU memory than there was",
+    "gpu_error": "met a CUDA error that makes its process's GPU unusable",
     "timeout": "ran longer than its limit",
     "killed": "its worker died under it three times",
     "nonfinite": "predicted NaN or infinity",
@@ -22,7 +22,10 @@ CAUSES: dict[str, str] = {
     "unsupported": "the model does not apply to this data (planned absence, not a failure)",
     "error": "the model raised an error",
 }
-MAX_ATTEMPTS: dict[str, int] = {"killed": 3, "oom": 2, "gpu_oom": 2}
+MAX_ATTEMPTS: dict[str, int] = {"killed": 3, "oom": 2, "gpu_oom": 2, "gpu_error": 2}
+# Causes that a trial itself reports, though another one, in its process or beside it, may be to
+# blame: it is run once more in a fresh process.
+DOUBTFUL = ("oom", "gpu_oom", "gpu_error")
 
 DONE, FAILED, UNSUPPORTED = "done", "failed", "unsupported"
 

@@ -91,7 +91,7 @@ def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int
     "causes",
     multiple=True,
     metavar="CAUSE[,CAUSE]",
-    help="Only these: oom, gpu_oom, timeout, killed, nonfinite, invalid_config, error.",
+    help="Only these: oom, gpu_oom, gpu_error, timeout, killed, nonfinite, invalid_config, error.",
 )
 @options_of(Options, *LIMITS)
 @AGAIN

@@ -13,12 +13,13 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...common.network import is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
+from ...sweeps.workers.trial_actor import differences
 from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
 
@@ -98,19 +99,6 @@ def source_hash() -> str:
 # ---------------------------------------------------------------------- asking all of them
 
 
-def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The versions of `other` that differ from `own`, in words.
-
-    >>> differing({"ray": "2.60.0", "torch": "2.13.0"}, {"ray": "2.59.0", "torch": "2.13.0"})
-    ['ray 2.59.0 instead of 2.60.0']
-    """
-    return [
-        f"{name} {other.get(name, 'absent')} instead of {value}"
-        for name, value in own.items()
-        if other.get(name, "absent") != value
-    ]
-
-
 class Cluster:
     """A cluster that this process joins, and the answers of its nodes."""
 
@@ -167,14 +155,16 @@ class Cluster:
         own = versions()
         wrong = [f"{self._host(id)}: no answer ({why})" for id, why in self._silent.items()]
         for id, found in self._answers.items():
-            differences = differing(own, found["versions"])
-            if differences:
-                wrong.append(f"{self._host(id)}: {', '.join(differences[:4])}")
+            if wrong_there := differences(own, found["versions"]):
+                wrong.append(f"{self._host(id)}: {wrong_there}")
         if wrong:
             return PROBLEM, "; ".join(wrong) + " (install the same lock file and code everywhere)"
+        builds = Counter(found["versions"].get("torch", "") for found in self._answers.values())
+        more = ", ".join(f"torch {build} on {n}" for build, n in sorted(builds.items()))
         return OKAY, (
             f"Python {own['python']}, Ray {own['ray']}, tabsweep {own['tabsweep']} and "
             f"{len(LIBRARIES) - 2} libraries on {count(len(self._answers), 'node')}"
+            + (f"; {more}" if len(builds) > 1 else "")
         )
 
     def processors(self) -> tuple[str, str]:

@@ -99,9 +99,19 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         val=scores["val"],
         test=scores["test"],
         costs=cell.costs,
-        info={**cell.info, "cpu": cpu_model()},
+        info={**cell.info, "cpu": cpu_model(), **_gpu(trial.identity.get("device", "cpu"))},
         predictions=cell.predictions,
     )
+
+
+def _gpu(device: str) -> dict[str, str]:
+    """Of a trial that is not on a CPU: the kind of GPU, and the build of torch on this machine."""
+    if device == "cpu":
+        return {}
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    return {"gpu": gpu, "torch": torch.__version__}
 
 
 def _not_finite(cell: Cell) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ray import tune
 
-from ..trial import DONE, Limits, Result, Trial, failure
+from ..trial import DONE, DOUBTFUL, Limits, Result, Trial, failure
 from ..workers.awake_clock import awake_s
 from ..workers.output_capture import captured
 from ..workers.pool import RunTrial
@@ -85,7 +85,7 @@ class _Worker(TrialWorker):
     def advance(
         self, name: str, trial: Trial, data: Any, limits: Limits, state: _StateInMemory
     ) -> Result:
-        """Run a trial to its next stop under this name; a signal or a lack of memory ends the
+        """Run a trial to its next stop under this name; a signal or a cause of DOUBTFUL ends the
         process."""
         self._name = name
         self._guard_memory(limits.memory_mb)
@@ -94,7 +94,7 @@ class _Worker(TrialWorker):
         if self._signals.received:  # the driver lets another process go on
             report_crash_cause(name, "lost")
             os._exit(143)
-        if result.cause in ("oom", "gpu_oom"):
+        if result.cause in DOUBTFUL:
             # Another process may have caused it: the driver decides whether a fresh one goes on.
             report_crash_cause(name, result.cause)
             os._exit(137)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..trial import MAX_ATTEMPTS, Result, Trial, failure
+from ..trial import DOUBTFUL, MAX_ATTEMPTS, Result, Trial, failure
 from ..workers.pool import JobOutcome
 
 
@@ -42,13 +42,13 @@ class Attempts:
     def judge(self, outcome: JobOutcome) -> Verdict:
         """Decide on a job that ended, and count the death where it was one.
 
-        A result "oom" or "gpu_oom" counts as a death the first time: another process on the same
-        machine or GPU may have caused it. A job that was lost with its node counts nothing.
+        A result with a cause of DOUBTFUL counts as a death the first time. A job that was lost
+        with its node counts nothing.
         """
         job, trial = outcome.job, outcome.job.trial
         result, death, output = outcome.result, outcome.death or "lost", outcome.output
         deaths = self._deaths[trial.id]
-        if result is not None and result.cause in ("oom", "gpu_oom"):
+        if result is not None and result.cause in DOUBTFUL:
             if deaths[result.cause] + 1 < MAX_ATTEMPTS[result.cause]:
                 death, output, result = result.cause, output or result.output, None
                 # One that was given no GPU (its model took one unasked) asks for none now: where

@@ -116,8 +116,23 @@ class WorkerPool(Protocol):
         ...
 
 
-# Parts of the messages of libraries that get no memory, whatever the class of the error.
-NO_GPU_MEMORY = re.compile("cudaErrorMemoryAllocation|cuda.{0,60}out of memory", re.I)
+# Parts of the messages of libraries, whatever the class of the error: no memory on the GPU (CUDA's
+# own words, those of its libraries, OpenCL's, which LightGBM has, XGBoost's, and CatBoost's) ...
+NO_GPU_MEMORY = re.compile(
+    r"cudaErrorMemoryAllocation|cuda.{0,80}(out of|not enough) memory"
+    r"|\bCU[A-Z]+_[A-Z_]*ALLOC(ATION)?_FAILED"
+    r"|CL_MEM_OBJECT_ALLOCATION_FAILURE|Memory Object Allocation Failure"
+    r"|Memory allocation error on worker",
+    re.I,
+)
+# ... an error after which every call of the process to its GPU fails (`cudaGetErrorString`) ...
+GPU_UNUSABLE = re.compile(
+    r"cuda.{0,200}(illegal (memory access|instruction)|device-side assert|misaligned address"
+    r"|invalid program counter|unspecified launch failure|hardware stack error"
+    r"|the launch timed out|on global/shared address space|uncorrectable ECC error)",
+    re.I | re.S,
+)
+# ... and no memory on the machine.
 NO_MEMORY = ("bad_alloc", "bad allocation", "cannot allocate memory", "can't allocate memory")
 
 
@@ -163,12 +178,18 @@ def _guarded(
 
         text = text_of(error)
         message = f"{type(error).__name__}: {first_line(text)[:500] or '(no message)'}"
-        cause = "error"
-        if type(error).__name__ == "OutOfMemoryError" or NO_GPU_MEMORY.search(text):
-            cause = "gpu_oom"
-        elif any(words in message.lower() for words in NO_MEMORY):
-            cause = "oom"
+        cause = _cause_of(type(error).__name__, text)
         return failure(cause, message, log=traceback.format_exc()[-4000:])
+
+
+def _cause_of(kind: str, text: str) -> str:
+    """The cause of a failure, from the name of an error's class and its message."""
+    if kind == "OutOfMemoryError" or NO_GPU_MEMORY.search(text):
+        return "gpu_oom"
+    if kind == "AcceleratorError" or GPU_UNUSABLE.search(text):
+        return "gpu_error"
+    first = first_line(text)[:500].lower()
+    return "oom" if any(words in first for words in NO_MEMORY) else "error"
 
 
 def _run_in_one_process(run_trial: RunTrial, *args: Any) -> Result:

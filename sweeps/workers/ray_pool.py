@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..study import Needs
-from ..trial import failure
+from ..trial import DOUBTFUL, failure
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
 from .pool import ClusterLost, Job, JobOutcome, News, RunTrial, TrialRefused
@@ -203,13 +203,14 @@ class RayWorkerPool:
             return self._lost(actor, ref, job, error)
         self._group.take(actor, ref)
         self._losses.pop(job.trial.id, None)
-        # Memory that the process gathered in earlier trials may have made an allocation fail: the
-        # next trial gets a fresh process.
-        if result.cause in ("oom", "gpu_oom"):
+        outcomes = [JobOutcome(job, result, worker=actor.name)]
+        # Earlier trials of the process may be to blame: its next trials get another one. What waits
+        # behind a spoilt GPU would fail there, and is run elsewhere.
+        if result.cause in DOUBTFUL:
             self._group.wear(actor)
-        if actor.worn and not actor.queue:
-            self._group.retire(actor)
-        return [JobOutcome(job, result, worker=actor.name)]
+        if actor.worn and (not actor.queue or result.cause == "gpu_error"):
+            outcomes += self._group.retire(actor)
+        return outcomes
 
     def _lost(self, actor: TrialActor, ref: Any, job: Job, error: Exception) -> list[JobOutcome]:
         """A trial without a result, which is not the trial's doing: its own errors are results.

@@ -43,11 +43,18 @@ def output_folder() -> Path:
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """ "numpy 2.4.5 instead of 2.4.6; ..." or "" where nothing differs."""
+    """ "numpy 2.4.5 instead of 2.4.6; ..." or "" where nothing differs.
+
+    Releases are compared: the builds of one release, such as torch's for CPUs and for CUDA, may
+    differ, as where only some machines have a GPU.
+
+    >>> differences({"torch": "2.13.0+cpu", "ray": "2.60.0"}, {"torch": "2.13.0", "ray": "2.59.0"})
+    'ray 2.59.0 instead of 2.60.0'
+    """
     wrong = [
         f"{name} {found.get(name, 'absent')} instead of {value}"
         for name, value in sorted(wanted.items())
-        if found.get(name) != value
+        if found.get(name, "absent").partition("+")[0] != value.partition("+")[0]
     ]
     more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""
     return "; ".join(wrong[:5]) + more

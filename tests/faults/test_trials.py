@@ -113,8 +113,20 @@ def bad_trial(trial: Trial, data: Any) -> Result:
         block.write(b"x" * size)
         return block
 
+    def cuda_error() -> None:
+        """What torch raises in every call to a GPU whose context is unusable."""
+        import torch
+
+        words = "CUDA error: an illegal memory access was encountered\nSearch for `cudaErrorIllegal"
+        raise torch.AcceleratorError(words)
+
     write("start")
+    if os.environ.get("SPOILT") == str(os.getpid()):
+        cuda_error()
     match trial.dataset:
+        case "cuda error":
+            os.environ["SPOILT"] = str(os.getpid())
+            cuda_error()
         case "bytes hog":
             hog(lambda size: b"x" * size)
         case "numpy hog":
@@ -196,6 +208,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     table = load_dataset("wine")
     fold = make_folds(table, "kfold", seed=0)[0]
     names = ["bytes hog", "numpy hog", "shared hog", "suicide", "no message", "exit", "forks"]
+    names += ["cuda error"]
     studies = [
         *(one_trial(name, log) for name in names),
         *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in HANGING),
@@ -343,6 +356,17 @@ def test_a_trial_that_kills_its_worker_ends_as_killed_after_three_attempts(outco
     assert outcome.deaths[name, "killed"] == 3 and "3 times" in record["message"]
 
 
+@pytest.mark.fault(31)
+def test_a_gpu_that_a_trial_spoils_ends_its_worker_and_no_other_trial(outcome):
+    """The good trials run in the same processes, where each would fail after it."""
+    starts = outcome.words("cuda error", "start")
+    assert len({pid for pid, *_ in starts}) == len(starts) == 2
+    record = outcome.one("cuda error")
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "gpu_error", 2)
+    assert outcome.deaths["cuda error", "gpu_error"] == 1
+    assert "illegal memory access" in record["message"]
+
+
 # ---------------------------------------------------------------------- errors
 
 
@@ -384,8 +408,8 @@ def test_every_trial_has_one_terminal_state_and_no_worker_is_left_busy(outcome):
     assert {name: len(records) for name, records in outcome.records.items()} == dict.fromkeys(
         outcome.records, 1
     )
-    assert len(outcome.records) == 26 and not outcome.tally.interrupted
-    assert (outcome.tally.done, outcome.tally.failed) == (14, 12)
+    assert len(outcome.records) == 27 and not outcome.tally.interrupted
+    assert (outcome.tally.done, outcome.tally.failed) == (14, 13)
     assert outcome.workers_left == 0
 
 

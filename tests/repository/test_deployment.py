@@ -31,7 +31,9 @@ from calls import bench
 from compose import ROOT, env_example
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tabsweep.benchmark.planning.code_identity import computes_with
 from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.workers.trial_actor import differences
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -174,6 +176,27 @@ def test_the_workers_with_gpus_start_only_when_asked_and_differ_in_nothing_else(
     assert {k: v for k, v in gpu.items() if k not in own} == {
         k: v for k, v in cpu.items() if k not in own
     }
+
+
+@pytest.mark.parametrize("profile", ["", "gpu"])
+def test_the_driver_takes_the_workers_of_each_profile_for_its_own_release(profile: str) -> None:
+    """The image for CPUs has torch's build "+cpu", that for CUDA none; the driver is on ray-head."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    (release,) = re.findall(r"^torch==(\S+)$", lock, flags=re.MULTILINE)
+
+    def has(name: str) -> dict[str, str]:
+        device = services()[name]["build"]["args"]["DEVICE"]
+        return {
+            **computes_with([], ["torch"]),
+            "torch": release + {"cpu": "+cpu", "cuda": ""}[device],
+        }
+
+    started = [n for n, s in services().items() if {*s.get("profiles", [profile])} == {profile}]
+    workers = [name for name in started if name.startswith("ray-worker")]
+    assert workers
+    for name in workers:
+        assert not differences(has("ray-head"), has(name)), name
+    assert differences(has("ray-head"), {**has(workers[0]), "torch": "2.6.0"})
 
 
 def test_the_image_runs_as_a_user_carries_no_secret_and_needs_no_registry_to_be_parsed() -> None:

@@ -287,11 +287,37 @@ RAISED = [
     (RuntimeError("std::bad_alloc"), "oom", "RuntimeError: std::bad_alloc"),
     (OSError(12, "Cannot allocate memory"), "oom", None),
     (OutOfMemoryError("CUDA out of memory"), "gpu_oom", None),
-    (RuntimeError("std::bad_alloc: cudaErrorMemoryAllocation: out of memory"), "gpu_oom", None),
-    (RuntimeError("CUDA error: out of memory"), "gpu_oom", None),
-    (RuntimeError("cuda_lib/cuda_base.h:281: CUDA error 2: out of memory"), "gpu_oom", None),
     (RuntimeError("x" * 10**6), "error", None),
+    (RuntimeError("misaligned address in a table"), "error", None),
 ]
+# As torch, cuBLAS, cuDNN, OpenCL, LightGBM, XGBoost and CatBoost say it.
+GPU_OOM = (
+    "CUDA error: out of memory",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+    "cuFFT error: CUFFT_ALLOC_FAILED",
+    "clEnqueueNDRangeKernel failed: CL_MEM_OBJECT_ALLOCATION_FAILURE",
+    "Memory Object Allocation Failure",
+    "[CUDA] out of memory /src/treelearner/cuda_data_partition.cpp 40",
+    "Memory allocation error on worker 0: std::bad_alloc: cudaErrorMemoryAllocation: out of memory",
+    "Memory allocation error on worker 0: [12:00:00] device_vector.cu:23: Failed to allocate",
+    "catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h:303: Error: Out of memory. "
+    "Requested 8880 MB; Free 5902.061425 MB",
+    "catboost/cuda/ctrs/ctr_calcers.cpp:36: Error: not enough memory for tree-ctrs: needs 900 MB",
+    "cuda_lib/cuda_base.h:281: CUDA error 2: out of memory",
+)
+GPU_ERROR = (
+    "CUDA error: device-side assert triggered",
+    "CUDA error: an illegal memory access was encountered",
+    "CUDA error: unspecified launch failure",
+    "[CUDA] an illegal memory access was encountered /src/cuda_algorithms.cu 12",
+    "device_helpers.cuh:431: cudaErrorIllegalAddress: an illegal memory access was encountered",
+    "cuda_lib/cuda_base.h:281: CUDA error 700: an illegal memory access was encountered",
+)
+RAISED += [(RuntimeError(text), "gpu_oom", None) for text in GPU_OOM]
+RAISED += [(RuntimeError(text), "gpu_error", None) for text in GPU_ERROR]
 
 
 @pytest.mark.fault(27, 31)

@@ -208,10 +208,8 @@ def test_the_raylet_of_this_node_is_not_mistaken_for_one_with_a_longer_name(monk
 
 def test_differences_name_what_is_wrong_and_not_too_much_of_it():
     assert differences({"a": "1"}, {"a": "1", "b": "2"}) == ""
-    assert (
-        differences({"a": "1", "b": "2"}, {"a": "3"}) == "a 3 instead of 1; b absent instead of 2"
-    )
     many = {str(i): "1" for i in range(8)}
+    assert differences({**many, "b": "2"}, {"b": "3"}).startswith("0 absent instead of 1; ")
     assert differences(many, {}).endswith("; and 3 more")
 
 
