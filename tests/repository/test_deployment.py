@@ -180,7 +180,7 @@ def test_the_workers_with_gpus_start_only_when_asked_and_differ_in_nothing_else(
 
 @pytest.mark.parametrize("profile", ["", "gpu"])
 def test_the_driver_takes_the_workers_of_each_profile_for_its_own_release(profile: str) -> None:
-    """The image for CPUs has torch's build "+cpu", that for CUDA none; the driver is on ray-head."""
+    """The image for CPUs has torch's build "+cpu", that for CUDA none; ray-head has the driver."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     (release,) = re.findall(r"^torch==(\S+)$", lock, flags=re.MULTILINE)
 
