@@ -1,7 +1,7 @@
 """Optuna's TPE as a backend of the samplers: finished trials in, one configuration out.
 
 The history holds finished trials only, and the sampler is seeded anew for every suggestion: it
-depends on the trials and the seed, not on earlier suggestions. `fast_tpe.py` has the sampler.
+depends on the trials and the seed, not on earlier suggestions.
 """
 
 from __future__ import annotations
@@ -16,43 +16,47 @@ if TYPE_CHECKING:
 
 
 class OptunaTPE:
-    """Optuna's sampler on a history kept in memory. Configurations must lie inside `space`."""
+    """Optuna's sampler on a study kept in memory. Configurations must lie inside `space`."""
 
     def __init__(self, space: Space, startup: int = 10) -> None:
         import optuna
 
-        from .fast_tpe import FastTPESampler, History
-
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space = space
+        self._space, self._startup = space, startup
         self._distributions = {axis.label: distribution_of(axis) for axis in space.axes}
         # DIFF(Optuna 5 defaults): Optuna looks through the old trials for the parameters that they
         # have in common, again for each suggestion; the space knows which these are. Same
         # suggestions; conditional parameters are drawn one by one.
         labels = sorted(axis.label for axis in space.joint_axes)
         self._joint = {label: self._distributions[label] for label in labels}
-        self._history = History(self._distributions)
-        # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
-        self._sampler = FastTPESampler(seed=0, n_startup_trials=startup)
-        self._trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
+        self._study = optuna.create_study()
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
         """Append a finished trial; trials are added in the order of their index."""
-        if loss is not None:  # Optuna's TPE looks at no failed trial
-            self._history.add(self._space.encode(config), loss)
+        if loss is None:  # Optuna's TPE looks at no failed trial
+            return
+        from optuna.trial import create_trial
+
+        numbers = self._space.encode(config)
+        distributions = {label: self._distributions[label] for label in numbers}
+        trial = create_trial(value=loss, params=dict(numbers), distributions=distributions)
+        self._study.add_trial(trial)
 
     def propose(self, index: int, seed: int) -> dict[str, Any]:
         """The next configuration, given the trials so far; `seed` below 2**32."""
-        sampler: Any = self._sampler
-        sampler.seed(seed)
-        history: Any = self._history
-        drawn = sampler.sample_relative(history, self._trial, self._joint)
+        from optuna.samplers import TPESampler
+        from optuna.trial import TrialState, create_trial
+
+        # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
+        sampler = TPESampler(seed=seed, n_startup_trials=self._startup, constant_liar=False)
+        study, trial = self._study, create_trial(state=TrialState.RUNNING)
+        drawn = sampler.sample_relative(study, trial, self._joint)
 
         def draw(axis: Axis) -> float:
             if axis.label in drawn:
                 return drawn[axis.label]
             distribution = self._distributions[axis.label]
-            return sampler.sample_independent(history, self._trial, axis.label, distribution)
+            return sampler.sample_independent(study, trial, axis.label, distribution)
 
         return self._space.decode(draw)
 
