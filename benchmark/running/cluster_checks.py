@@ -19,6 +19,7 @@ from typing import Any
 
 from ...common.network import is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
+from ...sweeps.workers.ray_private import available_memory_mb, dashboard_address
 from ...sweeps.workers.trial_actor import differences
 from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
@@ -62,13 +63,6 @@ def describe_node() -> dict[str, Any]:
         "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
         "memory_mb": available_memory_mb(),
     }
-
-
-def available_memory_mb() -> float:
-    """The memory that processes here may use, in MB: the machine's, or a container's limit."""
-    from ray._common.utils import get_system_memory
-
-    return get_system_memory() / 2**20
 
 
 def clock() -> float:
@@ -216,10 +210,7 @@ class Cluster:
 
     def dashboard(self) -> tuple[str, str]:
         """A job runs any program: only this machine, or holders of a token, may submit one."""
-        import ray
-
-        node: Any = ray._private.worker.global_worker.node
-        where = node.address_info["webui_url"]
+        where = dashboard_address()
         return judge_dashboard(where) if where else (OKAY, "there is none")
 
     def _host(self, id: str) -> str:

@@ -14,15 +14,6 @@ from typing import Any, ClassVar
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.freeze_guard import FreezeGuard
-from ...sweeps.workers.local_ray.ray_start import (
-    check_worker,
-    daemons_below,
-    kill_ray_below,
-    outlives,
-    ray_folder,
-    raylets_below,
-    stage_of_start,
-)
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
@@ -31,6 +22,15 @@ from ...sweeps.workers.ray_cluster import (
     start_ray,
     stop_ray,
     take_back_sigterm,
+)
+from ...sweeps.workers.ray_start import (
+    check_worker,
+    daemons_below,
+    kill_ray_below,
+    outlives,
+    ray_folder,
+    raylets_below,
+    stage_of_start,
 )
 from ..console import ENVIRONMENT
 from ..errors import command_on, resume_with

@@ -17,6 +17,7 @@ from ..trial import MAX_ATTEMPTS, Result, Trial, failure
 from ..workers.awake_clock import awake_s
 from ..workers.crash_report import CrashOutputs
 from ..workers.ray_cluster import death_of, nodes
+from ..workers.ray_private import take_crash_cause
 from .search_records import SearchRecords
 from .trainable import PAYLOAD
 
@@ -155,20 +156,13 @@ class LedgerCallback(NotPickled, tune.Callback):
         """killed, oom or gpu_oom where the trial's process caused it; lost where its machine did,
         or the code of Tune or of this package around the trial."""
         from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError
-        from ray.experimental import internal_kv
 
         error = _error_of(trial)
         failed_to_start = isinstance(error, ActorDiedError) and "its creation task" in str(error)
         if failed_to_start or not isinstance(error, RayActorError | OutOfMemoryError):
             self.records.trouble = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return "lost"
-        with contextlib.suppress(Exception):
-            name = f"tabsweep/{self.session}-{index}"
-            word = internal_kv._internal_kv_get(name)
-            internal_kv._internal_kv_del(name)
-            if word:
-                return word.decode()
-        return death_of(error)
+        return take_crash_cause(f"{self.session}-{index}") or death_of(error)
 
     # ------------------------------------------------------------------ the driver's clock
 

@@ -14,13 +14,13 @@ from ..trial import DONE, DOUBTFUL, Limits, Result, Trial, failure
 from ..workers.awake_clock import awake_s
 from ..workers.output_capture import captured
 from ..workers.pool import RunTrial
+from ..workers.ray_private import report_crash_cause
 from ..workers.trial_actor import (
     Common,
     IncompatibleWorker,
     RemoteCheckpoints,
     TrialWorker,
     output_file,
-    report_crash_cause,
 )
 from .trial_state import Track, added
 

@@ -1,4 +1,4 @@
-"""What a crashed worker left behind: the cause that it reported, and its output."""
+"""The output of the trial of a crashed worker, from the machine on which it ran."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ from .trial_actor import output_file
 WAIT_S = 5.0  # for the output of one worker on another machine
 MOST_S = 10.0  # for all of them, within PERIOD_S: the driver stands still meanwhile
 PERIOD_S = 60.0
-
-
-def crash_cause(worker: str) -> str | None:
-    """The cause that a worker reported before it ended itself (`report_crash_cause`), or None."""
-    from ray.experimental import internal_kv
-
-    try:
-        value = internal_kv._internal_kv_get(f"tabsweep/{worker}")
-    except Exception:
-        return None
-    return value.decode() if value else None
 
 
 def take_output(worker: str) -> str:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..study import Needs
-from .free_nodes import TOLERANCE, FreeNodes, Room
 from .ray_cluster import Node
 
+TOLERANCE = 1e-9  # of shares of a GPU, which are added and subtracted
 FEWEST_MB = 1024.0  # memory that a worker is placed with, at least
 MOST_ON_A_GPU = 8  # workers that share one GPU
-MOST_SHAPES_KEPT = 4096  # answers of `Placement.shape` that are remembered
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,25 @@ class Shape:
     threads: int
     gpus: float
     memory_mb: float
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a node has left. idle_gpus: GPUs of which some share is free. share: the most that is
+    left of one GPU, as a worker gets no parts of two."""
+
+    threads: int
+    memory_mb: float
+    idle_gpus: int
+    share: float
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether one more worker fits in."""
+        return (
+            self.threads >= shape.threads
+            and self.memory_mb >= shape.memory_mb
+            and self.share >= shape.gpus - TOLERANCE
+        )
 
 
 class Placed(Protocol):
@@ -45,22 +63,20 @@ class Placement:
 
     nodes: {id: node}, replaced whenever the cluster is looked at.
     limit: CPUs that all workers may hold together; None: no limit but the nodes'.
-
-    What is asked for every trial (`shape`, `place`) costs the same with ten nodes and with ten
-    thousand: the room of a node is added up again where a worker came, went or changed its state.
+    The room of a node is added up again where a worker came, went or changed its state.
     """
 
     def __init__(self, nodes: Mapping[str, Node], limit: int | None = None) -> None:
         self.limit = limit
+        self.reserve = 0
         self.refused: Mapping[str, str] = {}  # {id of a node that is not used: the reason}
         self._nodes = dict(nodes)
         self._gpu_mb: dict[str, float] = {}
-        self._reserve = 0
         self._idle: dict[str, dict[Placed, bool]] = defaultdict(dict)  # the workers of each node
         self._gpu: dict[Placed, int] = {}  # the GPU of its node that a worker holds a share of
         self._threads = {False: 0, True: 0}  # held by workers with a job, and by idle ones
-        self._shapes: dict[tuple[int, float, float], Shape | None] = {}
-        self._look_again()
+        # As it is, and as it would be if all idle workers ended, by node.
+        self._rooms: dict[bool, dict[str, Room]] = {False: {}, True: {}}
 
     # ------------------------------------------------------------------ nodes
 
@@ -73,12 +89,12 @@ class Placement:
     def nodes(self, nodes: Mapping[str, Node]) -> None:
         if nodes != self._nodes:
             self._nodes = dict(nodes)
-            self._look_again()
+            for rooms in self._rooms.values():
+                rooms.clear()
 
     def refuse(self, node: str, reason: str) -> None:
         """Use a node no more."""
         self.refused = {**self.refused, node: reason}
-        self._look_again()
 
     def usable(self) -> list[Node]:
         """The nodes that are not refused."""
@@ -86,28 +102,7 @@ class Placement:
 
     def know_gpu(self, node: str, memory_mb: float) -> None:
         """Take in how much memory a GPU of that node has, as a worker has reported it."""
-        if self._gpu_mb.get(node) != memory_mb:
-            self._gpu_mb[node] = memory_mb
-            self._shapes.clear()
-
-    @property
-    def reserve(self) -> int:
-        """CPUs that stay free beside each idle GPU for trials that need one."""
-        return self._reserve
-
-    @reserve.setter
-    def reserve(self, threads: int) -> None:
-        if threads != self._reserve:
-            self._reserve = threads
-            self._look_again()
-
-    def _look_again(self) -> None:
-        """Forget what was derived from the nodes and rules of before."""
-        self._shapes.clear()
-        # The room as it is, and as it would be if all idle workers ended; with the nodes whose room
-        # has to be added up again before it is asked for.
-        self._free = {ending: FreeNodes(self._reserve) for ending in (False, True)}
-        self._changed = {ending: set(self._nodes) for ending in (False, True)}
+        self._gpu_mb[node] = memory_mb
 
     # ------------------------------------------------------------------ workers
 
@@ -137,11 +132,11 @@ class Placement:
         there[worker] = idle
         self._threads[idle] += worker.shape.threads
         self._threads[not idle] -= worker.shape.threads
-        self._changed[True].add(worker.node.id)
+        self._rooms[True].pop(worker.node.id, None)
 
     def _touch(self, node: str) -> None:
-        for changed in self._changed.values():
-            changed.add(node)
+        for rooms in self._rooms.values():
+            rooms.pop(node, None)
 
     def gpu_of(self, worker: Placed) -> int | None:
         """The number of the GPU on its node that a worker holds a share of; None without one."""
@@ -165,23 +160,15 @@ class Placement:
         """
         threads = needs.threads if self.limit is None else min(needs.threads, self.limit)
         memory = 2.0 ** math.ceil(math.log2(max(FEWEST_MB, needs.memory_mb)))
-        key = threads, memory, needs.gpu_mb
-        if key not in self._shapes:
-            if len(self._shapes) >= MOST_SHAPES_KEPT:
-                self._shapes.clear()
-            self._shapes[key] = self._shape(*key)
-        return self._shapes[key]
-
-    def _shape(self, threads: int, memory: float, gpu_mb: float) -> Shape | None:
-        found = [n for n in self.usable() if n.cpus and (n.gpus or not gpu_mb)]
+        found = [n for n in self.usable() if n.cpus and (n.gpus or not needs.gpu_mb)]
         if not found:
             return None
         best = max(found, key=lambda n: (min(n.cpus, threads), min(n.memory_mb, memory)))
         threads, memory = min(threads, best.cpus), min(memory, best.memory_mb)
         gpus = 0.0
-        if gpu_mb:
+        if needs.gpu_mb:
             smallest = min((self._gpu_mb.get(node.id, 0.0) for node in found), default=0.0)
-            fit = int(smallest // gpu_mb)
+            fit = int(smallest // needs.gpu_mb)
             gpus = 1.0 if fit < 2 else 1.0 / min(fit, MOST_ON_A_GPU)
         return Shape(max(1, threads), gpus, memory)
 
@@ -196,32 +183,36 @@ class Placement:
         left = self.cpus_left(ending_idle=ending_idle)
         if left < shape.threads:
             return None
-        free, changed = self._free[ending_idle], self._changed[ending_idle]
-        while changed:
-            id = changed.pop()
-            node = self._nodes.get(id)
-            if node is None or id in self.refused:
-                free.drop(id)
-            else:
-                free.put(id, self._room(node, ending_idle=ending_idle))
-        if self.limit is not None and not shape.gpus:
-            reserved = min(self._reserve * free.idle_gpus, self.limit // 2)
-            if left - reserved < shape.threads:
+        rooms = {node.id: self._room(node, ending_idle=ending_idle) for node in self.usable()}
+        reserve = 0 if shape.gpus else self.reserve
+        if self.limit is not None and reserve:
+            idle_gpus = sum(room.idle_gpus for room in rooms.values())
+            if left - min(reserve * idle_gpus, self.limit // 2) < shape.threads:
                 return None
-        found = free.best(shape.threads, shape.gpus, shape.memory_mb)
-        return None if found is None else self._nodes[found]
+        threads = {id: room.threads - reserve * room.idle_gpus for id, room in rooms.items()}
+        fits = [
+            id for id, room in rooms.items() if room.holds(shape) and threads[id] >= shape.threads
+        ]
+        if not fits:
+            return None
+        nodes, with_gpu = self._nodes, shape.gpus > 0
+        return nodes[
+            min(fits, key=lambda id: (nodes[id].gpus > 0 and not with_gpu, -threads[id], id))
+        ]
 
     def _room(self, node: Node, *, ending_idle: bool) -> Room:
         """What a node has left. Added up afresh: sums that are only kept up to date would drift."""
-        there = [w for w, idle in self._idle[node.id].items() if not (idle and ending_idle)]
-        rests = self._rests(node, there)
-        return Room(
-            node.gpus > 0,
-            node.cpus - sum(worker.shape.threads for worker in there),
-            sum(rests),
-            max(rests, default=0.0),
-            node.memory_mb - sum(worker.shape.memory_mb for worker in there),
-        )
+        rooms = self._rooms[ending_idle]
+        if node.id not in rooms:
+            there = [w for w, idle in self._idle[node.id].items() if not (idle and ending_idle)]
+            rests = self._rests(node, there)
+            rooms[node.id] = Room(
+                node.cpus - sum(worker.shape.threads for worker in there),
+                node.memory_mb - sum(worker.shape.memory_mb for worker in there),
+                math.ceil(sum(rests) - TOLERANCE),
+                max(rests, default=0.0),
+            )
+        return rooms[node.id]
 
     def _rests(self, node: Node, workers: Iterable[Placed]) -> list[float]:
         """What these workers leave of each GPU of the node."""

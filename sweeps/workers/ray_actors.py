@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import deque
@@ -11,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from .awake_clock import awake_s
-from .crash_report import CrashOutputs, crash_cause
-from .free_actors import Deadlines, FreeActors
-from .free_nodes import LeastFirst
+from .crash_report import CrashOutputs
 from .placement import Placement, Shape
 from .pool import Job, JobOutcome, News, RunTrial
 from .ray_calls import RayCalls
 from .ray_cluster import Node, on_node
+from .ray_private import take_crash_cause
 from .trial_actor import CheckpointKeeper, Common, TrialWorker
 
 START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
@@ -207,17 +207,16 @@ class ActorGroup:
         self._here = here
         self._news = news
         self._outputs = CrashOutputs(here)
-        self._free = FreeActors(depth)
-        self._deadlines = Deadlines()
-        self._idle: LeastFirst[int] = LeastFirst()
-        self._on: dict[str, dict[int, TrialActor]] = {}  # the actors of each node
+        self._depth = depth
+        # Of each shape, those that can take another job, by rank: how many jobs they have, and
+        # whether their process is up. Within a rank, the first has waited longest.
+        self._open: dict[Shape, list[dict[int, TrialActor]]] = {}
 
     # ------------------------------------------------------------------ who is there
 
     def add(self, actor: TrialActor) -> None:
         """Take in an actor that was started."""
         self.actors[actor.number] = actor
-        self._on.setdefault(actor.node.id, {})[actor.number] = actor
         self._placement.add(actor)
         if actor.starting is not None:
             self.starting[actor.starting] = actor
@@ -233,23 +232,29 @@ class ActorGroup:
         self._changed(actor)
 
     def free(self, shape: Shape) -> TrialActor | None:
-        """The actor that the next job of this shape goes to; None where none can take it."""
-        number = self._free.best(shape)
-        return None if number is None else self.actors[number]
+        """The actor that the next job of this shape goes to: with the fewest jobs, one that is up
+        before one that starts; one with more memory will do. None where none can take it."""
+        found = [
+            (rank, number)
+            for other, ranks in self._open.items()
+            if (other.threads, other.gpus) == (shape.threads, shape.gpus)
+            and other.memory_mb >= shape.memory_mb
+            for rank, actors in enumerate(ranks)
+            for number in itertools.islice(actors, 1)
+        ]
+        return self.actors[min(found)[1]] if found else None
 
     def first_idle(self) -> TrialActor | None:
         """The oldest actor without a job."""
-        number = self._idle.first()
-        return None if number is None else self.actors[number]
+        return next((actor for actor in self.actors.values() if not actor.queue), None)
 
     def on(self, node_id: str) -> list[TrialActor]:
         """The actors on a node, oldest first."""
-        return list(self._on.get(node_id, {}).values())
+        return [actor for actor in self.actors.values() if actor.node.id == node_id]
 
     def overdue(self, now: float) -> list[TrialActor]:
         """Actors whose start or whose trial takes longer than its limit, oldest first."""
-        found = self._deadlines.passed(now, lambda number: self._deadline(self.actors[number]))
-        return [self.actors[number] for number in found]
+        return [actor for actor in self.actors.values() if self._deadline(actor) < now]
 
     def _deadline(self, actor: TrialActor) -> float:
         if actor.starting is not None:
@@ -260,20 +265,16 @@ class ActorGroup:
 
     def _changed(self, actor: TrialActor) -> None:
         """Bring what is derived from an actor up to its state."""
+        self._close_to_jobs(actor)
         jobs = len(actor.queue)
-        self._free.put(
-            actor.number,
-            actor.shape,
-            jobs,
-            starting=actor.starting is not None,
-            worn=actor.worn,
-        )
-        self._deadlines.note(actor.number, self._deadline(actor))
+        if jobs < self._depth and not actor.worn:
+            ranks = self._open.setdefault(actor.shape, [{} for _ in range(2 * self._depth)])
+            ranks[2 * jobs + (actor.starting is not None)][actor.number] = actor
         self._placement.mark(actor, idle=not jobs)
-        if jobs:
-            self._idle.discard(actor.number)
-        else:
-            self._idle.add(actor.number)
+
+    def _close_to_jobs(self, actor: TrialActor) -> None:
+        for actors in self._open.get(actor.shape, ()):
+            actors.pop(actor.number, None)
 
     # ------------------------------------------------------------------ jobs
 
@@ -302,11 +303,9 @@ class ActorGroup:
     def retire(self, actor: TrialActor) -> list[JobOutcome]:
         """End an actor; the jobs in its queue are lost, which counts as no attempt."""
         self._calls.kill(actor.handle)
-        del self.actors[actor.number], self._on[actor.node.id][actor.number]
+        del self.actors[actor.number]
         self.starting.pop(actor.starting, None)
-        self._free.drop(actor.number)
-        self._deadlines.drop(actor.number)
-        self._idle.discard(actor.number)
+        self._close_to_jobs(actor)
         self._placement.remove(actor)
         outcomes = []
         for job, ref in actor.queue:
@@ -325,7 +324,7 @@ class ActorGroup:
         death: the cause as Ray's error has it; what the worker itself reported comes before it.
         """
         outcomes = []
-        reported = crash_cause(actor.name)
+        reported = take_crash_cause(actor.name)
         cause = reported or death
         # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
@@ -364,4 +363,3 @@ class ActorGroup:
         self.actors.clear()
         self.refs.clear()
         self.starting.clear()
-        self._on.clear()

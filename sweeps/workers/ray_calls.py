@@ -9,8 +9,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from .local_ray.ray_start import daemons_below
-from .ray_cluster import Node, draining, nodes, raylet_here
+from .ray_cluster import Node, nodes, raylet_here
+from .ray_private import draining
+from .ray_start import daemons_below
 
 END_S = 3.0  # how long killed processes may take to be gone
 FETCH_S = 5.0  # how long results of a dead worker may be on their way

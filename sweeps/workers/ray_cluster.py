@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...common.portable import PINS, pinned
-from .local_ray.ray_confinement import confined, unconfined
-from .local_ray.ray_parts import fewer_parts
+from .ray_private import confined, say_deaths_of_workers, unconfined
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -45,14 +44,6 @@ def nodes() -> dict[str, Node]:
                 memory_mb=offers.get("memory", 0.0) / 2**20,
             )
     return found
-
-
-def draining() -> set[str]:
-    """The ids of the nodes that Ray lets end what runs there and gives nothing more: their machine
-    is about to go, or `docker stop` was called."""
-    from ray._private.state import state
-
-    return set(state.get_draining_nodes())
 
 
 def raylet_here() -> int | None:
@@ -183,21 +174,14 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
-        with confined(), fewer_parts():
+        with confined():
             ray.init(**options)
     else:
         if pinned():  # a local Ray inherits the variables
             options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
-    _say_deaths_of_workers(not quiet)
-
-
-def _say_deaths_of_workers(say: bool) -> None:
-    """Whether Ray prints, in colour, that a worker died: the sweep says so itself, of its trial."""
-    from ray._private import worker
-
-    worker._worker_logs_enabled = say
+    say_deaths_of_workers(not quiet)
 
 
 def stop_ray() -> None:
@@ -207,7 +191,7 @@ def stop_ray() -> None:
 
     ray.shutdown()
     unconfined()
-    _say_deaths_of_workers(True)
+    say_deaths_of_workers(True)
 
 
 def take_back_sigterm() -> None:

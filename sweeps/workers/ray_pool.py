@@ -32,9 +32,6 @@ class RayWorkerPool:
     `most_losses` times without a result is a failure: only one that ends its own worker in the way
     of a scheduler gets there, and without a limit the sweep would never end. `calls` is Ray itself,
     or a simulation of it.
-
-    What the pool does for a trial costs about the same with ten workers and with ten thousand: who
-    has room, who is overdue and what has ended is kept up to date, not searched for.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from .ray_calls import RayCalls
 from .ray_cluster import Node, process_runs
 
 LOOK_S = 1.0  # between two looks at which nodes there are
+OVERDUE_S = 0.2  # and at which workers are overdue
 MAX_FAILED_STARTS = 3  # in a row; then their node is left out
 
 
@@ -40,14 +41,17 @@ class Supervisor:
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
         self._daemons = calls.daemons()
-        self._looked = time.monotonic()
+        self._looked = self._timed = time.monotonic()
         self._waits = False  # no machine is left, which was said
         self.ray_lost = False  # Ray on this machine is gone
 
     def check(self) -> list[JobOutcome]:
         """One round: overdue workers, and about once a second the nodes."""
         self.check_ray()
-        outcomes = self._end_overdue()
+        outcomes: list[JobOutcome] = []
+        if time.monotonic() - self._timed > OVERDUE_S:
+            self._timed = time.monotonic()
+            outcomes = self._end_overdue()
         if time.monotonic() - self._looked > LOOK_S:
             outcomes.extend(self._check_nodes())
         return outcomes

@@ -20,6 +20,7 @@ from ..trial import FAILED, Limits, Result, Trial, failure
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
+from .ray_private import report_crash_cause
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
 GPU_SHARE = "TABSWEEP_GPU_SHARE"
@@ -228,13 +229,6 @@ def _store_mb() -> float:
             elif line[0] in "0123456789abcdef":  # the head of a mapping; other fields have capitals
                 store = "/plasma" in line
     return found / 1024
-
-
-def report_crash_cause(worker: str, cause: str) -> None:
-    """Tell the driver why this process is about to end itself (see `crash_report.crash_cause`)."""
-    from ray.experimental import internal_kv
-
-    internal_kv._internal_kv_put(f"tabsweep/{worker}", cause, overwrite=True)
 
 
 # ---------------------------------------------------------------------- checkpoints

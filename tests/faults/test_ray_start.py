@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from chaos import Sweep, alive, kill_all, wait_for
-from tabsweep.sweeps.workers.local_ray.ray_start import below, is_rays
+from tabsweep.sweeps.workers.ray_start import below, is_rays
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 

@@ -178,25 +178,15 @@ def test_the_workers_with_gpus_start_only_when_asked_and_differ_in_nothing_else(
     }
 
 
-@pytest.mark.parametrize("profile", ["", "gpu"])
-def test_the_driver_takes_the_workers_of_each_profile_for_its_own_release(profile: str) -> None:
-    """The image for CPUs has torch's build "+cpu", that for CUDA none; ray-head has the driver."""
+def test_the_driver_on_the_head_takes_the_workers_of_each_profile_for_its_own_release() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    (release,) = re.findall(r"^torch==(\S+)$", lock, flags=re.MULTILINE)
-
-    def has(name: str) -> dict[str, str]:
-        device = services()[name]["build"]["args"]["DEVICE"]
-        return {
-            **computes_with([], ["torch"]),
-            "torch": release + {"cpu": "+cpu", "cuda": ""}[device],
-        }
-
-    started = [n for n, s in services().items() if {*s.get("profiles", [profile])} == {profile}]
-    workers = [name for name in started if name.startswith("ray-worker")]
-    assert workers
-    for name in workers:
-        assert not differences(has("ray-head"), has(name)), name
-    assert differences(has("ray-head"), {**has(workers[0]), "torch": "2.6.0"})
+    release = lock.partition("\ntorch==")[2].split()[0]
+    builds = {"cpu": f"{release}+cpu", "cuda": release}  # as deploy/image/install.sh gets them
+    nodes = {n: s["build"]["args"]["DEVICE"] for n, s in services().items() if "ray-" in n}
+    has = {n: {**computes_with([], []), "torch": builds[device]} for n, device in nodes.items()}
+    head = has.pop("ray-head")
+    assert len(has) == 2 and not any(differences(head, worker) for worker in has.values())
+    assert differences(head, {**head, "torch": "2.6.0"})
 
 
 def test_the_image_runs_as_a_user_carries_no_secret_and_needs_no_registry_to_be_parsed() -> None:
@@ -369,20 +359,9 @@ def test_mlflow_rejects_requests_without_a_password(
         log = (folder / "mlflow.log").read_text()
         for secret in (database.password, "a quoted"):
             assert secret not in config.read_text() and secret not in log
-        # What the doctor says of it, with and without the password.
-        for name, state in ((me.partition(":")[2], "ok"), ("wrong", "problem")):
-            who = {"MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": name}
-            checked = doctor_on_mlflow({**client, **who, "TABSWEEP_TRACKING_URI": url})
-            assert checked.split()[0] == state, checked
     assert not found.healthy()
     done = mlflow_service(database, folder, port, mlflow_secret_key="").run(timeout_s=120)
     assert done.returncode != 0 and "secret key" in done.stderr
-
-
-def doctor_on_mlflow(environment: dict[str, str]) -> str:
-    program = "from tabsweep.benchmark.commands.doctor import _mlflow; print(*_mlflow())"
-    run = [sys.executable, "-c", program]
-    return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.nightly

@@ -1,5 +1,6 @@
-"""Confinement of a sweep's own Ray to this machine: loopback addresses, a random token, no metrics.
+"""All that is used of Ray and is no part of its public interface; tested with TESTED_WITH.
 
+A sweep's own Ray is confined to this machine: loopback addresses, a random token, no metrics.
 Whoever can talk to Ray can run code as its user. By default Ray's processes listen on all network
 interfaces, and the token that they ask for lies in the home folder for all of the user's clusters.
 """
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+TESTED_WITH = "2.60.0"
 # Ray's name for "this Ray may have other machines"; without it all of Ray binds to the loopback
 # address, as it does by default on Windows and macOS.
 OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -81,3 +83,54 @@ def _read_token_again() -> None:
     raylet: Any = import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+# ---------------------------------------------------------------------- small things
+
+
+def draining() -> set[str]:
+    """The ids of the nodes that Ray lets end what runs there and gives nothing more: their machine
+    is about to go, or `docker stop` was called."""
+    from ray._private.state import state
+
+    return set(state.get_draining_nodes())
+
+
+def say_deaths_of_workers(say: bool) -> None:
+    """Whether Ray prints, in colour, that a worker died: the sweep says so itself, of its trial."""
+    from ray._private import worker
+
+    worker._worker_logs_enabled = say
+
+
+def dashboard_address() -> str:
+    """host:port of the dashboard of the cluster that this process has joined; "" without one."""
+    from ray._private import worker
+
+    return worker.global_worker.node.address_info["webui_url"] or ""
+
+
+def available_memory_mb() -> float:
+    """The memory that processes here may use, in MB: the machine's, or a container's limit."""
+    from ray._common.utils import get_system_memory
+
+    return get_system_memory() / 2**20
+
+
+def report_crash_cause(worker: str, cause: str) -> None:
+    """Tell the driver why this process is about to end itself (see `take_crash_cause`)."""
+    from ray.experimental import internal_kv
+
+    internal_kv._internal_kv_put(f"tabsweep/{worker}", cause, overwrite=True)
+
+
+def take_crash_cause(worker: str) -> str | None:
+    """The cause that a worker reported before it ended itself, once; None where it did not."""
+    from ray.experimental import internal_kv
+
+    try:
+        value = internal_kv._internal_kv_get(f"tabsweep/{worker}")
+        internal_kv._internal_kv_del(f"tabsweep/{worker}")
+    except Exception:
+        return None
+    return value.decode() if value else None

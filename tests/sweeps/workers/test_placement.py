@@ -1,0 +1,192 @@
+"""Which worker and which node a trial gets, on a simulated cluster."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass
+
+from tabsweep.benchmark.perf.simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
+from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers import ray_actors, supervisor
+from tabsweep.sweeps.workers.placement import Placement, Shape
+from tabsweep.sweeps.workers.pool import Job
+from tabsweep.sweeps.workers.ray_cluster import Node
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+
+
+@dataclass(eq=False)
+class Worker:
+    """What the placement needs to know of an actor."""
+
+    shape: Shape
+    node: Node
+
+
+def test_a_shape_follows_the_nodes_that_there_are_now():
+    placement = Placement({"a": Node("a", "a", 8, 0, 8192.0)})
+    needs = Needs(threads=16, memory_mb=9000.0)
+    assert placement.shape(needs) == Shape(8, 0.0, 8192.0)
+    placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
+    assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
+    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1.0, 1024.0)
+    placement.know_gpu("b", 4000.0)
+    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 0.25, 1024.0)
+    placement.refuse("b", "other libraries")
+    assert placement.shape(Needs(gpu_mb=1000.0)) is None
+
+
+def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
+    """The pool on a simulated cluster: shapes take turns, so that idle workers make way."""
+    nodes = mixed(12)
+    calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=0.01)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, calls=calls)
+    kinds = (Needs(), Needs(4, 9000.0), Needs(1, 0.0, 9000.0), Needs(2, 3000.0), Needs(16))
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), kinds[i // 40]) for i in range(200)
+    ]
+    ended: Counter[str] = Counter()
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        for id in nodes:
+            held = [actor.shape for actor in pool._group.on(id)]
+            assert sum(shape.threads for shape in held) <= nodes[id].cpus
+            assert sum(shape.gpus for shape in held) <= nodes[id].gpus + 1e-9
+            assert sum(shape.memory_mb for shape in held) <= nodes[id].memory_mb
+        for outcome in pool.poll(1.0):
+            assert outcome.result is not None and outcome.death is None
+            ended[outcome.job.trial.id] += 1
+    assert len(ended) == 200 and set(ended.values()) == {1}
+    assert {worker["trial"] for worker in pool.workers()} == {None}
+    pool.close()
+    assert pool.running() == 0 and pool.workers() == []
+
+
+def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int, warmed: int = 0) -> float:
+    """Simulated seconds until trials of 10 s with these needs have ended, in their order."""
+    calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=10.0)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
+    pool.warm(warmed)
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), one) for i, one in enumerate(needs)
+    ]
+    left.reverse()
+    begun = calls.clock()
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        pool.poll(1.0)
+    return calls.clock() - begun
+
+
+def test_all_idle_workers_make_way_for_trials_of_another_shape_not_one_of_them():
+    plain, larger, half = Needs(), Needs(memory_mb=1500.0), Needs(gpu_mb=40_000.0)
+    nodes = homogeneous(16)
+    assert busy_for(nodes, [plain] * 32 + [larger] * 64, 16, warmed=16) < 1.5 * 60
+    node = node_of(0, 32, 8)
+    assert busy_for({node.id: node}, [half] * 160, 32) < 1.5 * 100
+
+
+def test_the_cpus_beside_gpus_are_kept_within_a_limit_below_the_clusters():
+    node = node_of(0, 16, 2)
+    placement = Placement({node.id: node}, limit=8)
+    placement.reserve = 1
+    held = 0
+    while (found := placement.place(Shape(1, 0.0, 1024.0))) is not None:
+        placement.add(Worker(Shape(1, 0.0, 1024.0), found))
+        held += 1
+    assert held == 6 and placement.place(Shape(1, 1.0, 1024.0)) is not None
+    placement.reserve = 0
+    assert placement.place(Shape(1, 0.0, 1024.0)) is not None
+
+
+def test_a_whole_gpu_is_not_put_together_from_parts_of_two():
+    node = Node("n", "n", 8, 2, 65_536.0)
+    placement = Placement({"n": node})
+    halves = [Worker(Shape(1, 0.5, 1024.0), node) for _ in range(4)]
+    for worker in halves:
+        placement.add(worker)
+    for worker in halves[::2]:  # one on each GPU
+        placement.mark(worker, idle=False)
+    whole = Shape(1, 1.0, 1024.0)
+    assert placement.place(whole, ending_idle=True) is None
+    placement.mark(halves[0], idle=True)
+    assert placement.place(whole, ending_idle=True) == node
+    for worker in halves[:2]:
+        placement.remove(worker)
+    assert placement.place(whole) == node and placement.place(Shape(1, 0.5, 1024.0)) == node
+
+
+class OtherGpus(SimulatedRay):
+    """Ray with another choice of GPUs than the placement thinks: the one with most room. A worker
+    for whose share no GPU has room waits."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__({node.id: node}, lambda trial, data: Result(status=DONE), trial_s=20.0)
+        self.rests, self.held = [1.0] * node.gpus, {}
+        self.waiting, self.n_waited = [], 0
+
+    def start(self, body, *args, **options):
+        actor = super().start(body, *args, **options)
+        self.waiting.append((actor, options["num_gpus"], []))
+        self.assign()
+        self.n_waited += any(actor is one for one, _, _ in self.waiting)
+        return actor
+
+    def call(self, actor, method, *args):
+        number = super().call(actor, method, *args)
+        for one, _, calls in self.waiting:
+            if one is actor:  # nothing of it is answered before it is up
+                calls += [call for call in self._pending if call[1] == number]
+                self._pending = [call for call in self._pending if call[1] != number]
+                heapq.heapify(self._pending)
+        return number
+
+    def kill(self, actor):
+        self.waiting = [one for one in self.waiting if one[0] is not actor]
+        if actor in self.held:
+            gpu, share = self.held.pop(actor)
+            self.rests[gpu] += share
+        self.assign()
+
+    def assign(self):
+        for one in list(self.waiting):
+            actor, share, calls = one
+            gpu = max(range(len(self.rests)), key=self.rests.__getitem__)
+            if self.rests[gpu] >= share - 1e-9:
+                self.rests[gpu] -= share
+                self.held[actor] = gpu, share
+                self.waiting.remove(one)
+                for call in calls:
+                    heapq.heappush(self._pending, call)
+
+
+def test_a_worker_that_waits_for_its_gpu_is_no_fault_of_its_node(monkeypatch):
+    node = node_of(0, 8, 2)
+    calls = OtherGpus(node)
+    for module in (ray_actors, supervisor):
+        monkeypatch.setattr(module, "awake_s", calls.clock)
+    monkeypatch.setattr(ray_actors, "take_crash_cause", lambda name: None)
+    monkeypatch.setattr(OtherGpus, "leaving", lambda self, node: False, raising=False)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=8, calls=calls)
+    pool._placement.know_gpu(node.id, GPU_MB)
+    sizes = [20_000.0, 20_000.0, 60_000.0]
+    left = [
+        Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), Needs(gpu_mb=size))
+        for i, size in enumerate(reversed(sizes))
+    ]
+    ended, given_up = set(), 0
+    while left or pool.running():
+        while left and pool.room(left[-1].needs):
+            pool.submit(left.pop())
+        for outcome in pool.poll(1.0):
+            if outcome.result is None:
+                given_up += 1
+                left.append(outcome.job)
+            else:
+                ended.add(outcome.job.trial.id)
+        assert calls.clock() < 50_000
+    assert (len(ended), calls.n_waited, given_up) == (3, 1, 1)
+    assert not [text for kind, text in pool.news() if kind == "warning"]
