@@ -16,8 +16,8 @@ hyperparameters perturbed. The rows are of the stage "tune"; `config` is what a 
 `info["history"]` lists the copies that its state went through. Its evaluation trains that last
 configuration alone, from the start.
 
-A row whose predictions are lost is computed again as the search had it: up to the rung where ASHA
-ended it, through the copies that PBT made. What was decided stays, on this row and on others.
+A configuration whose predictions are lost is searched again: ASHA decides on it with the losses of
+the others in view, PBT trains it alone. What was decided on others stays.
 
 A new driver goes on from the ledger and the run's own checkpoints. `Tuner.restore` is not used: it
 unpickles what it finds in the run's folder, which others may have written, and it forgets what ASHA
@@ -27,6 +27,7 @@ saw on its rungs, which the rows' curves tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..scheduling.interface import Listener, Stop, Tally
@@ -37,10 +38,25 @@ from ..study import Study
 from ..workers.pool import ClusterLost, RunTrial
 from ..workers.trial_actor import Common
 from .search_records import SearchRecords, studies_by_name
-from .settings import Settings
 
 METHODS = ("asha", "pbt")
 MAX_EMPTY_TUNERS = 3  # Tuners in a row that end without one result
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every Tuner of a search is made with; the parameters are as for `Asynchronous`.
+
+    data: references of data that were put into Ray, by key.
+    """
+
+    run_trial: RunTrial
+    load: Callable[[str], Any]
+    slots: int | None
+    paths: list[str]
+    common: Common | None
+    stop: Stop
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 class Asynchronous:
@@ -133,7 +149,7 @@ class Asynchronous:
         empty, stop, records = 0, self.settings.stop, self.records
         records.trouble = ""
         while (left := self.left(study)) and not (stop.soon or stop.now):
-            fit(study, records.next(study))
+            fit(study, left)
             empty = empty + 1 if len(self.left(study)) == len(left) else 0
             if empty == MAX_EMPTY_TUNERS:
                 raise ClusterLost(f"no trial of {study.name} comes to an end: {records.trouble}")

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 from ray import tune
 
+from ..scheduling.attempts import said_of
 from ..scheduling.heartbeat import BEAT_S
 from ..scheduling.interface import Stop
 from ..study import Study
@@ -133,12 +134,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             late = f"ran longer than {limits.timeout_s:g} s"
             return failure("timeout", late, output=output)
         deaths = self._count(self.records.lease(self.study, index), cause)
-        message = (
-            f"the worker used more than {limits.memory_mb:g} MB, {deaths} times"
-            if cause == "oom"
-            else f"the worker process died {deaths} times under this trial"
-        )
-        return failure(cause, message, output=output)
+        return failure(cause, said_of(cause, deaths, limits), output=output)
 
     def _output(self, trial: Any, index: int) -> str:
         """What a trial whose process died had printed, from the machine of its last report."""

@@ -36,51 +36,16 @@ class Ended:
     curve: Curve
 
 
-@dataclass(frozen=True)
-class Repeat:
-    """How the fit behind a row is done once more, as its predictions are lost.
-
-    run: the run that the row's fidelity names.
-    start: the state that the fit begins with, which holds what PBT did to it.
-    stop: the step at which ASHA ended it.
-    """
-
-    run: str
-    start: Track
-    stop: int
-
-    def is_on_its_way(self, track: Track) -> bool:
-        """Whether a track is a part of this fit."""
-        same = [(one.config, one.length, one.every, one.history) for one in (track, self.start)]
-        return same[0] == same[1] and track.step <= self.stop
-
-
-def repeat_of(record: Record) -> Repeat:
-    """How the fit behind a row is done once more."""
-    fidelity, history = record["fidelity"], record["info"].get("history", [])
-    start = Track(
-        record["index"], record["config"], fidelity["length"], fidelity["every"], history=history
-    )
-    return Repeat(fidelity["run"], start, fidelity["stop"])
-
-
 def rung_losses(info: Mapping[str, Any]) -> Curve:
     """[(step, validation loss), ...]: the losses of a configuration that the search looked at, from
-    the info of its row.
-
-    Rows of earlier versions hold them as `curve`, which is the learning curve of a fit today.
-    """
-    old = info.get("curve")
-    found = info.get(RUNG_LOSSES, old if isinstance(old, list) else ())
-    return [(int(step), loss) for step, loss in found]
+    the info of its row."""
+    return [(int(step), loss) for step, loss in info.get(RUNG_LOSSES, ())]
 
 
 class SearchRecords:
     """Which configurations of which studies have a row, where the others stand, and new rows.
 
     ended: {study: {index: how the search ended for that configuration}}.
-    repeats: {(study, index): a row whose predictions are lost}. The search decided on others with
-        this row in view, so it does not decide on it anew.
     deaths: {id of a lease: deaths of workers by cause, since the configuration's last row}.
     trouble: what kept trials of the current study from going on, where no trial caused it.
     """
@@ -103,7 +68,6 @@ class SearchRecords:
         self.tally = Tally()
         self.trouble = ""
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)
-        self.repeats: dict[tuple[str, int], Repeat] = {}
         self.deaths: dict[str, Counter[str]] = defaultdict(Counter)
         self._trials, self._still_owner = TrialRecords(ledger, retry, lost), still_owner
         self._stale: dict[tuple[str, int], set[str]] = defaultdict(set)  # stages of old rows
@@ -112,11 +76,6 @@ class SearchRecords:
     def left(self, study: Study) -> list[int]:
         """The configurations that have no row yet."""
         return [i for i in range(study.n_trials) if i not in self.ended[study.name]]
-
-    def next(self, study: Study) -> list[int]:
-        """Those of `left` that run together: the repeats come first, before the search goes on."""
-        left = self.left(study)
-        return [i for i in left if (study.name, i) in self.repeats] or left
 
     @property
     def finished(self) -> bool:
@@ -148,23 +107,16 @@ class SearchRecords:
     def _trial(
         self, study: Study, index: int, config: Config, fidelity: Mapping[str, Any]
     ) -> Trial:
-        repeat = self.repeats.get((study.name, index))
-        run = self.run_id if repeat is None else repeat.run
-        mark = {"async": self.how, "run": run, "index": index}
+        mark = {"async": self.how, "run": self.run_id, "index": index}
         return study.make_trial(config, study.seed, {**fidelity, **mark})
 
     def track(self, study: Study, index: int) -> Track:
         """The state of a configuration: from its last checkpoint, or from the start."""
-        lease, repeat = self.lease(study, index), self.repeats.get((study.name, index))
+        lease = self.lease(study, index)
         with contextlib.suppress(ValueError):
             found = self.checkpoints.get(lease.chain)
             if found is not None:
-                track = Track.unpack(found[1])
-                if repeat is None or repeat.is_on_its_way(track):
-                    return track
-        if repeat is not None:
-            self.checkpoints.drop(lease.chain)  # what lies there is of another fit
-            return replace(repeat.start)
+                return Track.unpack(found[1])
         fidelity = lease.fidelity or {}
         return Track(index, dict(lease.config), fidelity["length"], fidelity["every"])
 
@@ -185,10 +137,8 @@ class SearchRecords:
             trial = study.make_trial(record["config"], record["seed"], record["fidelity"])
             if trial.id != record["id"]:
                 changed.append(Slot(name, record["stage"], index).key)
-            if trial.id != record["id"] or trial.id in self._trials.retried:
+            if trial.id != record["id"] or not self._trials.ended(trial):
                 self._stale[name, index].add(record["stage"])
-            elif not self._trials.ended(trial):
-                self.repeats[name, index] = repeat_of(record)
             else:
                 result = result_of(record)
                 loss, curve = study.loss(result), rung_losses(result.info)
@@ -261,8 +211,7 @@ class SearchRecords:
         self.tally.fit_s += seconds_of(result)
         about = {"trial": trial, "attempt": attempt, "worker": worker}
         self.listener("result", {"study": study, "slot": slot, "result": result, **about})
-        repeated = self.repeats.pop((study.name, track.index), None) is not None
-        if result.status == FAILED and not repeated:  # a retry goes on there, with all of its time
+        if result.status == FAILED:  # a retry goes on there, with all of its time
             kept = replace(self.track(study, track.index), elapsed_s=0.0)
             self.checkpoints.put(lease.chain, kept.step, kept.pack())
         else:
@@ -270,15 +219,13 @@ class SearchRecords:
 
     def _rung(self, study: Study, track: Track, result: Result) -> int:
         """The rung on which a configuration ended; a failure of ASHA: the one it was on the way
-        to. A repeated fit stays on its own."""
+        to."""
         stops = [rung["stop"] for rung in study.fidelities(track.config)]
         top = len(stops) - 1
         if self.how != "asha":
             return top
-        repeat = self.repeats.get((study.name, track.index))
-        if repeat is not None or result.status == DONE:
-            step = track.step if repeat is None else repeat.stop
-            return top if step == track.length else stops.index(step)
+        if result.status == DONE:
+            return top if track.step == track.length else stops.index(track.step)
         return min(sum(stop <= track.step for stop in stops), top)
 
 

@@ -102,9 +102,8 @@ class _Worker(TrialWorker):
 
 
 class StepTrial(tune.Trainable):
-    """A configuration under Ray Tune. `config["point"]` holds index, config, length, every, rungs,
-    and of a fit that is repeated its `history` and the step `end` that it ended at; Tune's name of
-    the trial is the index of the configuration that this trial began with.
+    """A configuration under Ray Tune. `config["point"]` holds index, config, length, every and
+    rungs; Tune's name of the trial is the index of the configuration that this trial began with.
 
     At every boundary the track goes to the run's own checkpoints, so that neither a new process nor
     a new driver needs anything of Tune's. Tune's checkpoints pass a state from trial to trial.
@@ -133,7 +132,7 @@ class StepTrial(tune.Trainable):
         found = self._find()
         # The last report of a resumed trial may be lost: its last boundary is reported once more.
         self._repeat = found is not None
-        parts = {name: point[name] for name in ("config", "length", "every", "history")}
+        parts = {name: point[name] for name in ("config", "length", "every")}
         self._track = found or Track(self._index, **parts)
         return True
 
@@ -155,12 +154,11 @@ class StepTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run to the next boundary, store the state, and report."""
         track, shared = self._track, self._shared
-        end = self._point["end"] or track.length
         stop = track.step if self._repeat and track.step else track.next_stop()
         self._repeat = False
         mark = {**(shared.template.fidelity or {}), "index": self._index}
         fidelity = {**mark, "length": track.length, "stop": stop, "every": track.every}
-        trial = replace(shared.template, config=track.config_here, fidelity=fidelity)
+        trial = replace(shared.template, config=track.config, fidelity=fidelity)
         name, state = f"{shared.session}-{self._index}", _StateInMemory(track)
         began = awake_s()
         result = self._worker.advance(name, trial, self._data, shared.limits, state)
@@ -170,11 +168,11 @@ class StepTrial(tune.Trainable):
             track.step = stop
             track.state = state.saved[1] if state.saved and state.saved[0] == stop else track.state
             track.curve = [*(point for point in track.curve if point[0] != stop), (stop, loss)]
-            if stop < end and track.elapsed_s > shared.limits.timeout_s:
+            if stop < track.length and track.elapsed_s > shared.limits.timeout_s:
                 late = f"ran longer than {shared.limits.timeout_s:g} s"
                 result = failure("timeout", late, output=result.output)
         track.costs = added(track.costs, result.costs)
-        ended = result.status != DONE or stop == end
+        ended = result.status != DONE or stop == track.length
         if result.status == DONE:
             self._keep()
         return self._report(result, loss, ended)

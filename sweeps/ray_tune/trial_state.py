@@ -51,16 +51,6 @@ class Track:
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"this is no trial's state: {error!r}") from None
 
-    @property
-    def config_here(self) -> Config:
-        """The configuration of the next piece: `config`, without the copies of `history` that lie
-        ahead (of a fit that is repeated as it was)."""
-        ahead = [event for event in self.history if event["step"] > self.step]
-        found = dict(self.config)
-        for event in reversed(ahead):
-            found |= {name: there for name, (there, _) in event["changes"].items()}
-        return found
-
     def next_stop(self) -> int:
         """The next boundary of the schedule, in steps."""
         return min(self.length, (self.step // self.every + 1) * self.every)

@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
 from ray.tune.schedulers import (
     AsyncHyperBandScheduler,
-    FIFOScheduler,
     PopulationBasedTraining,
 )
 
@@ -35,10 +34,12 @@ from ..workers.ray_cluster import nodes, on_node
 from ..workers.trial_actor import CheckpointKeeper
 from .callbacks import LedgerCallback, NotPickled, Stopper
 from .pbt import perturb
-from .search_records import Repeat, SearchRecords
-from .settings import Settings
+from .search_records import SearchRecords
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
+
+if TYPE_CHECKING:
+    from .async_search import Settings
 
 # No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {
@@ -151,8 +152,7 @@ def quiet() -> Iterator[None]:
 def fit(
     records: SearchRecords, settings: Settings, study: Study, left: list[int], keeper: Any
 ) -> None:
-    """Run one Tuner for configurations that are left, in a folder of its own: for repeats alone, or
-    without any.
+    """Run one Tuner for the configurations that are left, in a folder of its own.
 
     `keeper` is the actor of `keeping`. Raises ClusterLost where Tune itself fails, and what the
     ledger raised while a row was written.
@@ -161,10 +161,7 @@ def fit(
     name = f"{slug}-{hashlib.sha256(study.name.encode()).hexdigest()[:8]}"
     shutil.rmtree(records.folder / name, ignore_errors=True)
     resources = resources_of(study, settings.slots)
-    repeats = {
-        i: records.repeats[study.name, i] for i in left if (study.name, i) in records.repeats
-    }
-    if records.how == "pbt" and not repeats:
+    if records.how == "pbt":
         check_shared(records.folder)
     if study.data_key and study.data_key not in settings.data:
         settings.data[study.data_key] = ray.put(settings.load(study.data_key))
@@ -187,16 +184,16 @@ def fit(
         gpu="GPU" in resources,
     )
     concurrent = None
-    if settings.slots is not None and (records.how == "asha" or repeats):
+    if settings.slots is not None and records.how == "asha":
         concurrent = max(1, settings.slots // int(resources["CPU"]))
-    points = [point_of(study, track, repeats.get(index)) for index, track in tracks.items()]
+    points = [point_of(study, track) for track in tracks.values()]
     with quiet():
         trainable = tune.with_parameters(StepTrial, shared=shared)
         tuner = tune.Tuner(
             tune.with_resources(trainable, tune.PlacementGroupFactory([resources])),
             param_space={"point": tune.grid_search(points)},
             tune_config=tune.TuneConfig(
-                scheduler=FIFOScheduler() if repeats else scheduler_of(records, study, tracks),
+                scheduler=scheduler_of(records, study, tracks),
                 reuse_actors=True,
                 max_concurrent_trials=concurrent,
                 trial_name_creator=name_of,
@@ -259,11 +256,9 @@ def scheduler_of(records: SearchRecords, study: Study, tracks: Mapping[int, Trac
     return scheduler
 
 
-def point_of(study: Study, track: Track, repeat: Repeat | None) -> dict[str, Any]:
+def point_of(study: Study, track: Track) -> dict[str, Any]:
     """The part of Tune's configuration that a trial reads (see `StepTrial`)."""
     return {
-        "end": None if repeat is None else repeat.stop,
-        "history": [] if repeat is None else repeat.start.history,
         "index": track.index,
         "config": track.config,
         "length": track.length,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..trial import DOUBTFUL, MAX_ATTEMPTS, Result, Trial, failure
+from ..trial import DOUBTFUL, MAX_ATTEMPTS, Limits, Result, Trial, failure
 from ..workers.pool import JobOutcome
 
 
@@ -21,6 +21,16 @@ class Verdict:
     result: Result | None
     death: str | None = None
     output: str = ""
+
+
+def said_of(death: str, times: int, limits: Limits, reason: str = "") -> str:
+    """The message of a trial under which so many workers died. reason: whose memory it was."""
+    limit = f"{limits.memory_mb:g} MB"
+    if death != "oom":
+        return f"the worker process died {times} times under this trial"
+    if reason:
+        return f"{reason}, {times} times; the trial's own limit is {limit}"
+    return f"the worker used more than {limit}, {times} times"
 
 
 class Attempts:
@@ -60,14 +70,7 @@ class Attempts:
         deaths[death] += 1
         if deaths[death] < MAX_ATTEMPTS[death]:
             return Verdict(None, death, output)
-        limit = f"{job.limits.memory_mb:g} MB"
-        message = (
-            f"{outcome.reason}, {deaths[death]} times; the trial's own limit is {limit}"
-            if death == "oom" and outcome.reason
-            else f"the worker used more than {limit}, {deaths[death]} times"
-            if death == "oom"
-            else f"the worker process died {deaths[death]} times under this trial"
-        )
+        message = said_of(death, deaths[death], job.limits, outcome.reason)
         return Verdict(failure(death, message, output=outcome.output), death)
 
     def close(self, trial: Trial) -> None:

@@ -267,15 +267,6 @@ def test_losses_at_rungs_leave_the_learning_curve_of_the_fit_where_it_is(tmp_pat
     assert at_rungs == {0: [(5, 1.0), (15, 1 / 15)], 1: [(5, 1.0), (5, 1 / 5)]}
 
 
-def test_a_search_goes_on_from_rows_of_a_version_that_called_its_losses_a_curve(tmp_path):
-    ledger, _ = rows_by_hand(tmp_path)
-    new = list(ledger.records("result"))
-    ledger.append([{**record, "info": {"curve": record["info"]["rung_losses"]}} for record in new])
-    search = search_of(toy_study(tmp_path / "log", 2), "asha", ledger)
-    search.replay()
-    assert search.records.ended["toy/0/toy"][0].curve == [(5, 1.0), (15, 1 / 15)]
-
-
 def test_rows_of_other_code_are_refused_or_run_again(tmp_path):
     ledger, _ = rows_by_hand(tmp_path)
     changed = toy_study(tmp_path / "log", 2, source="b")
@@ -480,3 +471,26 @@ def test_a_killed_search_on_boosting_rounds_goes_on_and_has_nothing_twice(
     assert (status.planned, status.done, status.left) == (trials + 2, trials + 2, 0)
     report = (run / "report" / "scores.md").read_text()
     assert "xgboost" in report
+
+
+@pytest.mark.fault(40)
+def test_a_resume_searches_again_for_configurations_whose_predictions_are_lost(tmp_path):
+    suite, run = tmp_path / "suite.toml", tmp_path / "runs" / "run"
+    suite.write_text(SUITE.format(rungs=3, trials=4))
+
+    def bench(*words: object, code: int = 0) -> dict[str, Any]:
+        command = [sys.executable, "-m", "tabsweep.benchmark.cli", *map(str, words), "--json"]
+        env = {**os.environ, "TABSWEEP_TRACKING_URI": "none"}
+        found = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert found.returncode == code, found.stderr
+        return json.loads(found.stdout)
+
+    named = ("--suite", suite, "--name", run.name, "--runs", run.parent)
+    bench("sweep", *named, "--async", "asha", "--workers", 2)
+    (run / "predictions" / "000000.bin").unlink()
+    assert bench("verify", run, code=3)["runs_again"] == 4 + 2
+    resumed = bench("resume", run, "--workers", 2)
+    assert resumed["ran"] == 4 + 2 and "6 finished trials" in str(resumed["warnings"])
+    status = status_of(run)
+    assert (status.planned, status.done, status.left) == (4 + 2, 4 + 2, 0)
+    assert bench("verify", run)["sound"]
