@@ -72,6 +72,7 @@ class Placement:
         self.refused: Mapping[str, str] = {}  # {id of a node that is not used: the reason}
         self._nodes = dict(nodes)
         self._gpu_mb: dict[str, float] = {}
+        self._context_mb: dict[str, float] = {}
         self._idle: dict[str, dict[Placed, bool]] = defaultdict(dict)  # the workers of each node
         self._gpu: dict[Placed, int] = {}  # the GPU of its node that a worker holds a share of
         self._threads = {False: 0, True: 0}  # held by workers with a job, and by idle ones
@@ -100,9 +101,11 @@ class Placement:
         """The nodes that are not refused."""
         return [node for node in self._nodes.values() if node.id not in self.refused]
 
-    def know_gpu(self, node: str, memory_mb: float) -> None:
-        """Take in how much memory a GPU of that node has, as a worker has reported it."""
+    def know_gpu(self, node: str, memory_mb: float, taken_mb: float = 0.0) -> None:
+        """Take in how much memory a GPU of that node has, and how much of it was taken when a
+        worker had come up. The least that was ever taken is the context of one worker."""
         self._gpu_mb[node] = memory_mb
+        self._context_mb[node] = min(taken_mb, self._context_mb.get(node, taken_mb))
 
     # ------------------------------------------------------------------ workers
 
@@ -168,7 +171,8 @@ class Placement:
         gpus = 0.0
         if needs.gpu_mb:
             smallest = min((self._gpu_mb.get(node.id, 0.0) for node in found), default=0.0)
-            fit = int(smallest // needs.gpu_mb)
+            context = max((self._context_mb.get(node.id, 0.0) for node in found), default=0.0)
+            fit = int(smallest // (needs.gpu_mb + context))
             gpus = 1.0 if fit < 2 else 1.0 / min(fit, MOST_ON_A_GPU)
         return Shape(max(1, threads), gpus, memory)
 

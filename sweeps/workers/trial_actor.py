@@ -24,6 +24,7 @@ from .ray_private import report_crash_cause
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
 GPU_SHARE = "TABSWEEP_GPU_SHARE"
+CONTEXT_MB = 600.0  # of GPU memory: a CUDA context takes no more, but for debuggers
 MAX_CACHED = 64  # datasets in a worker's memory at once
 CROWDED = 0.25  # of a trial's limit: what earlier ones may have left without a look at what it is
 
@@ -101,12 +102,11 @@ class TrialWorker:
         self._signals = SignalWatch()
 
     def ready(self) -> dict[str, Any]:
-        """pid, wrong ("" or what differs from the driver's node) and gpu_mb (0.0 without a GPU)."""
-        return {
-            "pid": os.getpid(),
-            "wrong": self._wrong,
-            "gpu_mb": gpu_memory_mb() if self._gpu else 0.0,
-        }
+        """pid, wrong ("" or what differs from the driver's node), and gpu_mb and taken_mb of
+        `hold_to_share`, 0.0 without a GPU."""
+        share = float(os.environ[GPU_SHARE])
+        gpu_mb, taken_mb = hold_to_share(share) if self._gpu else (0.0, 0.0)
+        return {"pid": os.getpid(), "wrong": self._wrong, "gpu_mb": gpu_mb, "taken_mb": taken_mb}
 
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
@@ -199,14 +199,21 @@ class TrialWorker:
                     os._exit(137)
 
 
-def gpu_memory_mb() -> float:
-    """Memory of the GPU that this process was given, in MB; 0 where there is none."""
+def hold_to_share(share: float) -> tuple[float, float]:
+    """Memory of this process's GPU, and what of it is taken before the first trial, both in MB;
+    zeros where there is no GPU. Of a shared one torch gets no more than the share, less the
+    process's own CUDA context."""
     try:
         import torch
 
-        return torch.cuda.get_device_properties(0).total_memory / 2**20
+        free, total = torch.cuda.mem_get_info()  # makes the context
+        taken = total - free  # by this context, and by the processes that came before
+        if share < 1.0:
+            context = min(taken, CONTEXT_MB * 2**20)
+            torch.cuda.set_per_process_memory_fraction(max(0.0, share - context / total))
     except (ImportError, RuntimeError, AssertionError):
-        return 0.0
+        return 0.0, 0.0
+    return total / 2**20, taken / 2**20
 
 
 def _resident_mb() -> float:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections import Counter
 from dataclasses import dataclass
+from types import SimpleNamespace
 
+import pytest
 from tabsweep.benchmark.perf.simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
@@ -14,6 +17,7 @@ from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import Job
 from tabsweep.sweeps.workers.ray_cluster import Node
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+from tabsweep.sweeps.workers.trial_actor import TrialWorker
 
 
 @dataclass(eq=False)
@@ -31,8 +35,9 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
     placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
     assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
     assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1.0, 1024.0)
-    placement.know_gpu("b", 4000.0)
-    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 0.25, 1024.0)
+    for taken_mb in (900.0, 300.0, 700.0):  # with the contexts of those that came before
+        placement.know_gpu("b", 4000.0, taken_mb)
+    assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1 / 3, 1024.0)
     placement.refuse("b", "other libraries")
     assert placement.shape(Needs(gpu_mb=1000.0)) is None
 
@@ -117,6 +122,22 @@ def test_a_whole_gpu_is_not_put_together_from_parts_of_two():
     for worker in halves[:2]:
         placement.remove(worker)
     assert placement.place(whole) == node and placement.place(Shape(1, 0.5, 1024.0)) == node
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.25, 0.2), (1.0, None)])
+def test_torch_takes_no_more_of_a_shared_gpu_than_the_share_less_the_context(
+    monkeypatch: pytest.MonkeyPatch, share: float, most: float | None
+) -> None:
+    told: list[float] = []
+    cuda = SimpleNamespace(
+        mem_get_info=lambda: (7600 * 2**20, 8000 * 2**20),
+        set_per_process_memory_fraction=told.append,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setenv("TABSWEEP_GPU_SHARE", "")
+    ready = TrialWorker(lambda trial, data: None, "w", [], None, {}, share).ready()
+    assert (ready["gpu_mb"], ready["taken_mb"]) == (8000.0, 400.0)
+    assert told == ([] if most is None else [pytest.approx(most)])
 
 
 class OtherGpus(SimulatedRay):
