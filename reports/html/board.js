@@ -5,9 +5,7 @@ const SIZES = [
   ["medium", "1,000 to 10,000 rows", 1000, 10000],
   ["large", "10,000 rows and more", 10000, Infinity],
 ];
-const COLUMNS = [
-  ...["model", "family", "mean", "median", "win", "elo", "score", "best", "fit", "predict", "cpu"],
-];
+const COLUMNS = ["model", "mean", "median", "win", "elo", "score", "best", "fit", "predict", "cpu"];
 let order = ["mean", false]; // column and whether descending
 
 /** The boxes of a list that are not ticked, by value. */
@@ -48,7 +46,6 @@ function showBoard(matrix, entries) {
       cpu: seconds(entry.cpu),
     };
     const [name, page] = [DATA.models[entry.model], DATA.pages[entry.model]];
-    const [hue, family] = DATA.families[entry.model];
     const row = make(
       "tr",
       {},
@@ -58,9 +55,8 @@ function showBoard(matrix, entries) {
         make("span", { class: `swatch m${DATA.looks[entry.model][0]}` }),
         page ? make("a", { href: page }, name) : name,
       ),
-      make("td", {}, make("span", { class: `family m${hue}` }, family)),
     );
-    for (const key of COLUMNS.slice(2)) {
+    for (const key of COLUMNS.slice(1)) {
       const value = entry[key] === null ? "n/a" : entry[key];
       const top = isTop(entries, entry, key);
       const text = top ? make("b", {}, texts[key]) : texts[key];

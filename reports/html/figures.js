@@ -122,7 +122,7 @@ function costFigure(data, matrix, entries) {
   const title = "Score against cost";
   const known = entries.filter((entry) => entry.cpu !== null && entry.cpu > 0);
   if (known.length < 2) return figure(title, "", "n/a: CPU seconds were not recorded.");
-  const [width, left, floor, top] = [pageWidth(), 52, 240, 16];
+  const [width, left, floor, top] = [pageWidth(), 52, 240, 30];
   const right = width - 12;
   const costs = known.map((entry) => entry.cpu);
   const across = scale(Math.min(...costs) / 1.3, Math.max(...costs) * 1.3, left, right, 10);

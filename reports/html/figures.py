@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..output import escape
+from ..output.looks import Look
 from .board import all_rounded
-from .looks import Look
 
 DIGITS = 6  # of a number in a figure
 SERIES_POINTS = 100  # of a curve

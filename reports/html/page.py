@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +21,11 @@ from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
+from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.tables import ReportTable, Section, fixed
 from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
-from .looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_datasets
 
 DIAGRAMS = "figures/critical-difference-"
 MAX_BARS = 12  # hyperparameters of a model
@@ -97,12 +98,12 @@ class Source:
     @cached_property
     def looks(self) -> dict[str, Look]:
         """{model: (colour, dash)}, see `looks.looks`."""
-        return looks({model: self.family(model)[0] for model in self.evidence.models})
+        return looks(self.evidence.models, self.evidence.meta.get("families") or {})
 
     @cached_property
     def dataset_looks(self) -> dict[str, Look]:
-        """{dataset: (colour, dash)}, see `looks.looks_of_datasets`."""
-        return looks_of_datasets(self.names)
+        """{dataset: (colour, dash)}, see `looks.looks_of_others`."""
+        return looks_of_others(self.names)
 
     def hue(self, model: str) -> int:
         """The number of the colour of the model's family, as of its chip."""
@@ -110,12 +111,14 @@ class Source:
 
     @cached_property
     def full_names(self) -> dict[str, str]:
-        """{name as the report's tables cut it: the whole of it}, of names that they cut."""
+        """{name as the report's tables cut it: the whole of it}, of names that they cut; without
+        those that become equal by it."""
         names = [*self.names, *self.evidence.models]
+        cut = Counter(map(escape.label, names))
         return {
-            cut: escape.one_line(name)
+            escape.label(name): escape.one_line(name)
             for name in names
-            if (cut := escape.label(name)) != escape.one_line(name)
+            if cut[escape.label(name)] == 1 and escape.label(name) != escape.one_line(name)
         }
 
     def anchor(self, model: str) -> str:
@@ -192,7 +195,6 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     data |= {
         "pages": [source.model_files.get(m, "") for m in evidence.models],
         "looks": [source.looks[m] for m in evidence.models],
-        "families": [(source.hue(m), source.family(m)[0]) for m in evidence.models],
         "speed": {
             kind: [
                 board.all_rounded(
@@ -324,9 +326,7 @@ def _standing(
         **entry,
         "model": escape.one_line(model),
         "file": source.model_files.get(model, ""),
-        "family": source.family(model)[0],
         "colour": source.looks[model][0],
-        "hue": source.hue(model),
         "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
         "fit": speed.seconds(fit),
         "predict": speed.seconds(predict),

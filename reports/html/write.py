@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..evidence import Evidence
-from ..output import escape
+from ..output import escape, looks
 from ..output.tables import Section, to_csv
 from . import dataset, model, page
 
@@ -136,7 +136,7 @@ def embedded(document: Any) -> str:
 
 @cache
 def _style() -> str:
-    return (HERE / "report.css").read_text(encoding="utf-8")
+    return looks.css() + (HERE / "report.css").read_text(encoding="utf-8")
 
 
 @cache

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import escape
+from .looks import LIGHT, Look, looks_of_others
 from .plotting import fixed_style, to_svg
 
-# Okabe and Ito's palette, safe for colour-blind readers; after it the line style changes.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = ("-", "--", ":", "-.")
+# Matplotlib's forms of the dashes in html/draw.js.
+DASHES = ("-", (0, (7, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)), (0, (14, 4)), (0, (3, 6)))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A named line through points (x, y), both (n,); NaN leaves a gap. `dashed`: a grey reference
-    line."""
+    """A named line through points (x, y), both (n,); NaN leaves a gap. `look`: its colour and
+    dash, by default those of its place; `dashed`: a grey reference line."""
 
     label: str
     x: np.ndarray
     y: np.ndarray
+    look: Look | None = None
     dashed: bool = False
 
 
@@ -41,15 +42,15 @@ def curves_svg(
     with fixed_style():
         figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(curves) + 0.6)))
         axes = figure.add_axes((0.11, 0.14, 0.57, 0.75))
-        named = [curve for curve in curves if not curve.dashed]
+        others = looks_of_others([curve.label for curve in curves if not curve.dashed])
         for curve in curves:
-            i = named.index(curve) if curve in named else 0
+            colour, dash = curve.look or others.get(curve.label, (0, 1))
             axes.plot(
                 curve.x,
                 curve.y,
                 label=escape.label(curve.label),
-                color="#888888" if curve.dashed else COLOURS[i % len(COLOURS)],
-                linestyle="--" if curve.dashed else STYLES[i // len(COLOURS) % len(STYLES)],
+                color="#888888" if curve.dashed else LIGHT[colour],
+                linestyle=DASHES[dash],
                 marker="" if curve.dashed else ".",
                 linewidth=1.2,
             )

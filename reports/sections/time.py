@@ -10,6 +10,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
+from ..output.looks import looks
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
 from ..statistics.ranking import places
 
@@ -126,11 +127,13 @@ def figures(evidence: Evidence, headline: pd.DataFrame) -> dict[str, str]:
     ranked = at_times.at_equal_time(evidence, headline)[1]
     if not len(ranked) or ranked["time"].nunique() < 2:
         return {}
+    of = looks(evidence.models, evidence.meta.get("families") or {})
     drawn = [
         Curve(
             str(model),
             mine["time"].to_numpy(dtype=float),
             mine["mean_rank"].where(mine["scored"] > 0).to_numpy(dtype=float),
+            of[str(model)],
         )
         for model, mine in ranked.groupby("model", sort=True)
     ]

@@ -14,7 +14,8 @@ import pytest
 from page_cases import HOSTILE, METRIC, MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
 from tabsweep.reports.aggregation import anytime
-from tabsweep.reports.html import dataset, figures, looks, page, write
+from tabsweep.reports.html import dataset, figures, page, write
+from tabsweep.reports.output import looks
 
 # --- the files ------------------------------------------------------------------------------------
 
@@ -158,15 +159,15 @@ def contrast(a, b):
 def test_every_colour_of_text_and_lines_has_contrast_in_light_and_dark():
     style = (write.HERE / "report.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]
-    for block in blocks:
+    for block, marks in zip(blocks, (looks.LIGHT, looks.DARK), strict=True):
         colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
         for ground in ("page", "raised", "sunk", "tint", "good-tint", "bad-tint"):
             assert contrast(colours["text"], colours[ground]) >= 7.0, ground
         for ground in ("page", "raised", "sunk"):
             for name in ("soft", "accent", "good", "bad"):
                 assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
-        for i in range(looks.SHADES * len(looks.FAMILIES)):
-            assert contrast(colours[f"m{i}"], colours["page"]) >= 4.5, i
+        for mark in marks:  # lines and dots: 3 is enough (WCAG 2.2, 1.4.11)
+            assert contrast(mark, colours["page"]) >= 3.0, mark
 
 
 # --- the numbers ----------------------------------------------------------------------------------
@@ -257,12 +258,12 @@ def test_every_figure_of_every_page_draws_a_model_in_one_colour_and_dash(pages):
 
 
 def test_models_of_a_family_share_a_hue_and_differ_in_shade_or_dash():
-    names = {f"model-{i}": family for i, family in enumerate(sorted([*looks.FAMILIES, "new"] * 5))}
-    found = looks.looks(names)
-    of_known = [look for name, look in found.items() if names[name] not in ("new", "external")]
+    of = {f"m-{i}": [name] for i, name in enumerate(sorted([*looks.FAMILIES, "new"] * 5))}
+    found = looks.looks(list(of), of)
+    of_known = [look for name, look in found.items() if of[name][0] not in ("new", "external")]
     assert len(set(of_known)) == len(of_known)
     for name, (colour, _) in found.items():
-        assert colour // looks.SHADES == looks.hue_of(names[name])
+        assert colour // looks.SHADES == looks.hue_of(of[name][0])
 
 
 # Machado, Oliveira and Fernandes (2009): what people without red or green cones see, linear RGB.
@@ -280,15 +281,14 @@ def lab(linear):  # (n, 3) -> (n, 3), CIELAB
 
 
 def test_families_differ_in_colour_for_the_colour_blind_too():
-    style = (write.HERE / "report.css").read_text(encoding="utf-8")
-    for block in re.findall(r":root \{(.*?)\}", style, flags=re.DOTALL)[:2]:
-        texts = re.findall(r"--m\d+: #([0-9a-f]{6})", block)
-        rgb = np.array([[int(text[i : i + 2], 16) / 255 for i in (0, 2, 4)] for text in texts])
-        family = np.arange(len(texts)) // looks.SHADES
+    for colours in (looks.LIGHT, looks.DARK):
+        rgb = np.array([[int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)] for text in colours])
+        family = np.arange(len(colours)) // looks.SHADES
         for seen in BLIND:
             points = lab(((rgb + 0.055) / 1.055) ** 2.4 @ np.array(seen).T)
             apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-            assert apart[family[:, None] != family].min() > 10.0
+            assert apart[family[:, None] != family].min() > 14.0
+            assert apart[np.triu(family[:, None] == family, 1)].min() > 14.0  # shades
 
 
 def test_names_are_never_cut(hostile):
