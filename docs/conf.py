@@ -27,8 +27,10 @@ autodoc_typehints = "none"  # the docstrings give types with their shapes and ra
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 88
 
+html_static_path = ["pictures"]
+
 # Pages of the repository's root, which the chapters link to as GitHub shows them.
-OUTSIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 
 
 def links(app: Any, page: str, source: list[str]) -> None:
@@ -40,7 +42,7 @@ def links(app: Any, page: str, source: list[str]) -> None:
 
 def included_links(app: Any, path: Any, page: str, source: list[str]) -> None:
     """The same for README.md and CONTRIBUTING.md, which stand one folder above their pages here."""
-    text = source[0].replace("](docs/", "](")
+    text = source[0].replace("](docs/", "](").replace('"docs/pictures/', '"_static/')
     for name, inside in OUTSIDE.items():
         text = text.replace(f"]({name}", f"]({inside}")
     # files that are no page

@@ -370,14 +370,6 @@ def test_every_make_target_in_a_document_exists() -> None:
         assert {a or b for a, b in named} <= targets, document
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # it writes a run
-    (example,) = (text for text in blocks("README.md", "python") if "import tabsweep" in text)
-    scope: dict[str, object] = {}
-    exec(compile(example, "README.md", "exec"), scope)
-    assert 0.8 < float(scope["accuracy"]) <= 1.0  # type: ignore[arg-type]
-
-
 def test_the_suite_in_the_documents_is_a_suite() -> None:
     from tabsweep.benchmark.planning.suite import parse
     from tabsweep.models import registry

@@ -19,9 +19,12 @@ ROOT = Path(__file__).resolve().parents[3]
 NAME = "uci-small-reference"
 
 
-def test_the_page_shows_what_the_study_says():
-    made = [sys.executable, str(ROOT / "docs" / "make_reference.py"), "--check"]
-    assert subprocess.run(made, check=False).returncode == 0, "run docs/make_reference.py"
+@pytest.mark.parametrize("script", ["make_reference.py", "make_pictures.py"])
+def test_the_page_and_the_pictures_show_what_the_study_says(script):
+    made = [sys.executable, str(ROOT / "docs" / script), "--check"]
+    assert subprocess.run(made, check=False).returncode == 0, f"run docs/{script}"
+    pictures = [*(ROOT / "docs" / "pictures").iterdir()]
+    assert [p.name for p in pictures if p.stat().st_size > 150_000] == [] != pictures
 
 
 def page_maker():

@@ -34,13 +34,16 @@ SHRINK: list[tuple[str, str]] = [
     ),
     (r"bench reproduce npt-table-11", f"--model knn --dataset yacht {ONE}"),
     (r"bench experiment ", "--size tiny --device cpu --threads 1"),
-    (r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models) ?", ""),
+    (
+        r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models|runs|verify)",
+        "",
+    ),
     (r"bench (data (inspect|add|list|remove|passport)|beside|clean|publish|portfolio learn) ?", ""),
 ]
 """(pattern, options that are appended): the first that matches counts."""
 
 CANNOT: list[tuple[str, str]] = [
-    (r"make ", "sets .venv up from a package index; the tests run inside of it"),
+    (r"(make|source) ", "sets .venv up from a package index; the tests run inside of it"),
     (
         r"export TABSWEEP_TABICL",
         "a file of the reader: tests/models/in_context/test_checkpoints.py",
