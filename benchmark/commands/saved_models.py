@@ -131,14 +131,15 @@ def track() -> None:
     type=click.IntRange(min=0),
     envvar="TABSWEEP_TRACKING_TRIALS",
     help="Write one MLflow run per trial if the sweep has at most this many trials. "
-    "[default: 2000]",
+    "[default: 1000]",
 )
 @STORE
 @common
 def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
     """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
     check_run(run)
-    from ..tracking.follower import place_of, sync
+    from ..tracking.sync import sync
+    from ..tracking.ui import place_of
 
     found = sync(run, uri=tracking_uri, trials_shown=trials)
     console.data(found.to_data())
@@ -161,6 +162,6 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
 def ui(console: Console, run: Path, tracking_uri: str | None, port: int) -> int:
     """Serve the MLflow UI for a run, on this machine only."""
     check_run(run)
-    from ..tracking.follower import serve_ui
+    from ..tracking.ui import serve_ui
 
     return OK if serve_ui(run, tracking_uri, port, say=console.say) else ENVIRONMENT

@@ -6,12 +6,12 @@ chosen configuration; its trials are runs below it where the sweep has few enoug
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
@@ -23,98 +23,78 @@ from ..results.learning_curves import learning_curve
 
 Row = dict[str, Any]
 
-RUNNING, FINISHED, STOPPED, NO_SCORE = "RUNNING", "FINISHED", "KILLED", "FAILED"  # MLflow's words
+FINISHED, STOPPED, NO_SCORE = "FINISHED", "KILLED", "FAILED"  # MLflow's words
 LISTED = 10  # failures written out in a run's description
-TRIALS_SHOWN = 2000  # a sweep of at most so many trials has a run for each
+TRIALS_SHOWN = 1000  # a sweep of at most so many trials has a run for each
 STEPS = {"n_estimators": "boosting round", "epochs": "epoch", "steps": "training step"}
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 
 
-@dataclass(frozen=True)
-class Point:
-    """One value of a metric. `step`: the index of a trial, a seed, or a step of a fit; `time_ms`:
-    when it became durable."""
+class Point(NamedTuple):
+    """One value of a metric, as the arguments of an MLflow metric. time_ms: when it became durable;
+    step: the index of a trial, a seed, or a step of a fit."""
 
     key: str
     value: float
     time_ms: int
     step: int
 
-    @property
-    def data(self) -> tuple[str, float, int, int]:
-        """The point as the arguments of an MLflow metric."""
-        return self.key, self.value, self.time_ms, self.step
-
 
 @dataclass
-class TrialRun:
-    """One trial (configuration) as a run below that of its study."""
+class Shown:
+    """What a run of MLflow shows."""
 
-    index: int
     name: str
     status: str
     start_ms: int
     end_ms: int
     tags: dict[str, str]
-    params: dict[str, str]
-    points: list[Point]
+    params: dict[str, str] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
 
     @property
-    def data(self) -> list[Any]:
-        """All that a store shows of it, but the choice, which comes later."""
-        points = [point.data for point in self.points]
-        return [self.index, self.status, self.params, points]
+    def content(self) -> list[Any]:
+        """All of it but the tags, as JSON values."""
+        return [self.name, self.status, self.start_ms, self.end_ms, self.params, self.points]
 
 
 @dataclass
-class StudyRun:
+class StudyRun(Shown):
     """One study (dataset, fold, model) as one run.
 
     `start_ms` lies as long before `end_ms` as the study's trials took, and not before the first of
     them began: studies take turns, so that their first and last trials span most of a sweep.
-    `trials` holds the points of trial 0, 1, ... up to the first that has not ended, so that it only
-    grows at its end; `children` the runs of the same trials (of a study on rungs once it has ended:
-    the highest rung of each), none where the sweep has too many. `finals` and `params` (of the
-    chosen configuration, the trial `chosen`) are there once the study has ended. `held`: the points
-    of trials wait for these, because MLflow lists metrics in the order of their coming. `dataset`
-    names the data as MLflow does: digest, source, profile.
+    `params` and scores of the chosen configuration are there once the study has `ended`. `trials`:
+    the runs below it (of a study on rungs once it has ended: the highest rung of each), none where
+    the sweep has too many. `rank`: of its model on this dataset and fold by test score, known once
+    the studies of all models have ended. `dataset` names the data as MLflow does: digest, source,
+    profile.
     """
 
-    study: str
-    key: str
-    status: str
-    start_ms: int
-    end_ms: int | None
-    tags: dict[str, str]
-    dataset: dict[str, str]
-    params: dict[str, str] = field(default_factory=dict)
-    trials: list[list[Point]] = field(default_factory=list)
-    finals: list[Point] = field(default_factory=list)
-    children: list[TrialRun] = field(default_factory=list)
-    chosen: int | None = None
-    held: bool = False
+    key: str = ""
+    ended: bool = False
+    dataset: dict[str, str] = field(default_factory=dict)
+    trials: list[Shown] = field(default_factory=list)
+    rank: Point | None = None
 
-    @cached_property
-    def final_digest(self) -> str:
-        """A hash of the final points, "-" where there are none."""
-        return digest([point.data for point in self.finals], length=16) if self.finals else "-"
-
-    def trials_digest(self, n: int) -> str:
-        """A hash of the points of the first n trials; a store with another one is outdated."""
-        return digest([[point.data for point in trial] for trial in self.trials[:n]], length=16)
-
-    def children_digest(self, n: int) -> str:
-        """A hash of the first n children, as `trials_digest`."""
-        return digest([child.data for child in self.children[:n]], length=16)
+    @property
+    def digest(self) -> str:
+        """A hash of what its trials made of it. A run in a store with another one is outdated."""
+        trials = [trial.content for trial in self.trials]
+        tags = {k: v for k, v in self.tags.items() if k != "mlflow.note.content"}
+        return digest([self.content, trials, tags], length=16)
 
 
 @dataclass(frozen=True)
 class Projection:
-    """A run folder as an experiment with runs."""
+    """A run folder as an experiment with runs. metrics: those that the suite judges by; common:
+    tags of all runs, which say where and with what they were made."""
 
     experiment: str
     note: str
     run_id: str
+    metrics: list[str]
+    common: dict[str, str]
     runs: list[StudyRun]
     sweep: StudyRun
 
@@ -128,46 +108,80 @@ def run_id_of(ledger: Ledger) -> str:
     return digest(next(ledger.records("plan")), length=12)
 
 
-def project(
-    ledger: Ledger, *, live: bool, finished_only: bool = False, trials_shown: int = TRIALS_SHOWN
-) -> Projection:
-    """Every study of the last plan that has a result; `live` says that a driver is at work on it.
+def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SHOWN) -> Projection:
+    """Every study of the last plan that has a result, those that have not ended as stopped; with
+    `live`, those that have ended alone: a driver is at work on the others.
 
-    With `finished_only`, studies that have not ended are left out. A sweep of more than
-    `trials_shown` trials has no runs of single trials. Raises LedgerError.
+    A sweep of more than `trials_shown` trials has no runs of single trials. Raises LedgerError.
     """
     run_id = run_id_of(ledger)
     plan, planned = planned_rows(ledger)
     by_study: dict[str, list[Row]] = defaultdict(list)
     for row in planned:
         by_study[row["study"]].append(row)
-    common = _common_tags(plan, ledger.run.resolve().name)
     planned_trials = sum(study["n_trials"] for study in plan["studies"])
     alone = _studies_alone(planned_trials, trials_shown)
     results = latest_results(ledger)
     runs = []
     for study in plan["studies"]:
-        name = study_name(study)
-        rows = by_study.get(name)
+        rows = by_study.get(study_name(study))
         if not rows:
             continue
-        key = f"{run_id}:{name}"
-        run = _study_run(name, study, rows, plan, key, live=live, shown=not alone)
-        if run.chosen is not None:
-            chosen = next(row for row in rows if row["selected"])
+        run = _study_run(study, rows, plan, shown=not alone)
+        chosen = next((row for row in rows if row["selected"]), None)
+        if run.ended and chosen is not None:
             curve = learning_curve(ledger.at(results[chosen["id"]]).get("info", {}))
-            run.finals += _curve_points(curve, max(p.time_ms for p in run.finals))
+            run.points += _curve_points(curve, run.end_ms)
             run.tags["mlflow.note.content"] += _curve_note(curve)
         run.tags["mlflow.note.content"] += alone
-        run.tags = {**common, "tabsweep.run_id": run_id, "tabsweep.key": run.key, **run.tags}
-        if run.status in (FINISHED, NO_SCORE) or not finished_only:
+        run.key = f"{run_id}:{run.name}"
+        if run.ended or not live:
             runs.append(run)
+    _rank(runs, plan)
     suite = plan["suite"]
-    note = f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip()
-    name = f"{suite['name']}-{plan['options']['budget']}"
-    sweep = _sweep_run(ledger.run.resolve().name, runs, planned, common, run_id)
-    sweep.tags["mlflow.note.content"] = f"{suite['title']}. The report is under Artifacts.{alone}"
-    return Projection(name, note, run_id, runs, sweep)
+    name = ledger.run.resolve().name
+    return Projection(
+        experiment=f"{suite['name']}-{plan['options']['budget']}",
+        note=f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip(),
+        run_id=run_id,
+        metrics=list(dict.fromkeys(plan["metric"][study["task"]] for study in plan["studies"])),
+        common=_common_tags(plan, name),
+        runs=runs,
+        sweep=_sweep_run(
+            name,
+            f"{suite['title']}. The report is under Artifacts.{alone}",
+            f"{run_id}:",
+            runs,
+            planned,
+        ),
+    )
+
+
+def _rank(runs: list[StudyRun], plan: Record) -> None:
+    """Give the runs of studies their ranks: 1 is the best test score on a dataset and fold."""
+    from ...reports.metrics import METRICS
+
+    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
+    metric = {}
+    for study in plan["studies"]:
+        if not study.get("reason"):
+            groups[study["dataset"], study["fold"]].append(study_name(study))
+            metric[study_name(study)] = plan["metric"][study["task"]]
+    by_name = {run.name: run for run in runs}
+    for names in groups.values():
+        group = [by_name[name] for name in names if name in by_name and by_name[name].ended]
+        if len(group) < len(names) or len(group) < 2:
+            continue
+        losses = {}
+        for run in group:
+            wanted = f"test_{metric[run.name]}"
+            score = next((point.value for point in run.points if point.key == wanted), None)
+            if score is not None:
+                losses[run.name] = METRICS[metric[run.name]].loss(score)
+        end = max(run.end_ms for run in group)
+        for name, loss in losses.items():
+            place = 1.0 + sum(other < loss for other in losses.values())
+            by_name[name].rank = Point("rank", place, end, 0)
 
 
 def _studies_alone(planned: int, shown: int) -> str:
@@ -180,72 +194,56 @@ def _studies_alone(planned: int, shown: int) -> str:
     )
 
 
-def _sweep_run(
-    name: str, runs: list[StudyRun], rows: list[Row], common: dict[str, str], run_id: str
-) -> StudyRun:
-    """The run of the whole sweep, which holds the report."""
-    times = [_milliseconds(row["time"]) for row in rows]
-    end = max(times, default=0)
+def _sweep_run(name: str, note: str, key: str, runs: list[StudyRun], rows: list[Row]) -> StudyRun:
+    """The run of the whole sweep, which holds the report. Its key is no study's: these have
+    names."""
+    end = max((_milliseconds(row["time"]) for row in rows), default=0)
     failed = sum(row["status"] == FAILED for row in rows)
     counts = {"n_studies": float(len(runs)), "n_trials": float(len(rows)), "n_failed": failed}
-    key = f"{run_id}:"  # no study has this key: its name is not empty
     return StudyRun(
-        study=f"{name} (report)",
+        name=f"{name} (report)",
         key=key,
         status=FINISHED,
         start_ms=end,  # the newest comes first in MLflow's list
         end_ms=end,
-        tags={**common, "tabsweep.run_id": run_id, "tabsweep.key": key},
-        dataset={},
-        finals=list(_points(counts, end, 0)),
+        tags={"mlflow.note.content": note},
+        points=list(_points(counts, end, 0)),
     )
 
 
-def _study_run(
-    name: str,
-    study: Mapping[str, Any],
-    rows: list[Row],
-    plan: Record,
-    key: str,
-    *,
-    live: bool,
-    shown: bool,
-) -> StudyRun:
+def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown: bool) -> StudyRun:
     metric = plan["metric"][study["task"]]
     search = _search(rows)
     chosen = next((row for row in rows if row["selected"]), None)
     ended = _state(study, rows, metric).finished
+    status = STOPPED
     if ended:
         status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
-    else:
-        status = RUNNING if live else STOPPED
     times = [_milliseconds(row["time"]) for row in rows]
     took_s = [(row["fit_s"] or 0.0) + (row["predict_s"] or 0.0) for row in rows]
     began = min(time - round(1000 * s) for time, s in zip(times, took_s, strict=True))
+    tags = _study_tags(study, rows, plan, metric)
+    tags["status"] = _status_text(status, len(search), study["n_trials"], search)
+    tags["mlflow.note.content"] = _description(tags["status"], metric, chosen, rows)
     run = StudyRun(
-        study=name,
-        key=key,
-        dataset=_dataset(study["dataset"], plan),
+        name=study_name(study),
         status=status,
         start_ms=max(began, max(times) - round(1000 * sum(took_s))),
-        end_ms=None if status == RUNNING else max(times),
-        tags=_study_tags(study, rows, plan, metric),
-        trials=[list(points) for points in _trial_points(search, metric, alone=not shown)],
+        end_ms=max(times),
+        tags=tags,
+        ended=ended,
+        dataset=_dataset(study["dataset"], plan),
     )
-    run.tags["status"] = _status_text(status, len(search), study["n_trials"], search)
-    run.tags["mlflow.note.content"] = _description(run.tags["status"], metric, chosen, rows)
-    if shown and not study.get("rungs"):
-        run.children = [_trial_run(row, metric) for row in search[: len(run.trials)]]
-    elif shown and ended:
-        run.children = [_trial_run(row, metric) for row in _search(rows, highest=True)]
-    run.held = shown and not ended
+    # MLflow lists metrics in the order of their coming.
     if ended:
         if chosen is not None:
-            run.chosen = chosen["index"]
             run.params = {k: _text(v) for k, v in _config(chosen).items()}
-            run.tags["tabsweep.trial_id"] = chosen["id"]
-            run.tags["tabsweep.trial_index"] = str(chosen["index"])
-        run.finals = list(_final_points(chosen, search, rows, metric, max(times)))
+            tags["tabsweep.trial_id"] = chosen["id"]
+            tags["tabsweep.trial_index"] = str(chosen["index"])
+        run.points += _final_points(chosen, search, rows, metric, run.end_ms)
+    run.points += _trial_points(search, metric, alone=not shown)
+    if shown and (ended or not study.get("rungs")):
+        run.trials = [_trial_run(row, metric) for row in _search(rows, highest=True)]
     return run
 
 
@@ -270,34 +268,32 @@ def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
     return [found[index] for index in sorted(found)]
 
 
-def _trial_run(row: Row, metric: str) -> TrialRun:
+def _trial_run(row: Row, metric: str) -> Shown:
     """A trial as a run of its own: all its parameters, scores and costs."""
     end = _milliseconds(row["time"])
     done = row["status"] == DONE
-    values = {name: row[name] for name in _scores_of(row, metric)} if done else {}
-    values |= {name: row.get(name) for name in COSTS} if done else {}
+    names = [*_scores_of(row, metric), *COSTS] if done else []
     tags = {
         "dataset": row["dataset"],
         "model": row["model"],
         "fold": str(row["fold"]),
         "stage": row["stage"],
         "status": "done" if done else row["cause"] or row["status"],
+        "tabsweep.trial": str(row["index"]),
         "tabsweep.trial_id": row["id"],
     }
     if row["selected"]:
         tags["chosen"] = "true"
     if row["status"] == FAILED:
-        message = " ".join(row["message"].split()).replace("`", "'")[:300]
-        tags["mlflow.note.content"] = f"{row['cause']} `{message or '-'}`"
-    return TrialRun(
-        index=row["index"],
+        tags["mlflow.note.content"] = _failure(row)
+    return Shown(
         name=f"{row['model']} {row['index']}",
         status=NO_SCORE if row["status"] == FAILED else FINISHED,
         start_ms=end - round(1000 * (row["fit_s"] or 0.0)),
         end_ms=end,
         tags=tags,
         params={k: _text(v) for k, v in _config(row).items()},
-        points=list(_points(values, end, 0)),
+        points=list(_points({name: row.get(name) for name in names}, end, 0)),
     )
 
 
@@ -320,19 +316,15 @@ def _curve_note(curve: Any) -> str:
     return f"\n\n`curve/val_loss` is the validation loss of the chosen fit by {by}."
 
 
-def _trial_points(
-    search: list[Row], metric: str, *, alone: bool = True
-) -> Iterator[Iterator[Point]]:
-    """The points of each trial in the run of its study. `alone`: the trial has no run of its
-    own, so its scores stand here too."""
+def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Point]:
+    """The points of the trials in the run of their study. `alone`: the trials have no runs of their
+    own, so their scores stand here too."""
     from ...reports.metrics import METRICS
 
     better = max if METRICS[metric].direction == "max" else min
     best: float | None = None
     failed = 0
-    for expected, row in enumerate(search):
-        if row["index"] != expected:
-            return  # a trial before this one is still out: its points come first
+    for row in search:
         values: dict[str, float | None] = {}
         if row["status"] == DONE:
             value = row.get(f"val_{metric}")
@@ -345,7 +337,7 @@ def _trial_points(
             failed += 1
             values["trial/failures"] = float(failed)
         values[f"trial/best_val_{metric}"] = best
-        yield _points(values, _milliseconds(row["time"]), row["index"])
+        yield from _points(values, _milliseconds(row["time"]), row["index"])
 
 
 def _final_points(
@@ -364,8 +356,7 @@ def _final_points(
     values["n_failed"] = float(sum(failures.values()))
     for cause, count in failures.items():
         values[f"n_failed_{cause}"] = float(count)
-    # A store shows the newest step: that of a study after its extension.
-    yield from _points(values, time_ms, len(search))
+    yield from _points(values, time_ms, 0)
     for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
         scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
         yield from _points(scores, _milliseconds(row["time"]), row["index"])
@@ -433,8 +424,6 @@ def _dataset(name: str, plan: Record) -> dict[str, str]:
 
 
 def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
-    if status == RUNNING:
-        return f"running: {n} of {planned} trials"
     if status == STOPPED:
         return f"stopped: {n} of {planned} trials"
     if not any(row["status"] == DONE for row in search):
@@ -449,12 +438,15 @@ def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) 
     if chosen is not None:
         lines[0] += f"; trial {chosen['index']} leads by validation {metric}"
     failed = [row for row in rows if row["status"] != DONE]
-    for row in failed[:LISTED]:
-        message = " ".join(row["message"].split()).replace("`", "'")[:300]
-        lines.append(f"- {row['stage']} {row['index']}: {row['cause']} `{message or '-'}`")
+    lines += [f"- {row['stage']} {row['index']}: {_failure(row)}" for row in failed[:LISTED]]
     if len(failed) > LISTED:
         lines.append(f"- and {len(failed) - LISTED} more")
     return "\n".join(lines[:1] + ([""] if failed else []) + lines[1:])
+
+
+def _failure(row: Row) -> str:
+    message = " ".join(row["message"].split()).replace("`", "'")[:300]
+    return f"{row['cause']} `{message or '-'}`"
 
 
 def _tuned(rows: Iterable[Row]) -> list[Row]:
@@ -470,8 +462,6 @@ def _counts(counts: Counter[str]) -> str:
 
 
 def _config(row: Row) -> dict[str, Any]:
-    import json
-
     return json.loads(row["config"])
 
 

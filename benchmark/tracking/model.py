@@ -16,7 +16,7 @@ import pandas as pd
 
 from ...models.persistence.model_file import Fitted, load_model
 from ...sweeps.store.ledger import Ledger
-from .experiments import experiment_of, user_of
+from .experiments import experiment_of, user_of, view_of
 from .mapping import project, run_id_of
 from .store import Refused, TrackingError, check, default_uri, open_store, probe, quiet_mlflow
 from .sync import explain
@@ -83,11 +83,12 @@ def log_fitted(
     dataset = str(fitted.about.get("dataset", "table"))
     registered = name or re.sub(r"[/:]+", "-", f"{dataset}-{fitted.name}")
     ledger = Ledger(run)
-    projection = project(ledger, live=False)
+    shown = project(ledger)
     try:
         with quiet_mlflow():
             client = open_store(uri)
-            found = experiment_of(client, projection.experiment, projection.note, run, uri)
+            view = view_of(shown.metrics)
+            found = experiment_of(client, shown.experiment, shown.note, view, run, uri)
             tags = {
                 "dataset": dataset,
                 "model": fitted.name,

@@ -24,19 +24,17 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 INSECURE = "TABSWEEP_ALLOW_INSECURE_TRACKING"
-PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+PORTS = {"http": 80, "https": 443}
 PROBE_S = 3.0  # for a connection
-ANSWER_S = 10.0  # for a word on it
+ANSWER_S = 10.0  # for an answer on it
 
 # What MLflow reads when it is asked to do something; restored afterwards.
 ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run whose making was not answered may exist
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{ANSWER_S:g}",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # else a deleted file stays open in the pool
-    "PGCONNECT_TIMEOUT": "10",
 }
 
 
@@ -65,6 +63,11 @@ def scheme_of(uri: str) -> str:
     return uri.partition(":")[0].partition("+")[0].lower() if "://" in uri else ""
 
 
+def is_server(uri: str) -> bool:
+    """Whether an address is that of an MLflow server, not of a file."""
+    return scheme_of(uri) in PORTS
+
+
 def check(uri: str) -> str:
     """The address itself, or TrackingError where it may not be used."""
     scheme = scheme_of(uri)
@@ -79,16 +82,15 @@ def check(uri: str) -> str:
     if scheme not in PORTS:
         raise TrackingError(
             f"tracking to {redact(uri)!r} is not supported: give sqlite:////path/mlflow.db or the "
-            "http(s) address of an MLflow server (MLflow's file store is refused: it is deprecated "
-            "and had path-traversal holes)"
+            "http(s) address of an MLflow server"
         )
     try:
         parts = urlsplit(uri)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise TrackingError(f"{redact(uri)} is no address: write https://host:port") from None
+        host = None
     if not host:
-        raise TrackingError(f"{redact(uri)} names no host: write https://host:port")
+        raise TrackingError(f"{redact(uri)} is no address: write https://host:port")
     if scheme == "http" and not is_loopback(host) and os.environ.get(INSECURE) != "1":
         raise TrackingError(
             f"{redact(uri)} would send results and credentials in the clear: use https, or set "
@@ -137,22 +139,17 @@ def scrub(text: object, uri: str) -> str:
 
 def probe(uri: str) -> None:
     """Raise Unreachable within seconds where no server answers; without MLflow."""
-    scheme = scheme_of(uri)
-    if scheme == "sqlite":
+    if not is_server(uri):
         return
+    scheme = scheme_of(uri)
     parts = urlsplit(uri)
-    address = (parts.hostname or "", parts.port or PORTS[scheme])
-    # Whatever comes back will do; with TLS it is left to MLflow, which knows the certificates.
+    host, port = parts.hostname or "", parts.port or PORTS[scheme]
     page = f"{parts.path.rstrip('/')}/health"
-    greetings = {
-        "http": f"GET {page} HTTP/1.0\r\nHost: {address[0]}\r\n\r\n".encode(),
-        "postgresql": b"\0\0\0\x08\x04\xd2\x16\x2f",  # do you speak TLS?
-    }
     try:
-        with socket.create_connection(address, timeout=PROBE_S) as link:
-            if scheme in greetings:
+        with socket.create_connection((host, port), timeout=PROBE_S) as link:
+            if scheme == "http":  # TLS is left to MLflow, which knows the certificates
                 link.settimeout(ANSWER_S)
-                link.sendall(greetings[scheme])
+                link.sendall(f"GET {page} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
                 if not link.recv(1):
                     raise OSError("the connection was closed")
     except OSError as error:
@@ -165,13 +162,12 @@ def probe(uri: str) -> None:
 
 
 @contextmanager
-def quiet_mlflow(*, retries: int = 2) -> Iterator[None]:
+def quiet_mlflow() -> Iterator[None]:
     """MLflow with short timeouts, without telemetry, and with nothing on standard output."""
-    wanted = {**ENVIRONMENT, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries)}
-    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "urllib3")]
     levels = [logger.level for logger in loggers]
-    os.environ.update(wanted)
+    os.environ.update(ENVIRONMENT)
     try:
         with redirect_stdout(sys.stderr):
             import mlflow.tracking  # noqa: F401  (it sets its own logging up)
@@ -202,19 +198,12 @@ def open_store(uri: str) -> MlflowClient:
     """A client of a store that is there, made first where it is SQLite. Within `quiet_mlflow`."""
     from mlflow.tracking import MlflowClient
 
-    path = sqlite_path(uri) if scheme_of(uri) == "sqlite" else None
-    if path is not None and not _has_bytes(path):
+    path = None if is_server(uri) else sqlite_path(uri)
+    if path is not None:
         with file_lock(path.with_name(f".{path.name}.lock")):
-            if not _has_bytes(path):
+            if not path.exists() or not path.stat().st_size:
                 _make_sqlite(path)
     return MlflowClient(tracking_uri=uri)
-
-
-def _has_bytes(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except FileNotFoundError:
-        return False
 
 
 def _make_sqlite(path: Path) -> None:

@@ -1,9 +1,11 @@
-"""One pass that writes into an MLflow store what it lacks of a run: in batches, idempotent.
+"""One pass that writes into an MLflow store what it lacks of a run: idempotent.
 
 One MLflow run per study (dataset, fold, model), one per trial below it, and one that holds the
-report. The tags `tabsweep.synced` and `tabsweep.trials` of a study record in the store how much was
-written, so that a second pass adds nothing, a deleted database is filled again and a killed pass
-continues. Results are never read from a store.
+report. A study's run is written whole, by MLflow's own client, and bears a hash of what it shows
+(the tag `tabsweep.digest`). A later pass leaves it alone where the ledger still says the same, and
+else puts another run in its place: MLflow takes no step of a metric back. So a second pass adds
+nothing, a deleted database is filled again, and what a killed pass left half done is done anew.
+Results are never read from a store.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,53 +23,51 @@ from typing import TYPE_CHECKING, Any
 from ...common.files import write_atomically
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.run_lock import owner_of
-from .experiments import experiment_of, user_of
-from .mapping import RUNNING, TRIALS_SHOWN, Point, Projection, StudyRun, project
-from .report_files import report_hash, send_report
+from .experiments import experiment_of, user_of, view_of
+from .mapping import TRIALS_SHOWN, Projection, Shown, StudyRun, project
 from .store import (
     Refused,
     TrackingError,
     check,
     default_uri,
     file_lock,
+    is_server,
     open_store,
     probe,
     quiet_mlflow,
     redact,
-    scheme_of,
     scrub,
     sqlite_path,
     writing,
 )
-from .trial_runs import Store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-COMMON = ("suite", "budget", "run", "seed", "task", "metric", "protocol", "mlflow.user")
 REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")
-BATCH = 1000  # what MLflow takes in one call: metrics, and all items together
-SYNCED = "tabsweep.synced"
-TRIALS = "tabsweep.trials"
-NOTHING = "0:-:-"
+KEY = "tabsweep.key"  # tag: which study of which run folder
+DIGEST = "tabsweep.digest"  # tag: `StudyRun.digest`, or a hash of the report's files
+SUPERSEDED = "superseded "  # begins the key of a run that another one replaces
+PARENT = "mlflow.parentRunId"
+INHERITED = ("suite", "budget", "run", "seed", "task", "metric", "protocol")  # tags of trials, too
+AT_ONCE = 4  # trials that are sent to a server at once
 TRIALS_VARIABLE = "TABSWEEP_TRACKING_TRIALS"  # another limit of runs for single trials
+REPORT = "report"  # the folder of a run's report
 
 
 @dataclass
 class SyncReport:
-    """What one pass did; `trials` counts the trials that were written, `report` says whether the
-    sweep's report was."""
+    """What one pass did. `deleted`: studies that somebody deleted in MLflow; `trials`: how many
+    runs of trials were written; `report`: whether the sweep's report was copied."""
 
     uri: str
     experiment: str
     experiment_id: str = ""
     runs: int = 0
     created: int = 0
-    updated: int = 0
     replaced: int = 0
     deleted: int = 0
-    doubles: int = 0
     trials: int = 0
     report: bool = False
     seconds: float = 0.0
@@ -79,14 +79,12 @@ class SyncReport:
     def __str__(self) -> str:
         text = (
             f"{self.experiment} in {self.uri}: {self.runs} studies, {self.created} created, "
-            f"{self.updated} updated, {self.trials} trials written in {self.seconds:.1f} s"
+            f"{self.trials} trials written in {self.seconds:.1f} s"
         )
         if self.report:
             text += "; the report was copied"
         if self.replaced:
-            text += f"; {self.replaced} replaced, because their trials were run again"
-        if self.doubles:
-            text += f"; {self.doubles} that a server had made twice were deleted"
+            text += f"; {self.replaced} replaced, because the run has gone on since"
         if self.deleted:
             text += f"; {self.deleted} were deleted in MLflow and stay so (restore them there)"
         return text
@@ -97,37 +95,31 @@ def sync(
     *,
     uri: str | None = None,
     live: bool | None = None,
-    finished_only: bool = False,
-    retries: int = 2,
     trials_shown: int | None = None,
 ) -> SyncReport:
     """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
     and store.
 
-    `live` says whether a driver is at work (None: look for one); a study that it left unfinished is
-    shown as running, else as killed. `trials_shown`: up to how many trials of the sweep each has a
-    run of its own (None: TABSWEEP_TRACKING_TRIALS, or 2,000). The report of the run is copied
-    beside its studies, unless `live` or `finished_only`. Raises TrackingError (a store that is
-    refused, unreachable or broken; the message holds no credentials) and LedgerError.
+    `live`: a driver is at work (None: look for one), so studies that have not ended are left out,
+    and so is the report. `trials_shown`: up to how many trials of the sweep each has a run of its
+    own (None: TABSWEEP_TRACKING_TRIALS, or 1,000). Raises TrackingError (a store that is refused,
+    unreachable or broken; the message holds no credentials) and LedgerError.
     """
     run = Path(run)
     uri = check(uri or default_uri(run))
     started = time.monotonic()
     probe(uri)
     ledger = Ledger(run)
-    if live is None:
-        live = owner_of(run) is not None
-    projection = project(
-        ledger, live=live, finished_only=finished_only, trials_shown=_limit(trials_shown)
-    )
+    live = owner_of(run) is not None if live is None else live
+    projection = project(ledger, live=live, trials_shown=_limit(trials_shown))
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
         try:
-            with quiet_mlflow(retries=retries), writing(uri, run):
-                client = open_store(uri)
-                _write(client, projection, report, run, uri)
-                if not finished_only and not live:
-                    report.report = _write_report(client, projection, report, run)
+            with quiet_mlflow(), writing(uri, run):
+                store = _Store(open_store(uri), projection, report, run, uri)
+                store.write_studies()
+                if not live:
+                    store.write_report()
         except (TrackingError, LedgerError):
             raise
         except Exception as error:
@@ -136,7 +128,7 @@ def sync(
         cursor = {
             **report.to_data(),
             "records": len(ledger),
-            "complete": not finished_only,
+            "complete": not live,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_atomically(_cursor_path(run, uri), json.dumps(cursor, indent=1).encode() + b"\n")
@@ -169,7 +161,7 @@ def _cursor_path(run: Path, uri: str) -> Path:
 def explain(error: Exception, uri: str) -> TrackingError:
     """The error of a store in one line without secrets."""
     text = scrub(error, uri) or type(error).__name__
-    if scheme_of(uri) == "sqlite":
+    if not is_server(uri):
         return TrackingError(
             f"cannot write {sqlite_path(uri)} ({text}): sync again, and if that does not help, "
             "delete the file: it is rebuilt from the ledger"
@@ -186,196 +178,144 @@ def explain(error: Exception, uri: str) -> TrackingError:
 # ---------------------------------------------------------------------- one pass
 
 
-def _write(
-    client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
-) -> None:
-    found = experiment_of(client, projection.experiment, projection.note, run, uri)
-    report.experiment, report.experiment_id = found.name, found.experiment_id
-    experiment_id = found.experiment_id
-    have, doubles = _known_runs(client, experiment_id, projection.run_id)
-    store = Store(client, experiment_id, scheme_of(uri) not in ("http", "https"))
-    user = user_of(uri)
-    for double in doubles:
-        _retire(client, double, store)
-        report.doubles += 1
-    for want in projection.runs:
-        known = have.get(want.key)
-        if known is not None and known.info.lifecycle_stage == "deleted":
-            report.deleted += 1
-            continue
-        if known is not None and _outdated(known, want):
-            # MLflow cannot take steps and params back: another run replaces this one.
-            _retire(client, known, store)
-            report.replaced += 1
-            known = None
-        if known is None:
-            want.tags["mlflow.user"] = user
-            known = _create(client, experiment_id, want, projection.run_id)
-            report.created += 1
-            report.trials += _fill(client, known, want, store, fresh=True)[1]
-            continue
-        changed, trials = _fill(client, known, want, store)
-        report.updated += changed
-        report.trials += trials
+class _Store:
+    """A store during one pass, with its experiment and the runs that it has of this run folder."""
 
+    def __init__(
+        self, client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
+    ) -> None:
+        self.client, self.projection, self.report, self.run = client, projection, report, run
+        view = view_of(projection.metrics)
+        found = experiment_of(client, projection.experiment, projection.note, view, run, uri)
+        report.experiment, report.experiment_id = found.name, found.experiment_id
+        self.common = {
+            **projection.common,
+            "tabsweep.run_id": projection.run_id,
+            "mlflow.user": user_of(uri),
+        }
+        self.at_once = AT_ONCE if is_server(uri) else 1  # SQLite has one writer
+        self.known = self._known()
 
-def _write_report(
-    client: MlflowClient, projection: Projection, report: SyncReport, run: Path
-) -> bool:
-    """Copy the run's report, if there is one, to a run of its own: whether it had changed."""
-    if not report_hash(run):
-        return False
-    want, id = projection.sweep, report.experiment_id
-    known = _known_runs(client, id, projection.run_id, key=want.key)[0].get(want.key)
-    if known is not None and known.info.lifecycle_stage == "deleted":
-        return False
-    store = Store(client, id, database=False)  # which has no trials to write
-    if known is None:
-        want.tags["mlflow.user"] = user_of(report.uri)
-        known = _create(client, id, want, projection.run_id)
-    _fill(client, known, want, store)
-    return send_report(client, known, run)
+    def _known(self) -> dict[str, Run]:
+        """{key: run} of this run folder, with those that somebody deleted in MLflow. Of several
+        active ones of a key (a server did what it did not answer) all but one are deleted."""
+        runs = self._search(f"tags.`tabsweep.run_id` = '{self.projection.run_id}'")
+        # A finished run comes before an unfinished one, an active before a deleted.
+        runs.sort(key=lambda r: (_deleted(r), r.info.status == "RUNNING", r.info.run_id))
+        known: dict[str, Run] = {}
+        for run in runs:
+            key = run.data.tags.get(KEY, "")
+            if not key.startswith(SUPERSEDED) and key not in known:
+                known[key] = run
+            elif not _deleted(run):
+                self._remove(run)
+        return known
 
+    def _search(self, filter: str) -> list[Run]:
+        from mlflow.entities import ViewType
 
-def _create(client: MlflowClient, experiment_id: str, want: StudyRun, run_id: str) -> Run:
-    """A new run in the store. A call without an answer may have made one all the same, so MLflow's
-    own blind retries are off: it is looked for before a second try."""
-    from mlflow.exceptions import MlflowException
-
-    def create() -> Run:
-        with quiet_mlflow(retries=0):
-            return client.create_run(
-                experiment_id, start_time=want.start_ms, tags=want.tags, run_name=want.study
+        runs: list[Run] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.report.experiment_id], filter, ViewType.ALL, 1000, page_token=token
             )
+            runs += page
+            token = page.token
+            if not token:
+                return runs
 
-    try:
-        return create()
-    except MlflowException:
-        made = _known_runs(client, experiment_id, run_id)[0].get(want.key)
-        if made is not None and made.info.lifecycle_stage != "deleted":
-            return made
-        return create()
+    def _remove(self, run: Run) -> None:
+        """Delete a run and its trials, in a way that differs from a deletion by a user."""
+        for trial in self._search(f"tags.`{PARENT}` = '{run.info.run_id}'"):
+            if not _deleted(trial):
+                self.client.delete_run(trial.info.run_id)
+        key = run.data.tags.get(KEY, "").removeprefix(SUPERSEDED)
+        self.client.set_tag(run.info.run_id, KEY, f"{SUPERSEDED}{key}")
+        self.client.delete_run(run.info.run_id)
 
+    # -- studies -----------------------------------------------------------------------------------
 
-def _retire(client: MlflowClient, run: Run, store: Store) -> None:
-    """Delete a run that is replaced by another one, and its trials."""
-    key = run.data.tags["tabsweep.key"]
-    if TRIALS in run.data.tags:
-        store.delete(run.info.run_id)
-    client.set_tag(run.info.run_id, "tabsweep.key", f"superseded {key}")
-    client.delete_run(run.info.run_id)
+    def write_studies(self) -> None:
+        """Write the studies that the store lacks or shows otherwise, and the ranks of all."""
+        for study in self.projection.runs:
+            known = self.known.get(study.key)
+            if known is not None and _deleted(known):
+                self.report.deleted += 1
+                continue
+            whole = known is not None and known.info.status != "RUNNING"
+            if known is None or not whole or known.data.tags.get(DIGEST) != study.digest:
+                if known is not None:
+                    self._remove(known)
+                    self.report.replaced += 1
+                id, rank = self._write_study(study), None
+                self.report.created += 1
+            else:
+                id, rank = known.info.run_id, known.data.metrics.get("rank")
+            if study.rank is not None and study.rank.value != rank:
+                self.client.log_metric(id, *study.rank)
 
+    def _write_study(self, study: StudyRun) -> str:
+        from mlflow.entities import Dataset, DatasetInput
 
-def _known_runs(
-    client: MlflowClient, experiment_id: str, run_id: str, key: str | None = None
-) -> tuple[dict[str, Run], list[Run]]:
-    """({key: run} of this run folder, those deleted in MLflow included; second runs of a key).
-    key: only the runs with it."""
-    from mlflow.entities import ViewType
+        id = self._create(study, {**self.common, KEY: study.key, DIGEST: study.digest})
+        if study.dataset:
+            self.client.log_inputs(id, [DatasetInput(Dataset(**study.dataset))])
+        tags = {**self.common, **study.tags}
+        inherited = {PARENT: id, **{k: tags[k] for k in INHERITED if k in tags}}
+        inherited["mlflow.user"] = tags["mlflow.user"]
+        with ThreadPoolExecutor(self.at_once) as pool:
+            list(pool.map(lambda trial: self._write_trial(trial, inherited), study.trials))
+        self.report.trials += len(study.trials)
+        self._fill(id, study)
+        return id
 
-    runs: list[Run] = []
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment_id],
-            filter_string=f"tags.`tabsweep.run_id` = '{run_id}'"
-            + (f" and tags.`tabsweep.key` = '{key}'" if key else ""),
-            run_view_type=ViewType.ALL,
-            max_results=1000,
-            page_token=token,
+    def _write_trial(self, trial: Shown, tags: dict[str, str]) -> None:
+        self._fill(self._create(trial, tags), trial)
+
+    def _create(self, shown: Shown, tags: dict[str, str]) -> str:
+        made = self.client.create_run(
+            self.report.experiment_id,
+            start_time=shown.start_ms,
+            tags={**tags, **shown.tags},
+            run_name=shown.name,
         )
-        runs += page
-        token = page.token
-        if not token:
-            break
-    found: dict[str, Run] = {}
-    doubles = []
-    # What is active and knows most comes first.
-    runs.sort(key=lambda r: (r.info.lifecycle_stage == "deleted", -_mark(r)[0], r.info.run_id))
-    for run in runs:
-        key = run.data.tags.get("tabsweep.key", "")
-        if key not in found:
-            found[key] = run
-        elif run.info.lifecycle_stage != "deleted":
-            doubles.append(run)
-    return found, doubles
+        return made.info.run_id
+
+    def _fill(self, id: str, shown: Shown) -> None:
+        """Write params and metrics, and last the status: a run without one is not whole."""
+        from mlflow.entities import Metric, Param
+
+        metrics = [Metric(*point) for point in shown.points]
+        self.client.log_batch(id, metrics, [Param(k, v) for k, v in shown.params.items()])
+        self.client.set_terminated(id, status=shown.status, end_time=shown.end_ms)
+
+    # -- the report --------------------------------------------------------------------------------
+
+    def write_report(self) -> None:
+        """Copy the run's report, if there is one, to a run of its own where it has changed."""
+        shown, now = self.projection.sweep, _report_hash(self.run)
+        known = self.known.get(shown.key)
+        if not now or known is not None and (_deleted(known) or known.data.tags.get(DIGEST) == now):
+            return
+        tags = {**self.common, KEY: shown.key, DIGEST: ""}
+        id = known.info.run_id if known is not None else self._create(shown, tags)
+        self.client.log_artifacts(id, str(self.run / REPORT), REPORT)
+        self._fill(id, shown)
+        self.client.set_tag(id, DIGEST, now)
+        self.report.report = True
 
 
-def _mark(run: Run) -> tuple[int, str, str]:
-    """(trials written, their digest, the digest of the final points) of a run in the store."""
-    count, trials, finals = run.data.tags.get(SYNCED, NOTHING).split(":")
-    return int(count), trials, finals
+def _deleted(run: Run) -> bool:
+    return run.info.lifecycle_stage == "deleted"
 
 
-def _outdated(run: Run, want: StudyRun) -> bool:
-    """Does the store hold points or params that the ledger no longer has?"""
-    count, trials, _ = _mark(run)
-    if 0 < count <= len(want.trials) and want.trials_digest(count) != trials:
-        return True
-    shown, children = _shown(run)
-    if 0 < shown <= len(want.children) and want.children_digest(shown) != children:
-        return True
-    return bool(run.data.params and want.params and run.data.params != want.params)
-
-
-def _shown(run: Run) -> tuple[int, str]:
-    """(trials below the run of a study, their digest) in the store."""
-    count, _, trials = run.data.tags.get(TRIALS, "0:-").partition(":")
-    return int(count), trials
-
-
-def _fill(
-    client: MlflowClient, run: Run, want: StudyRun, store: Store, *, fresh: bool = False
-) -> tuple[bool, int]:
-    """Add what a run in the store lacks: (was anything written, of how many trials). `fresh`: the
-    run was made by this pass."""
-    from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
-
-    id = run.info.run_id
-    count, _, finals = _mark(run)
-    if count > len(want.trials):
-        return False, 0  # an older copy of the ledger has nothing new
-    if SYNCED not in run.data.tags and want.dataset:
-        client.log_inputs(id, [DatasetInput(Dataset(**want.dataset))])
-    shown, _ = _shown(run)
-    below = want.children[shown:]
-    common = {k: v for k, v in run.data.tags.items() if k in COMMON}
-    store.write(id, below, common, fresh=fresh)
-    now = count if want.held else len(want.trials)
-    points = [point for trial in want.trials[count:now] for point in trial]
-    if want.finals and finals != want.final_digest:
-        points = want.finals + points
-        finals = want.final_digest
-        if want.chosen is not None and want.chosen < shown:
-            store.choose(id, want.chosen)
-    tags = {k: v for k, v in want.tags.items() if run.data.tags.get(k) != v}
-    mark = f"{now}:{want.trials_digest(now)}:{finals}"
-    if run.data.tags.get(SYNCED) != mark:
-        tags[SYNCED] = mark  # with the last batch: earlier ones may be written twice
-    if below:
-        tags[TRIALS] = f"{len(want.children)}:{want.children_digest(len(want.children))}"
-    params = {k: v for k, v in want.params.items() if k not in run.data.params}
-    items = [Param(k, v) for k, v in params.items()]
-    labels = [RunTag(k, v) for k, v in tags.items()]
-    for first in range(100, len(items), 100):
-        client.log_batch(id, params=items[first : first + 100])
-    room = BATCH - len(labels) - min(len(items), 100)
-    batches = list(_batches(points, room))
-    for batch in batches[:-1]:
-        client.log_batch(id, metrics=[Metric(*point.data) for point in batch])
-    if batches or items or labels:
-        last = [Metric(*point.data) for point in batches[-1]] if batches else []
-        client.log_batch(id, metrics=last, params=items[:100], tags=labels)
-    wrote = bool(points or items or labels or below)
-    if run.info.status != want.status:
-        wrote = True
-        if want.status == RUNNING:
-            client.update_run(id, status=RUNNING)
-        else:
-            client.set_terminated(id, status=want.status, end_time=want.end_ms)
-    return wrote, max(now - count, len(below))
-
-
-def _batches(points: Sequence[Point], size: int) -> Iterator[Sequence[Point]]:
-    for first in range(0, len(points), size):
-        yield points[first : first + size]
+def _report_hash(run: Path) -> str:
+    """A hash of the names and bytes of a run's report, "" without one."""
+    folder = run / REPORT
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    both = hashlib.sha256()
+    for path in files:
+        both.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        both.update(path.read_bytes())
+    return both.hexdigest()[:32] if files else ""

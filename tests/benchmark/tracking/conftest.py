@@ -10,20 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tabsweep.benchmark.tracking import follower as tracking
-from tabsweep.benchmark.tracking import store as tracking_store
-from tracking_records import (
-    make_run,
-    records,
-)
+from tabsweep.benchmark.tracking.store import sqlite_path
+from tabsweep.benchmark.tracking.sync import sync
+from tracking_records import make_run, records
 
 
 def _first_use(run: Path, uri: str, barrier: Any, answers: Any) -> None:
     try:
-        path = tracking_store.sqlite_path(uri)
+        path = sqlite_path(uri)
         existed = path is not None and path.exists()
         barrier.wait(60)
-        answers.put((existed, tracking.sync(run, uri=uri).created))
+        answers.put((existed, sync(run, uri=uri).created))
     except BaseException as error:  # it is the answer
         answers.put((None, repr(error)))
 

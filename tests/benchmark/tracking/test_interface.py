@@ -52,7 +52,7 @@ def is_server(process: psutil.Process) -> bool:
         pytest.param(signal.SIGINT, True, marks=pytest.mark.nightly),
     ],
 )
-def test_bench_ui_leaves_no_process_behind(
+def test_bench_ui_names_its_address_when_it_answers_and_leaves_no_process_behind(
     number: int, serving: bool, fresh: Any, closed_port: int, tmp_path: Path
 ) -> None:
     run = fresh("a", records()[:3])
@@ -67,7 +67,9 @@ def test_bench_ui_leaves_no_process_behind(
         # Before it starts the server, libraries that it imports may start processes of their own.
         wait_for(lambda: any(map(is_server, here.children())) or bench.poll() is not None)
         if serving:
-            wait_for(lambda: answers(f"http://127.0.0.1:{closed_port}") or bench.poll() is not None)
+            said = lambda: "MLflow UI: http://127.0.0.1" in (tmp_path / "log").read_text()  # noqa: E731
+            wait_for(lambda: said() or bench.poll() is not None)
+            assert answers(f"http://127.0.0.1:{closed_port}")
         seen = here.children(recursive=True)
         assert len(seen) >= 1 + serving, (tmp_path / "log").read_text()
         os.kill(bench.pid, number)

@@ -7,16 +7,14 @@ import os
 import random
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.tracking import follower as tracking
-from tabsweep.benchmark.tracking import store as tracking_store
-from tabsweep.benchmark.tracking import sync
+from tabsweep.benchmark.tracking.experiments import KIND, MODEL_TRAINING, VIEW_TAG
 from tabsweep.benchmark.tracking.mapping import project
-from tabsweep.benchmark.tracking.trial_runs import Store
+from tabsweep.benchmark.tracking.store import TrackingError, default_uri, quiet_mlflow
+from tabsweep.benchmark.tracking.sync import sync
 from tabsweep.sweeps.store.ledger import Ledger
 from tracking_records import (
     STUDIES,
@@ -28,39 +26,40 @@ from tracking_records import (
     result,
     rows_in,
     shown,
+    trials_shown,
 )
 
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 
 
-def test_syncing_twice_adds_nothing(fresh: Any) -> None:
-    run = fresh("a", records())
-    first = tracking.sync(run)
-    before = rows_in(run)
-    again = tracking.sync(run)
-    assert (first.created, first.trials) == (3, 12)
-    assert (again.created, again.updated, again.replaced, again.trials) == (0, 0, 0, 0)
-    assert rows_in(run) == before
+def everything(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What MLflow shows of a run: its studies with their history, and its trials."""
+    return shown(run, history=True), trials_shown(run)
 
 
-def test_a_lost_cursor_adds_nothing_either(fresh: Any) -> None:
+def test_syncing_twice_adds_nothing_even_where_the_note_of_the_first_time_is_lost(
+    fresh: Any,
+) -> None:
     run = fresh("a", records())
-    tracking.sync(run)
+    first = sync(run)
     before = rows_in(run)
+    again = sync(run)
     shutil.rmtree(run / "tracking")
-    tracking.sync(run)
+    once_more = sync(run)
+    assert (first.created, first.trials) == (3, 12)
+    for report in (again, once_more):
+        assert (report.created, report.replaced, report.trials) == (0, 0, 0)
     assert rows_in(run) == before
 
 
 def test_a_deleted_database_is_rebuilt_with_the_same_runs(fresh: Any, raced: Any) -> None:
     run = fresh("a", records())
-    tracking.sync(run)
-    before = shown(run, history=True)
+    sync(run)
+    before = everything(run)
     (run / "mlflow.db").unlink()
     shutil.copy(raced.database, run / "mlflow.db")  # a store that has never heard of this run
-    report = tracking.sync(run)
-    assert report.created == 3
-    assert shown(run, history=True) == before
+    assert sync(run).created == 3
+    assert everything(run) == before
 
 
 @pytest.mark.parametrize("cuts", [[1, 4, 5, 9], [0, 2, 7, 10, 11]])
@@ -69,48 +68,54 @@ def test_many_passes_on_the_way_show_what_one_pass_at_the_end_shows(
 ) -> None:
     rows = records()
     random.Random(0).shuffle(rows)  # trials end in any order
-    once = fresh("a", rows)
-    tracking.sync(once)
-    (once.parent / "b").mkdir()
-    run = fresh("b/a", [])
+    once, run = fresh("a", rows), fresh("b/a", [])
+    sync(once)
     for low, high in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         add(run, rows[low:high])
-        tracking.sync(run, live=True)
-    assert shown(run, history=True) == shown(once, history=True)
+        sync(run, live=high % 2 == 0)
+    sync(run)
+    assert everything(run) == everything(once)
 
 
-def test_a_pass_that_died_half_way_is_completed_by_the_next(
-    fresh: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("answered", [True, False], ids=["undone", "done"])
+def test_a_pass_that_dies_in_any_call_is_completed_by_the_next_and_nothing_is_there_twice(
+    fresh: Any, answered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A call whose answer was lost may have been done all the same, or not."""
     from mlflow.tracking import MlflowClient
 
     run, once = fresh("a", records()), fresh("b/a", records())
-    tracking.sync(once)
-    real = MlflowClient.log_batch
+    sync(once)
     left = [0]
 
-    def log_batch(self: Any, *args: Any, **given: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            real(self, args[0], metrics=given["metrics"][:3])
-            raise RuntimeError("injected")
-        return real(self, *args, **given)
+    def dying(real: Any) -> Any:
+        def call(*args: Any, **given: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0 and answered:
+                raise RuntimeError("injected")
+            made = real(*args, **given)
+            if left[0] == 0:
+                raise RuntimeError("injected")
+            return made
 
-    monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
-    for dies_at in (1, 2, 2):  # the first study's call, the second's, the third's
-        left[0] = dies_at
-        with pytest.raises(tracking.TrackingError, match="injected"):
-            tracking.sync(run)
-    monkeypatch.undo()
-    tracking.sync(run)
-    assert shown(run, history=True) == shown(once, history=True)
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("create_run", "log_inputs", "log_batch", "set_terminated", "delete_run"):
+            patch.setattr(MlflowClient, name, dying(getattr(MlflowClient, name)))
+        for dies_at in (1, 2, 3, 5, 16, 20, 31):
+            left[0] = dies_at
+            with pytest.raises(TrackingError, match="injected"):
+                sync(run)
+    sync(run)
+    assert everything(run) == everything(once)
 
 
 def test_params_and_scores_are_those_of_the_configuration_that_the_reports_select(
     fresh: Any,
 ) -> None:
     run = fresh("a", records())
-    tracking.sync(run)
+    sync(run)
     frame = load_results(run)
     for row in frame[frame["selected"]].itertuples():
         item = next(v for v in shown(run).values() if v["name"] == row.study)
@@ -129,9 +134,28 @@ def test_params_and_scores_are_those_of_the_configuration_that_the_reports_selec
             assert item["tags"][tag]
 
 
+def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(fresh: Any) -> None:
+    rows = records()
+    run = fresh("a", rows)
+    sync(run)
+    found = trials_shown(run)
+    assert len(found) == 12
+    for row in rows:
+        item = found[row["study"], row["index"]]
+        assert item["params"]["depth"] == str(row["config"]["depth"])
+        assert set(item["params"]) == {"depth", "kind", "layers"}
+        assert item["tags"]["tabsweep.trial_id"] == row["id"]
+        failed = row["status"] == "failed"
+        assert item["status"] == ("FAILED" if failed else "FINISHED")
+        for name, value in row["test"].items():
+            assert item["metrics"].get(f"test_{name}") == value
+    chosen = [key for key, item in found.items() if item["tags"].get("chosen") == "true"]
+    assert sorted(study for study, _ in chosen) == sorted({row["study"] for row in rows})
+
+
 def test_failed_trials_are_counted_by_cause_and_leave_no_score(fresh: Any) -> None:
     run = fresh("a", records())
-    tracking.sync(run)
+    sync(run)
     svm = next(v for k, v in shown(run, history=True).items() if k.endswith("svm"))
     assert svm["metrics"]["n_failed"] == svm["metrics"]["n_failed_timeout"] == 1
     assert svm["tags"]["failures"] == "timeout 1"
@@ -142,79 +166,84 @@ def test_failed_trials_are_counted_by_cause_and_leave_no_score(fresh: Any) -> No
 
 def test_a_study_in_which_everything_failed_is_shown_as_failed(fresh: Any) -> None:
     run = fresh("a", [result(STUDIES[0], i, cause="error") for i in range(2)], n_trials=2)
-    tracking.sync(run)
+    sync(run)
     (item,) = shown(run).values()
     assert (item["status"], item["params"]) == ("FAILED", {})
     assert item["tags"]["status"] == "failed: every trial"
 
 
-def test_an_unfinished_study_is_running_or_killed_and_has_no_params_yet(fresh: Any) -> None:
+def test_a_study_comes_when_it_has_ended_or_its_sweep_was_left(fresh: Any) -> None:
     run = fresh("a", [result(STUDIES[0], 0)])
-    tracking.sync(run, live=True)
-    (item,) = shown(run).values()
-    assert (item["status"], item["tags"]["status"]) == ("RUNNING", "running: 1 of 4 trials")
-    tracking.sync(run)  # nobody holds the lock of this run
+    sync(run, live=True)
+    assert shown(run) == {}
+    sync(run)  # nobody holds the lock of this run
     (item,) = shown(run).values()
     assert (item["status"], item["tags"]["status"]) == ("KILLED", "stopped: 1 of 4 trials")
     assert item["params"] == {}
 
 
-def test_an_extended_study_goes_on_in_its_run_and_is_replaced_if_another_trial_wins(
-    fresh: Any,
-) -> None:
+def test_a_study_that_has_gone_on_is_replaced_with_its_trials(fresh: Any) -> None:
+    """It was extended, or a failed trial ran again."""
     study = STUDIES[0]
-    rows = [result(study, i) for i in range(12)]
-    scores = [row["val"]["rmse"] for row in rows]
-    first = next(n for n in range(2, 12) if min(scores[:n]) > min(scores))
-    run = fresh("a", rows[:first], n_trials=first)
-    tracking.sync(run)
-    add(run, [plan(12), *rows[first:]])
-    report = tracking.sync(run)
-    assert (report.replaced, report.created) == (1, 1)
+    rows = [result(study, 0), result(study, 1, cause="error")]
+    run = fresh("a", rows, n_trials=2)
+    sync(run)
+    more = [result(study, i, salt=1) for i in (1, 2)]
+    add(run, [plan(3), *more])
+    report = sync(run)
+    assert (report.replaced, report.created, report.trials) == (1, 1, 3)
     (item,) = shown(run).values()
-    assert item["metrics"]["val_rmse"] == min(scores)
-    assert tracking.sync(run).updated == 0
-    add(run, [plan(13), result(study, 12, val={"rmse": 9.0}, test={"rmse": 9.0})])
-    report = tracking.sync(run)
-    assert (report.replaced, report.created, report.updated, report.trials) == (0, 0, 1, 1)
-    (item,) = shown(run).values()
-    assert item["metrics"]["n_trials"] == 13
-
-
-def test_a_trial_that_was_run_again_replaces_what_was_shown(fresh: Any) -> None:
-    run = fresh("a", records())
-    tracking.sync(run)
-    add(run, [result(STUDIES[1], 1, salt=1)])
-    report = tracking.sync(run)
-    assert (report.replaced, report.created) == (1, 1)
-    svm = next(v for k, v in shown(run).items() if k.endswith("svm"))
-    assert svm["tags"]["failures"] == "none"
+    scores = [row["val"]["rmse"] for row in (rows[0], *more)]
+    assert item["metrics"]["val_rmse"] == min(scores) and item["metrics"]["n_trials"] == 3
+    assert item["tags"]["failures"] == "none"
+    assert {i: trial["status"] for (_, i), trial in trials_shown(run).items()} == dict.fromkeys(
+        range(3), "FINISHED"
+    )
 
 
 def test_a_run_that_somebody_deleted_in_mlflow_stays_deleted(fresh: Any) -> None:
     from mlflow.tracking import MlflowClient
 
     run = fresh("a", records())
-    tracking.sync(run)
-    with tracking_store.quiet_mlflow():
-        client = MlflowClient(tracking_store.default_uri(run))
+    sync(run)
+    with quiet_mlflow():
+        client = MlflowClient(default_uri(run))
         experiment = client.get_experiment_by_name("tiny-quick")
         mine = "tags.`tabsweep.key` LIKE '%svm' and tags.run = 'a'"
         client.delete_run(client.search_runs([experiment.experiment_id], mine)[0].info.run_id)
-    report = tracking.sync(run)
+    report = sync(run)
     assert (report.deleted, report.created) == (1, 0)
     assert len(shown(run)) == 2
+
+
+def test_a_run_that_a_slow_server_made_after_all_is_deleted_by_the_next_pass(fresh: Any) -> None:
+    from mlflow.tracking import MlflowClient
+
+    run = fresh("a", records())
+    sync(run)
+    before = shown(run, history=True)
+    with quiet_mlflow():
+        client = MlflowClient(default_uri(run))
+        experiment = client.get_experiment_by_name("tiny-quick").experiment_id
+        key = next(key for key in before if key.endswith("svm"))
+        made = client.create_run(experiment, tags=before[key]["tags"], run_name="boston/0/svm")
+        keys = [r.data.tags.get("tabsweep.key") for r in client.search_runs([experiment])]
+    assert keys.count(key) == 2, "the fault was not injected"
+    assert sync(run).created == 0
+    assert shown(run, history=True) == before
+    with quiet_mlflow():
+        assert client.get_run(made.info.run_id).info.lifecycle_stage == "deleted"
 
 
 def test_evaluation_seeds_stand_as_steps_of_the_chosen_configuration(fresh: Any) -> None:
     rows = [result(STUDIES[0], i) for i in range(2)]
     evals = evaluations(rows)
     run = fresh("a", rows + evals[:2], n_trials=2, seeds=3)
-    tracking.sync(run)
+    sync(run)
     (item,) = shown(run).values()
     assert item["status"] == "KILLED"
     add(run, evals[2:])
-    tracking.sync(run)
+    sync(run)
     (item,) = shown(run, history=True).values()
     assert item["status"] == "FINISHED"
     assert [(s, v) for s, v, _ in item["history"]["seed/test_rmse"]] == [
@@ -224,25 +253,30 @@ def test_evaluation_seeds_stand_as_steps_of_the_chosen_configuration(fresh: Any)
     ]
 
 
+def values_of(run: Any) -> dict[str, float]:
+    """{metric: its last value} of a run that is shown."""
+    return {point.key: point.value for point in run.points}
+
+
 def test_only_what_the_plan_in_force_holds_is_projected(tmp_path: Path) -> None:
     rows = [result(STUDIES[0], i) for i in range(12)]
     scores = [row["val"]["rmse"] for row in rows]
     first = next(n for n in range(2, 12) if min(scores[:n]) > min(scores))
     stale = evaluations(rows[:first])
     run = make_run(tmp_path / "a", [*rows[:first], *stale], n_trials=first, seeds=3)
-    (before,) = project(Ledger(run), live=False).runs
+    (before,) = project(Ledger(run)).runs
     assert before.status == "FINISHED"
-    assert sum(point.key == "seed/test_rmse" for point in before.finals) == 3
+    assert sum(point.key == "seed/test_rmse" for point in before.points) == 3
     add(run, [plan(12, seeds=3), *rows[first:]])
-    (now,) = project(Ledger(run), live=False).runs
+    (now,) = project(Ledger(run)).runs
     assert now.status == "KILLED", "another configuration is chosen: nobody evaluated it yet"
-    assert not now.finals and len(now.trials) == 12
+    assert "val_rmse" not in values_of(now) and len(now.trials) == 12
     add(run, [plan(first, seeds=3, nonce=1)])
-    (again,) = project(Ledger(run), live=False).runs
-    assert len(again.trials) == first and again.finals == before.finals
+    (again,) = project(Ledger(run)).runs
+    assert again.points == before.points and again.trials == before.trials
 
 
-def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_with_its_highest(
+def test_a_study_on_rungs_ends_with_its_highest_and_shows_each_configuration_once(
     tmp_path: Path,
 ) -> None:
     halved = {**plan(3), "studies": [{**plan(3)["studies"][0], "rungs": [3, 1], "async": None}]}
@@ -251,16 +285,19 @@ def test_a_study_on_rungs_is_shown_by_its_lowest_and_ends_with_its_highest(
     full = result(STUDIES[0], best["index"], salt=1, config=best["config"])
     ledger = Ledger(tmp_path, write=True)
     ledger.append([halved, *low])
-    (run,) = project(ledger, live=True).runs
-    assert (run.status, len(run.trials), run.finals) == ("RUNNING", 3, [])
+    assert project(ledger, live=True).runs == []
+    (run,) = project(ledger).runs
+    assert (run.status, run.trials) == ("KILLED", []) and "val_rmse" not in values_of(run)
     ledger.append([full])
     ledger.close()
     (run,) = project(Ledger(tmp_path), live=True).runs
-    values = {point.key: point.value for point in run.finals}
+    values = values_of(run)
     assert run.status == "FINISHED" and run.tags["rungs"] == "3, 1"
     assert values["val_rmse"] == full["val"]["rmse"] and values["n_trials"] == 3
     assert values["total_fit_s"] == 2.0, "rungs cost, too"
     assert run.tags["tabsweep.trial_id"] == full["id"]
+    stages = [trial.tags["stage"] for trial in run.trials]
+    assert len(stages) == 3 and stages[best["index"]] == "tune"
 
 
 def test_a_study_that_its_seconds_ended_is_finished_with_fewer_trials(tmp_path: Path) -> None:
@@ -271,42 +308,107 @@ def test_a_study_that_its_seconds_ended_is_finished_with_fewer_trials(tmp_path: 
     )
     ledger = Ledger(tmp_path, write=True)
     ledger.append([timed, done])
-    (run,) = project(ledger, live=False).runs
-    assert (run.status, run.finals) == ("KILLED", [])
+    (run,) = project(ledger).runs
+    assert run.status == "KILLED" and "val_rmse" not in values_of(run)
     ledger.append([last])
     ledger.close()
-    (run,) = project(Ledger(tmp_path), live=False).runs
+    (run,) = project(Ledger(tmp_path)).runs
     assert run.status == "FINISHED" and run.tags["tabsweep.trial_id"] == done["id"]
 
 
-def test_no_call_holds_more_than_mlflow_takes() -> None:
-    calls: list[int] = []
-
-    class Client:
-        def log_batch(self, id: str, metrics: Any = (), params: Any = (), tags: Any = ()) -> None:
-            assert len(metrics) <= 1000 and len(params) <= 100 and len(tags) <= 100
-            assert len(metrics) + len(params) + len(tags) <= 1000
-            calls.append(len(metrics))
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *args, **given: None
-
-    def entity(tags: dict[str, str]) -> Any:
-        data = SimpleNamespace(tags=tags, params={})
-        return SimpleNamespace(info=SimpleNamespace(run_id="x", status="RUNNING"), data=data)
-
-    from tabsweep.benchmark.tracking.mapping import Point, StudyRun
-
-    want = StudyRun("s", "k", "FINISHED", 0, 1, {"t": "1"}, dict.fromkeys(DATASET, ""))
-    want.params = {f"p{i}": "1" for i in range(250)}
-    want.trials = [[Point(f"m{j}", 1.0, i, i) for j in range(4)] for i in range(1201)]
-    want.finals = [Point("f", 1.0, 1, 1)]
-    store = Store(Client(), "1", database=False)
-    assert sync._fill(Client(), entity({}), want, store, fresh=True) == (True, 1201)
-    assert sum(calls) == 4 * 1201 + 1
+def test_a_sweep_of_too_many_trials_shows_studies_alone_and_says_so(
+    fresh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fresh("a", records())  # 12 trials
+    monkeypatch.setenv("TABSWEEP_TRACKING_TRIALS", "11")
+    sync(run)
+    assert trials_shown(run) == {}
+    for item in shown(run).values():
+        assert "12 trials are planned, more than 11" in item["tags"]["mlflow.note.content"]
+        assert "trial/val_rmse" in item["metrics"] or "trial/val_roc_auc" in item["metrics"]
+    sync(run, trials_shown=12)
+    assert len(trials_shown(run)) == 12
+    monkeypatch.setenv("TABSWEEP_TRACKING_TRIALS", "many")
+    with pytest.raises(TrackingError, match="number of trials"):
+        sync(run)
 
 
-DATASET = ("name", "digest", "source_type", "source")
+def test_the_learning_curve_of_the_chosen_fit_stands_by_its_steps(fresh: Any) -> None:
+    curve = {"by": "epochs", "points": [[2, 0.75], [4, 0.5], [6, 0.625]]}
+    rows = [result(STUDIES[0], i, info={"curve": curve}) for i in range(4)]
+    run = fresh("a", rows)
+    sync(run)
+    (item,) = shown(run, history=True).values()
+    assert [(s, v) for s, v, _ in item["history"]["curve/val_loss"]] == [
+        (2, 0.75),
+        (4, 0.5),
+        (6, 0.625),
+    ]
+    assert "by epoch" in item["tags"]["mlflow.note.content"]
+
+
+def test_the_first_view_has_dataset_model_score_rank_and_seconds(fresh: Any) -> None:
+    from mlflow.tracking import MlflowClient
+
+    rows = records()
+    run = fresh("a", [row for row in rows if row["model"] == "knn"])
+    sync(run, live=True)
+    assert all("rank" not in item["metrics"] for item in shown(run).values()), "one model is out"
+    add(run, [row for row in rows if row["model"] == "svm"])
+    sync(run)
+    items = {item["name"]: item for item in shown(run).values()}
+    pair = sorted((items["boston/0/knn"], items["boston/0/svm"]),
+                  key=lambda item: item["metrics"]["test_rmse"])  # fmt: skip
+    assert [item["metrics"]["rank"] for item in pair] == [1.0, 2.0]
+    assert "rank" not in items["wine/1/knn"]["metrics"], "nothing to be compared with"
+    with quiet_mlflow():
+        experiment = MlflowClient(default_uri(run)).get_experiment_by_name("tiny-quick")
+    assert experiment.tags[KIND] == MODEL_TRAINING
+    columns = json.loads(experiment.tags[VIEW_TAG])["selectedColumns"]
+    for column in columns:
+        kind, _, name = column.partition(".")
+        name = name.strip("`")
+        assert any(name in item[kind] for item in items.values()), column
+    assert {"tags.`dataset`", "tags.`model`", "metrics.`test_rmse`", "metrics.`test_roc_auc`",
+            "metrics.`rank`", "metrics.`total_fit_s`"} <= {*columns}  # fmt: skip
+    names = [point.key for point in project(Ledger(run)).runs[0].points]
+    assert names[:2] == ["test_rmse", "val_rmse"], "MLflow lists metrics in this order"
+
+
+def test_the_report_is_among_the_artifacts_of_a_run_of_its_own_and_is_copied_when_it_changes(
+    fresh: Any,
+) -> None:
+    from mlflow.tracking import MlflowClient
+
+    run = fresh("a", records())
+    (run / "report" / "html").mkdir(parents=True)
+    (run / "report" / "scores.md").write_text("first")
+    (run / "report" / "html" / "index.html").write_text("<p>page</p>")
+    assert sync(run).report
+    assert not sync(run).report
+    (run / "report" / "scores.md").write_text("second")
+    assert sync(run).report
+    with quiet_mlflow():
+        client = MlflowClient(default_uri(run))
+        experiment = client.get_experiment_by_name("tiny-quick")
+        (item,) = client.search_runs([experiment.experiment_id], "run_name = 'a (report)'")
+        place = Path(item.info.artifact_uri.removeprefix("file://"))
+    assert (place / "report" / "scores.md").read_text() == "second"
+    assert (place / "report" / "html" / "index.html").is_file()
+    assert item.data.metrics["n_trials"] == 12
+
+
+def test_the_duration_of_a_study_is_what_its_trials_took_though_studies_take_turns(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        result(study, i, time=f"2026-01-01T00:{10 * i + at:02d}:00.000Z")
+        for i in range(4)
+        for at, study in enumerate(STUDIES)
+    ]
+    runs = project(Ledger(make_run(tmp_path, rows))).runs
+    assert [run.end_ms - run.start_ms for run in runs] == [2400] * 3  # 4 times .5 and .1 s
+    assert [run.end_ms - runs[0].end_ms for run in runs] == [0, 60_000, 120_000]
 
 
 def test_a_sync_prints_nothing_and_leaves_the_environment_as_it_was(
@@ -314,56 +416,6 @@ def test_a_sync_prints_nothing_and_leaves_the_environment_as_it_was(
 ) -> None:
     run = fresh("a", records())
     before = dict(os.environ)
-    tracking.sync(run)
+    sync(run)
     assert capfd.readouterr().out == ""
     assert dict(os.environ) == before
-
-
-def test_a_run_whose_creation_was_never_answered_is_made_once(
-    fresh: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
-
-    run = fresh("a", records())
-    real, calls = MlflowClient.create_run, []
-
-    def create_run(self: Any, *args: Any, **given: Any) -> Any:
-        calls.append(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
-        if len(calls) == 1:  # lost on the way there
-            raise MlflowException("injected")
-        made = real(self, *args, **given)
-        if len(calls) == 3:  # lost on the way back
-            raise MlflowException("injected")
-        return made
-
-    monkeypatch.setattr(MlflowClient, "create_run", create_run)
-    assert tracking.sync(run).created == 3
-    assert calls == ["0"] * 4  # MLflow itself tries none of them again
-    monkeypatch.undo()
-    assert len(shown(run)) == 3
-    again = tracking.sync(run)
-    assert (again.created, again.updated, again.doubles) == (0, 0, 0)
-
-
-def test_a_run_that_a_slow_server_made_after_all_is_deleted_by_the_next_pass(fresh: Any) -> None:
-    from mlflow.tracking import MlflowClient
-
-    run = fresh("a", records())
-    tracking.sync(run)
-    before = shown(run, history=True)
-    with tracking_store.quiet_mlflow():
-        client = MlflowClient(tracking_store.default_uri(run))
-        experiment = client.get_experiment_by_name("tiny-quick").experiment_id
-        key = next(key for key in before if key.endswith("svm"))
-        tags = {**before[key]["tags"]}
-        made = client.create_run(experiment, tags=tags, run_name="boston/0/svm")
-        keys = [r.data.tags.get("tabsweep.key") for r in client.search_runs([experiment])]
-    assert keys.count(key) == 2, "the fault was not injected"
-    report = tracking.sync(run)
-    assert (report.doubles, report.created, report.updated) == (1, 0, 0)
-    assert "made twice" in str(report)
-    assert shown(run, history=True) == before
-    with tracking_store.quiet_mlflow():
-        assert client.get_run(made.info.run_id).info.lifecycle_stage == "deleted"
-    assert tracking.sync(run).doubles == 0

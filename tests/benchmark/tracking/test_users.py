@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chaos import Sweep, kill_all
 from mlflow_server import MLflowServer
-from tabsweep.benchmark.tracking import follower as tracking
-from tracking_records import make_run, records
+from tabsweep.benchmark.tracking.sync import last_sync
 
 pytestmark = pytest.mark.xdist_group("mlflow")
 
 PASSWORDS = {"admin": "admin-password-1", "ann": "ann-password-1", "bob": "bob-password-1"}
 SWEEP = (
     *("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", "2"),
-    *("--trials", "2", "--workers", "0", "--quiet"),
+    *("--trials", "2", "--workers", "0"),
 )
 
 
@@ -31,7 +28,8 @@ def sweep(folder: Path, uri: str, **environment: str) -> subprocess.CompletedPro
         [sys.executable, "-m", "tabsweep.benchmark.cli", "sweep", *SWEEP]
         + ["--runs", str(folder), "--tracking-uri", uri],
         env={**os.environ, **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
 
@@ -44,13 +42,16 @@ def login(name: str, password: str = "") -> dict[str, str]:
 
 
 @pytest.mark.fault(18)
-def test_a_sweep_whose_server_is_down_says_so_last_and_ends_with_6(
+def test_tables_are_announced_before_a_sweep_waits_for_a_server_that_is_down_and_ends_with_6(
     tmp_path: Path, closed_port: int
 ) -> None:
     done = sweep(tmp_path, f"http://127.0.0.1:{closed_port}")
-    assert done.returncode == 6, done.stderr
-    last = done.stderr.strip().splitlines()[-1]
-    assert "MLflow is behind" in last and f"bench track sync {tmp_path}" in last
+    assert done.returncode == 6, done.stdout
+    lines = done.stdout.splitlines()
+    parts = ("tables: ", "waiting for MLflow", "MLflow is behind")
+    at = [[part in line for line in lines].index(True) for part in parts]
+    assert at == sorted(at) and "index.html" in "".join(lines[at[0] : at[1]]), done.stdout
+    assert "MLflow is behind" in lines[-1] and f"bench track sync {tmp_path}" in lines[-1]
     assert (tmp_path / "smoke-quick" / "report" / "scores.md").is_file()
 
 
@@ -79,8 +80,8 @@ def test_two_users_of_one_server_both_find_their_sweeps_there(
     found = {}
     for name in ("ann", "bob"):
         done = sweep(tmp_path / name, server.uri, **login(name))
-        assert done.returncode == 0, done.stderr
-        known = tracking.last_sync(tmp_path / name / "smoke-quick", uri=server.uri)
+        assert done.returncode == 0, done.stdout
+        known = last_sync(tmp_path / name / "smoke-quick", uri=server.uri)
         assert known is not None and known["complete"]
         found[name] = known["experiment"]
     assert found == {"ann": "smoke-quick", "bob": "smoke-quick (bob)"}
@@ -89,47 +90,9 @@ def test_two_users_of_one_server_both_find_their_sweeps_there(
 @pytest.mark.nightly
 def test_a_wrong_password_ends_a_sweep_with_6_at_once(server: MLflowServer, tmp_path: Path) -> None:
     done = sweep(tmp_path, server.uri, **login("bob", "wrong"))
-    assert done.returncode == 6, done.stderr
-    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 6, done.stdout
+    last = done.stdout.strip().splitlines()[-1]
     assert "refuses 'bob'" in last and "MLFLOW_TRACKING_PASSWORD" in last
-
-
-@pytest.mark.nightly
-@pytest.mark.fault(18)
-def test_the_last_pass_waits_for_a_server_that_restarts(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "a", records())
-    (tmp_path / "server").mkdir()
-    with MLflowServer(f"sqlite:///{tmp_path}/server/mlflow.db") as server:
-        syncer = tracking.Syncer(run, uri=server.uri, interval_s=0.5).start()
-        # at low priority, so on a busy machine for minutes, which the limit of the test bounds
-        process = syncer._process
-        while tracking.last_sync(run, uri=server.uri) is None and process.poll() is None:
-            time.sleep(0.2)
-        assert tracking.last_sync(run, uri=server.uri) is not None
-        server.stop(signal.SIGKILL)
-        from tabsweep.sweeps.store.ledger import Ledger
-        from tracking_records import STUDIES, plan, result
-
-        more = Ledger(run, write=True)
-        more.append([plan(5), *(result(study, 4) for study in STUDIES)])
-        more.close()
-        back = subprocess.Popen(  # while the driver waits in `stop`
-            [sys.executable, "-c", "import time; time.sleep(15)"]
-        )
-        import threading
-
-        def restart() -> None:
-            back.wait()
-            server.start()
-
-        thread = threading.Thread(target=restart)
-        thread.start()
-        said: list[str] = []
-        assert syncer.stop(say=said.append) is None
-        thread.join()
-        assert len(said) == 1 and "waiting for MLflow" in said[0]
-        again = tracking.sync(run, uri=server.uri)
-        assert (again.runs, again.created, again.updated) == (3, 0, 0)
 
 
 def resume(run: Path, *more: str) -> str:
@@ -153,7 +116,7 @@ def test_a_run_that_began_without_mlflow_is_resumed_without_it_until_an_address_
     assert not (begun.run / "mlflow.db").exists() and not (begun.run / "tracking").exists()
     uri = f"sqlite:///{tmp_path}/elsewhere.db"
     assert "MLflow stays off" not in resume(begun.run, "--tracking-uri", uri)
-    known = tracking.last_sync(begun.run, uri=uri)
+    known = last_sync(begun.run, uri=uri)
     assert known is not None and known["complete"]
     assert not (begun.run / "tracking-off").exists()
 
@@ -171,11 +134,11 @@ def test_a_killed_sweep_on_workers_is_resumed_with_mlflow_also_where_its_store_w
     killed.check_nothing_lost(2 * 2)
     killed.check_nothing_twice()
     assert before <= killed.finished()
-    first = tracking.last_sync(killed.run)
+    first = last_sync(killed.run)
     assert first is not None and first["complete"]
     words = [sys.executable, "-m", "tabsweep.benchmark.cli", "clean", str(killed.run)]
     subprocess.run([*words, "--tracking", "--yes"], check=True, capture_output=True)
     assert not (killed.run / "mlflow.db").exists() and not (killed.run / "tracking").exists()
     assert "MLflow stays off" not in resume(killed.run)
-    again = tracking.last_sync(killed.run)
+    again = last_sync(killed.run)
     assert again is not None and again["complete"] and again["records"] == first["records"]

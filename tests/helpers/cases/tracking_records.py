@@ -130,9 +130,9 @@ def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
     with tracking_store.quiet_mlflow():
         client = MlflowClient(tracking_store.default_uri(run))
         experiment = client.get_experiment_by_name("tiny-quick")
-        run_id = project(Ledger(run), live=False).run_id
+        run_id = project(Ledger(run)).run_id
         for item in client.search_runs([experiment.experiment_id]):
-            tags = {k: v for k, v in item.data.tags.items() if k != "tabsweep.synced"}
+            tags = item.data.tags
             if tags.get("tabsweep.run_id") != run_id or tags["tabsweep.key"] == f"{run_id}:":
                 continue
             assert tags["tabsweep.key"] not in found, "two runs with one key"
