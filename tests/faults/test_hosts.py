@@ -15,7 +15,7 @@ from pathlib import Path
 import hosts
 import postgres
 import pytest
-from chaos import Line, Sweep, kill_all
+from chaos import Line, Sweep
 from cluster import Cluster, Tracking
 from hosts import Host
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -150,16 +150,6 @@ def ran_on(sweep: Sweep) -> set[str]:
 # ---------------------------------------------------------------------- all is well
 
 
-@pytest.mark.nightly
-def test_two_worker_hosts_give_the_tables_of_one_machine(cluster, sweep, alone):
-    one, two = cluster.have(2)
-    sweep.finish()
-    assert ran_on(sweep) == {one.name, two.name}
-    assert not lost(sweep) and not sweep.events("lost worker")
-    sweep.check_ran_once()
-    check_same(sweep, alone)
-
-
 # ---------------------------------------------------------------------- hosts come and go
 
 
@@ -188,30 +178,6 @@ def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
 
 
 @pytest.mark.nightly
-def test_a_raylet_that_is_killed_takes_its_host_out_of_the_sweep_and_no_trial_with_it(
-    cluster, sweep, alone
-):
-    one, two = cluster.have(2)
-    sweep.start(pause_s=PAUSE_S)
-    underway(sweep)
-    raylet = cluster.raylet(two)
-    sweep.wait(on(sweep, two), "a trial on the host whose raylet will be killed")
-    two.kill(raylet)
-    sweep.wait(lambda: not cluster.up(two), "the end of Ray on the host")
-    assert on(sweep, two)(), "no trial was running on the host when its raylet was killed"
-    sweep.wait(lambda: two.name in lost(sweep), "the driver to see that the node is gone")
-    since = len(sweep.lines())
-    cluster.rejoin(two)  # the host is well: it comes back as another node
-    sweep.wait(
-        lambda: {line.host for line in sweep.lines()[since:]} == {one.name, two.name},
-        "trials on the host that came back",
-    )
-    sweep.end()
-    check_same(sweep, alone)
-    assert not sweep.events("retry")  # the loss of a node is no attempt
-
-
-@pytest.mark.nightly
 def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
     (one,) = cluster.have(1)
     sweep.start(pause_s=2 * PAUSE_S)
@@ -229,43 +195,12 @@ def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
 # ---------------------------------------------------------------------- the driver
 
 
-@pytest.mark.fault(1)
-@pytest.mark.nightly
-def test_a_driver_that_is_killed_on_the_head_is_taken_up_by_one_on_another_host(
-    cluster, sweep, alone
-):
-    one, two = cluster.have(2)
-    driver = sweep.start(pause_s=PAUSE_S)
-    underway(sweep, N_TRIALS // 4)
-    sweep.wait(sweep.running, "a running trial")
-    kill_all(driver)
-    durable = sweep.finished()
-    assert 0 < len(durable) < N_TRIALS
-    mark = len(sweep.lines())
-    sweep.finish(pause_s=PAUSE_S, host=one)
-    again = {line.trial for line in sweep.lines()[mark:] if line.word == "start"}
-    assert not again & durable and len(again) == N_TRIALS - len(durable)
-    assert sweep.running(), "the kill of the driver ended no trial"
-    assert ran_on(sweep) == {one.name, two.name}
-    check_same(sweep, alone)
-
-
 # ---------------------------------------------------------------------- tracking
 
 
 def behind(sweep: Sweep) -> bool:
     """Has the process that feeds MLflow met an error?"""
     return "MLflow is behind" in sweep.output()
-
-
-@needs_postgres
-@pytest.mark.nightly
-def test_a_sweep_is_shown_in_mlflow_on_postgresql_once_a_study(cluster, sweep, alone, tracking):
-    cluster.have(2)
-    sweep.finish()
-    assert not behind(sweep)
-    check_same(sweep, alone)
-    check_tracked(sweep, tracking)
 
 
 @needs_postgres

@@ -1,7 +1,7 @@
 """The images and docker-compose.yml in real containers: built, brought up, killed, backed up.
 
-Needs root, docker's engine with compose and buildx, and debootstrap (or TABSWEEP_ENGINE=machine,
-see processes/engine.py); about 15 GB of disk. Skipped tests say what lacks.
+Needs root, docker's engine with compose and buildx, and a registry; about 15 GB of disk. Skipped
+tests say what lacks.
 """
 
 from __future__ import annotations
@@ -204,7 +204,6 @@ def site() -> Iterator[Site]:
     finally:
         if made is not None:
             made.compose("--profile", "*", "down", "--volumes", "--timeout", "20", check=False)
-        docker.off()
         shutil.rmtree(folder, ignore_errors=True)
 
 

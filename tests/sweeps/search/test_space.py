@@ -75,15 +75,6 @@ def check_plain(value: object) -> None:
 
 
 @laws
-@given(params)
-def test_every_kind_of_parameter_survives_plain_data(param: Param) -> None:
-    data = json.loads(json.dumps({"params": {"x": param.to_data()}}))
-    back = Space.parse(data).params["x"]
-    assert back == param and hash(back) == hash(param) and repr(back) == repr(param)
-    assert type(back) is type(param)
-
-
-@laws
 @given(spaces())
 def test_a_space_survives_plain_data_and_pickling(space: Space) -> None:
     data = json.loads(json.dumps(space.to_data()))
@@ -174,26 +165,6 @@ def test_a_grid_lists_each_configuration_once_and_leaves_none_out(space: Space) 
         assert sum(config in space for config in every) == size
 
 
-def test_an_unconditional_grid_goes_through_sorted_names_with_the_last_fastest() -> None:
-    space = Space({"b": Choice((1, 2)), "a": Int(0, 4, step=2), "c": Fixed("x")})
-    expected = [{"a": a, "b": b, "c": "x"} for a in (0, 2, 4) for b in (1, 2)]
-    assert [space.grid_point(i) for i in range(6)] == expected
-    with pytest.raises(ValueError, match="0 to 5.*6"):
-        space.grid_point(6)
-
-
-def test_conditional_parameters_exist_only_where_their_parents_allow_it() -> None:
-    space = Space(
-        {"kind": Choice(("a", "b")), "size": Int(1, 3), "deep": Choice((True, False))},
-        when={"size": {"kind": ["a"]}, "deep": {"size": [3], "kind": ["a"]}},
-    )
-    assert space.size == 2 + 2 + 1
-    assert {"kind": "b"} in space
-    assert {"kind": "b", "size": 1} not in space
-    assert {"kind": "a", "size": 3} not in space
-    assert {"kind": "a", "size": 3, "deep": True} in space
-
-
 def test_a_long_range_that_conditions_name_is_not_counted_value_by_value() -> None:
     began = time.process_time()
     space = Space(
@@ -221,13 +192,6 @@ def test_one_and_one_point_zero_and_true_are_three_different_values() -> None:
     assert {"n": True} not in Space({"n": Int(0, 1)})
     assert {"n": 1.0} not in Space({"n": Int(0, 1)})
     assert {"r": True} not in Space({"r": Float(0, 1)})
-
-
-def test_a_grid_counts_the_off_value_of_an_optional_parameter_once() -> None:
-    assert Space({"x": Maybe(2, Int(1, 3))}).size == 3
-    assert [Maybe(2, Int(1, 3)).point(i) for i in range(3)] == [2, 1, 3]
-    assert Space({"x": Maybe(None, Int(1, 3))}).size == 4
-    assert Space({"x": Maybe(0.0, Float(0.0, 1.0))}).size is None
 
 
 def test_an_optional_parameter_is_off_half_of_the_time() -> None:
@@ -377,11 +341,6 @@ def test_variants_that_say_no_one_thing_are_refused() -> None:
     for params, message in REFUSED_VARIANTS:
         with pytest.raises(ValueError, match=message):
             Space.parse({"params": params})
-
-
-def test_an_empty_space_holds_one_empty_configuration() -> None:
-    space = Space({})
-    assert space.size == 1 and space.grid_point(0) == {} and {} in space and {"x": 1} not in space
 
 
 def test_importing_spaces_and_samplers_loads_no_heavy_library() -> None:

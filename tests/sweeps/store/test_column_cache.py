@@ -6,12 +6,9 @@ import errno
 import itertools
 import os
 import shutil
-import sys
-import threading
-import time
 import zlib
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ import pyarrow as pa
 import pytest
 from calls import bench
 from ledger_cases import log_of
-from tabsweep.benchmark.outcome import run_report
 from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
 from tabsweep.sweeps.store import ledger as store
@@ -369,32 +365,6 @@ def test_the_head_of_a_record_is_what_the_record_says_in_a_block_or_not(tmp_path
     assert [*ledger.positions("death", "slot")] == [1, 2] and [*ledger.positions("x")] == []
     assert [*ledger.heads()] == [*enumerate(heads)]
     assert [*ledger.heads("death", "slot")] == [(1, heads[1]), (2, heads[2])]
-
-
-def test_no_import_outlives_a_report(tmp_path, monkeypatch):
-    """Python crashes where it ends while a thread imports."""
-    ended = []
-
-    @contextmanager
-    def slowly(*errors):
-        with suppress(*errors):
-            yield
-        time.sleep(0.2)
-        ended.append(threading.current_thread().name)
-
-    monkeypatch.setattr(run_report, "suppress", slowly)
-    filled(tmp_path, records(5, 0))
-    with pytest.raises(LedgerError, match="no plan"):
-        run_report.write_report([tmp_path], None)
-    assert ended == ["imports"]
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_import_that_fails_beside_the_reading_is_left_to_who_needs_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
-    filled(tmp_path, records(5, 0))
-    with pytest.raises(LedgerError, match="no plan"):
-        run_report.write_report([tmp_path], None)
 
 
 def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):

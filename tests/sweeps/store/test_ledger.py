@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from ledger_cases import contents, filled, log_of, row
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
@@ -141,41 +140,6 @@ def test_a_reader_changes_nothing_on_disk(tmp_path):
 # ---------------------------------------------------------------------- a full disk
 
 
-class Full:
-    """A disk that is full after `room` more bytes; works as the file of a log."""
-
-    def __init__(self, file, room: int) -> None:
-        self.file, self.room = file, room
-
-    def write(self, data: bytes) -> int:
-        self.file.write(data[: self.room])
-        self.file.flush()
-        if len(data) > self.room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        self.room -= len(data)
-        return len(data)
-
-    def __getattr__(self, name: str):
-        return getattr(self.file, name)
-
-
-@pytest.mark.fault(5)
-def test_a_disk_that_fills_up_anywhere_in_an_append_leaves_whole_records_only(tmp_path):
-    length = len(encode(row(2)) + encode(row(3)))
-    for room in range(0, length, 7):
-        run = tmp_path / str(room)
-        filled(run, 2)
-        ledger = Ledger(run, write=True)
-        ledger._file.file = Full(ledger._file.file, room)  # type: ignore
-        with pytest.raises(OSError, match="No space left"):
-            ledger.append([row(2), row(3)])
-        assert list(Ledger(run).records()) == [row(0), row(1)] == list(ledger.records())
-        assert Ledger(run).torn_bytes == 0
-        ledger.append([row(4)])  # there is room again
-        ledger.close()
-        assert list(Ledger(run).records()) == [row(0), row(1), row(4)]
-
-
 @pytest.mark.fault(5)
 def test_a_sync_that_fails_takes_the_records_back(tmp_path, monkeypatch):
     filled(tmp_path, 1)
@@ -225,43 +189,3 @@ def test_a_write_that_the_kernel_cuts_short_is_taken_back(tmp_path):
     ledger = Ledger(tmp_path)
     assert [record["id"] for record in ledger.records()] == [*map(str, range(n)), "later"]
     assert ledger.torn_bytes == 0
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 64 KB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system; RLIMIT_FSIZE stands in above")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-@pytest.mark.fault(5)
-def test_on_a_full_disk_nothing_is_torn_and_work_goes_on_after_space(small_disk):
-    run = small_disk / "run"
-    (small_disk / "other").write_bytes(bytes(16_000))
-    ledger = Ledger(run, write=True)
-    records, stored = 0, 0
-    with pytest.raises(OSError, match="No space left") as caught:
-        while records < 10_000:
-            place = ledger.put_predictions({"val": np.arange(40.0)})
-            ledger.sync_predictions()
-            where, stored = place, stored + 1
-            ledger.append([row(records)])
-            records += 1
-    assert caught.value.errno == errno.ENOSPC and records > 10
-    found = Ledger(run)
-    assert list(found.records()) == [row(i) for i in range(records)] and found.torn_bytes == 0
-    assert np.array_equal(found.get_predictions(where)["val"], np.arange(40.0))
-    (small_disk / "other").unlink()
-    ledger.append([row(records)])
-    place = ledger.put_predictions({"val": np.arange(7.0)})
-    ledger.sync_predictions()
-    ledger.close()
-    again = Ledger(run, write=True)
-    assert list(again.records()) == [row(i) for i in range(records + 1)] and not again.warnings
-    assert np.array_equal(again.get_predictions(place)["val"], np.arange(7.0))
-    again.close()

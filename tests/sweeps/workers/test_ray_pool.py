@@ -9,11 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -27,7 +26,7 @@ from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost, Job
 from tabsweep.sweeps.workers.ray_actors import TrialActor
-from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node, raylet_here
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
@@ -189,21 +188,6 @@ def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
     placement.refuse("a", "other libraries")
     assert placement.place(Shape(1, 0.0, 9000.0)) is None
     assert placement.place(one) == large
-
-
-def test_the_raylet_of_this_node_is_not_mistaken_for_one_with_a_longer_name(monkeypatch):
-    """Pids may start over, so that another node's raylet on this machine has the smaller one."""
-
-    def process(pid: int, socket: str) -> SimpleNamespace:
-        command = ["raylet", f"--raylet_socket_name={socket}"]
-        return SimpleNamespace(pid=pid, info={"name": "raylet", "cmdline": command})
-
-    found = [process(7, "/s/raylet.1"), process(9, "/s/raylet")]
-    monkeypatch.setattr(psutil, "process_iter", lambda attributes: found)
-    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "n", "RayletSocketName": "/s/raylet"}])
-    here = SimpleNamespace(get_node_id=lambda: "n")
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: here)
-    assert raylet_here() == 9
 
 
 def test_differences_name_what_is_wrong_and_not_too_much_of_it():
@@ -403,35 +387,6 @@ def drain(machines: Machines, node: Any) -> None:
     deadline = int(time.time() * 1000) + 60_000
     accepted, _ = client.drain_node(node.node_id, reason, "", deadline)
     assert accepted
-
-
-@pytest.mark.fault(2)
-def test_the_only_node_is_told_to_leave_and_the_sweep_waits_for_the_next(machines, tmp_path):
-    """As `docker stop` and machines that are about to go do it: Ray lets end what runs on a node,
-    and starts no actor there."""
-    there = {"first": machines.add("first")}
-    log = tmp_path / "log"
-    studies = [study(f"cpu {i}", log, seconds=0.3) for i in range(4)]
-    studies += [study(f"wide {i}", log, needs=Needs(threads=2)) for i in range(3)]
-    said: list[str] = []
-
-    def during(event: str, details: Any) -> None:
-        if event == "worker" and not said:
-            said.append("drained")
-            drain(machines, there["first"])
-        if event == "warning" and "leaves the cluster" in details["message"]:
-            said.append(details["message"])
-            machines.cluster.remove_node(there.pop("first"))
-            there["second"] = machines.add("second")
-
-    try:
-        run = Run(tmp_path / "run", studies, during)
-    finally:
-        machines.cluster.remove_node(*there.values())
-    assert said[0] == "drained" and len(said) == 2
-    assert run.tally.done == 7 and run.tally.failed == 0 and not run.deaths
-    assert {r["attempt"] for r in run.records} == {1}
-    assert set(run.info("wide", "node")) == {"second"}
 
 
 @pytest.mark.fault(2)
