@@ -19,7 +19,7 @@ from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.rank_tests import why_no_friedman
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
-from tabsweep.reports.html.looks import FAMILIES, hue_of
+from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style, to_svg
 from tabsweep.reports.sections.critical_difference import Drawing, diagram
 from tabsweep.reports.statistics.ranking import ranks, standard_error
