@@ -18,14 +18,14 @@ from ...reports.regression.verdicts import EQUAL, HARMLESS, UNDECIDED, WORSE, as
 from ...sweeps.trial import DONE, derive_seed
 from .checkout import SHORT, NoCommit, commits_between, full_commit, subject
 from .context import NightContext
-from .decision import RULE, Judge, Rule
+from .decision import RULE, Judge
 from .libraries import NoEnvironment
 from .sides import Row, Side, SideError, fit_seeds, head_of, ids, side_of
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
 
 NAME = "ab-test"
-TINY = Rule(looks=(2, 3), spending=(0.005, 0.005))
-FAILS = "fails"  # a fit fails that did not
+FAILS = "fails"  # a fit fails now that succeeded at the accepted commit
+LEAST_CPU_S = 1.0  # of the accepted commit's fits: the kernel counts CPU time in ticks of 10 ms
 BAD = (WORSE, FAILS)
 Cells = dict[str, list[str]]  # model -> datasets
 
@@ -154,18 +154,16 @@ def seeds_of(base: str, head: str, n: int) -> list[int]:
     return [derive_seed("nightly", base, head, i) % 2**31 for i in range(n)]
 
 
-def judged(
-    context: NightContext, base: Side, head: Side, cells: Cells, *, rule: Rule | None = None
-) -> list[Row]:
+def judged(context: NightContext, base: Side, head: Side, cells: Cells) -> list[Row]:
     """A row for each model, and one for each of its cells, judged look by look.
 
-    The row of a model: {kind "model", model, verdict, change, upper, p, n_seeds, n_fits, command};
-    `change` is the relative change of the error, positive is worse.
+    The row of a model: {kind "model", model, verdict, change, upper, p, cpu, n_seeds, n_fits,
+    command}; `change` is the relative change of the error, positive is worse, `cpu` that of the CPU
+    time of all fits, which makes no verdict.
     """
-    rule = rule or (TINY if context.tiny else RULE)
-    judge = Judge(sorted(cells), rule)
+    judge = Judge(sorted(cells), RULE)
     fits: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
-    seeds = seeds_of(base.commit, head.commit + head.changed, rule.looks[-1])
+    seeds = seeds_of(base.commit, head.commit + head.changed, RULE.looks[-1])
     n_done = 0
     while judge.open:
         wanted = {model: cells[model] for model in judge.open}
@@ -289,6 +287,7 @@ def _model_row(
         "lower": change and relative(max(-1.99, change.mean - (change.upper - change.mean))),
         "upper": change and relative(min(1.99, change.upper)),
         "p": change and change.p,
+        "cpu": cpu_change(pairs),
         "datasets": sorted({old["dataset"] for old, _ in pairs}),
         "command": command(context, base.commit, model),
     }
@@ -300,6 +299,14 @@ def _model_row(
         names = ", ".join(sorted({old["dataset"] for old in unlike}))
         found["note"] = f"not compared on {names}: at {base.commit[:SHORT]} {_why(unlike[0])}"
     return found
+
+
+def cpu_change(pairs: Sequence[tuple[Row, Row]]) -> float | None:
+    """The relative change of the CPU time of all fits that both versions could do; None where they
+    are too short to tell."""
+    done = [(old, new) for old, new in pairs if old["status"] == DONE == new["status"]]
+    before, after = (sum(pair[side].get("cpu_s") or 0.0 for pair in done) for side in (0, 1))
+    return after / before - 1.0 if before >= LEAST_CPU_S else None
 
 
 def relative(change: float) -> float | None:

@@ -23,8 +23,8 @@ class NightContext:
     rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
     `bench sweep`.
     baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
-    tag or commit to judge against instead. size: "full", or "tiny" for tests. suite: name or file.
-    models: only these, () for all of the suite. say: prints a line for people.
+    tag or commit to judge against instead. suite: name or file. models: only these, () for all of
+    the suite. say: prints a line for people.
     """
 
     root: Path
@@ -39,7 +39,6 @@ class NightContext:
     baseline: Mapping[str, Any] | None = None
     baseline_file: Path | None = None
     against: str | None = None
-    size: str = "full"
     suite: str = "nightly"
     models: tuple[str, ...] = ()
     changed: str = ""
@@ -55,11 +54,6 @@ class NightContext:
         """The folder of this night's runs."""
         return self.night / "runs"
 
-    @property
-    def tiny(self) -> bool:
-        """Whether this is a night of a test."""
-        return self.size == "tiny"
-
     def result(self, step: str) -> StepResult | None:
         """What an earlier step of this night found, None if it has not run."""
         return StepResult.read(self.steps, step)
@@ -67,9 +61,7 @@ class NightContext:
     @property
     def cells_words(self) -> str:
         """The options that say which cells this night fits, as a command takes them."""
-        words = [] if self.suite == "nightly" else ["--suite", self.suite]
-        words += ["--size", self.size] if self.tiny else []
-        return "".join(f" {word}" for word in map(shlex.quote, words))
+        return "" if self.suite == "nightly" else f" --suite {shlex.quote(self.suite)}"
 
     @property
     def words(self) -> str:

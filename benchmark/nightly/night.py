@@ -6,52 +6,42 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ...common.files import write_atomically
 from ..planning.environment import cpu_model
+from .ab_test import ab_test
 from .checkout import remove_worktrees
 from .context import NightContext
+from .screen import screen
 from .step_result import NO_DATA, NOT_RUN, Night, StepResult
-from .steps import STEPS, step
 
-AGAINST = ("ab-test", "cost")  # the steps of a night that is judged against a release
-STANDS_ON = {"ab-test": "screen", "cost": "screen"}  # step -> the step whose result it reads
-
-
-def check_steps(context: NightContext, only: Collection[str], skip: Collection[str]) -> None:
-    """Raises ValueError where the options leave no step to run."""
-    if all(_left_out(name, context, only, skip) for name in STEPS):
-        raise ValueError(
-            f"--only {','.join(only)} and --skip {','.join(skip)} leave no step to run"
-        )
+# In their order: the A/B test judges the models that the screen finds changed.
+STEPS: dict[str, Callable[[NightContext], StepResult]] = {"screen": screen, "ab-test": ab_test}
 
 
-def run_night(
-    context: NightContext, *, only: Collection[str] = (), skip: Collection[str] = ()
-) -> Night:
+def run_night(context: NightContext, *, only: Collection[str] = ()) -> Night:
     """Run what this night has not run yet, and write night.json.
 
     A step that raises is one that could not be judged; its traceback is in logs/. What could not be
-    judged, and what stands on a step that runs anew, runs again.
+    judged runs again, and so does the A/B test after a screen that ran.
     """
     context.night.mkdir(parents=True, exist_ok=True)
     started = _started(context)
     steps: list[StepResult] = []
-    anew: set[str] = set()
+    anew = False
     for name in STEPS:
-        reason = _left_out(name, context, only, skip)
+        reason = _left_out(name, context, only)
         found = context.result(name)
         known = found is not None and found.verdict not in (NO_DATA, NOT_RUN)
         if reason and (found is None or not known):
             found = StepResult(name, NOT_RUN, "not run", reason=reason)
-        elif found is None or not reason and (not known or STANDS_ON.get(name) in anew):
+        elif found is None or not reason and (not known or anew):
             context.say(f"{name} ...")
             found = _run(context, name)
             found.write(context.steps)
-            anew.add(name)
+            anew = True
         steps.append(found)
         context.say(line_of(found))
     night = Night(
@@ -74,15 +64,11 @@ def against_of(context: NightContext) -> str:
     return context.against or str((context.baseline or {}).get("commit", ""))
 
 
-def _left_out(
-    name: str, context: NightContext, only: Collection[str], skip: Collection[str]
-) -> str:
+def _left_out(name: str, context: NightContext, only: Collection[str]) -> str:
     """Why a step does not run, "" where it does."""
     if only and name not in only:
         return f"--only {','.join(only)}"
-    if name in skip:
-        return "--skip"
-    if context.against is not None and name not in AGAINST and name not in only:
+    if context.against is not None and name == "screen" and not only:
         return "--against compares two versions and nothing else"
     return ""
 
@@ -92,7 +78,7 @@ def _started(context: NightContext) -> str:
     cells, it begins anew: what its steps found is about something else."""
     path = context.night / "started.json"
     about = {
-        **{"baseline": against_of(context), "suite": context.suite, "size": context.size},
+        **{"baseline": against_of(context), "suite": context.suite},
         "models": list(context.models),
     }
     if path.exists():
@@ -110,7 +96,7 @@ def _run(context: NightContext, name: str) -> StepResult:
     """Run a step, with its time and the CPU time of this process and its children."""
     begin, before = time.monotonic(), os.times()
     try:
-        found = step(name)(context)
+        found = STEPS[name](context)
     except Exception as error:
         folder = context.night / "logs"
         folder.mkdir(exist_ok=True)
@@ -140,9 +126,3 @@ def name_of(date: str, label: str, against: str | None) -> str:
     """The folder of a night: its date, its commit, and what it is judged against, if named."""
     plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in against or "")
     return f"{date}-{label}" + (f"-against-{plain[:40]}" if against else "")
-
-
-def unfinished(nights: Path, label: str) -> Path | None:
-    """The latest night of a commit that has not ended, None without one."""
-    found = [p for p in sorted(nights.glob(f"*-{label}")) if not (p / "night.json").exists()]
-    return found[-1] if found else None

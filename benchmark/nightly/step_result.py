@@ -13,9 +13,8 @@ from ...common.files import write_atomically
 OK = "ok"
 REGRESSION = "regression"
 NO_DATA = "no-data"  # could not be judged: as red as a regression
-ADVISORY = "advisory"  # shown, and no more
 NOT_RUN = "not-run"
-VERDICTS = (OK, REGRESSION, NO_DATA, ADVISORY, NOT_RUN)
+VERDICTS = (OK, REGRESSION, NO_DATA, NOT_RUN)
 RED = (REGRESSION, NO_DATA)
 
 
@@ -84,9 +83,9 @@ class Night:
 
     @property
     def verdict(self) -> str:
-        """regression or no-data where a step says so, else advisory or ok."""
+        """regression or no-data where a step says so, else ok."""
         found = {step.verdict for step in self.steps}
-        return next((v for v in (REGRESSION, NO_DATA, ADVISORY) if v in found), OK)
+        return next((v for v in (REGRESSION, NO_DATA) if v in found), OK)
 
     @property
     def red(self) -> bool:

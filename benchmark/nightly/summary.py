@@ -14,49 +14,35 @@ from ...reports.output.escape import markdown
 from ..console import count, duration
 from .checkout import SHORT
 from .context import NightContext
-from .step_result import ADVISORY, NO_DATA, NOT_RUN, OK, REGRESSION, Night, StepResult
+from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, Night, StepResult
 
 DRIFT = "-against-"  # in the name of a night that is judged against a release
 SHOWN = 100  # rows of a table
 SAID = {
     OK: "nothing broke",
-    ADVISORY: "something to look at",
     REGRESSION: "a regression",
     NO_DATA: "could not be judged",
     NOT_RUN: "not run",
 }
 # Verdicts of findings that make no step red.
-FINE = {
-    "",
-    "ok",
-    "equal",
-    "harmless",
-    "undecided",
-    "changed",
-    "new",
-    "dearer",
-    "dearer, two nights",
-}
+FINE = {"", "ok", "equal", "harmless", "undecided", "changed", "new"}
 # Key of a finding -> the heading of its column; the others follow under their own names.
 TITLES = {
-    "subject": "what",
     "model": "model",
-    "measure": "measure",
     "dataset": "dataset",
     "verdict": "verdict",
     "old": "old",
     "new": "new",
     "change": "change",
     "interval": "bounds",
-    "worst": "largest",
-    "worst_dataset": "on",
+    "cpu": "CPU time",
     "since": "commits that may have done it",
     "datasets": "datasets",
     "message": "message",
     "reason": "reason",
 }
-SHARES = {"change", "worst"}  # relative changes: shown in per cent
-NOT_SHOWN = {"lower", "upper", "worst_lower", "kind", "command"}
+SHARES = {"change", "cpu"}  # relative changes: shown in per cent
+NOT_SHOWN = {"lower", "upper", "kind", "command"}
 Findings = Sequence[Mapping[str, Any]]
 
 
@@ -82,18 +68,14 @@ def past_nights(night: Path) -> list[dict[str, Any]]:
 def summary(night: Night, baseline: Mapping[str, Any] | None, before: Findings) -> str:
     """The text of summary.md. before: the data of earlier nights, the oldest first."""
     judged = [step for step in night.steps if step.verdict != NOT_RUN]
-    told = [step for step in judged if step.red or (not night.red and step.verdict == ADVISORY)]
+    told = [step for step in judged if step.red]
     lines = [f"## {markdown(verdict_line(night))}", ""]
     lines += [f"* {markdown(said(step))}" for step in told]
-    for verdict, title in (
-        (REGRESSION, "What broke"),
-        (NO_DATA, "What could not be judged"),
-        (ADVISORY, "Something to look at"),
-    ):
+    for verdict, title in ((REGRESSION, "What broke"), (NO_DATA, "What could not be judged")):
         for step in (step for step in judged if step.verdict == verdict):
             lines += ["", f"### {title}: {markdown(step.name)}: {markdown(step.headline)}", ""]
             lines += [f"{markdown(step.reason)}\n"] if step.reason else []
-            lines += [f"{markdown(red_since(step, night, before))}\n"] if step.red else []
+            lines += [f"{markdown(red_since(step, night, before))}\n"]
             lines += _table(bad(step) or step.findings)
             if again := command_of(step, night.options):
                 lines += ["", f"To repeat: `{again}`"]
@@ -102,8 +84,6 @@ def summary(night: Night, baseline: Mapping[str, Any] | None, before: Findings) 
             rest := [row for row in step.findings if row not in bad(step)]
         ):
             lines += ["", "### What else the A/B test compared", "", *_table(rest)]
-        if step.name == "cost" and step.verdict == OK and step.findings:
-            lines += ["", f"### {markdown(step.headline)}", "", *_table(step.findings)]
     lines += ["", "### Steps", "", *_table([_row(step) for step in judged])]
     lines += [""] + [
         f"* not run: {step.name}: {markdown(step.reason or step.headline)}"
@@ -128,8 +108,6 @@ def verdict_line(night: Night) -> str:
         if n[NO_DATA]:
             parts.append(f"{count(n[NO_DATA], 'step')} could not judge")
         return f"Red: {', '.join(parts)}."
-    if n[ADVISORY]:
-        return f"Nothing broke; {count(n[ADVISORY], 'step')} found something to look at."
     return "Nothing broke."
 
 
@@ -166,8 +144,8 @@ def command_of(step: StepResult, options: str = "") -> str:
     night, each after a blank."""
     if any(row.get("command") for row in bad(step) or step.findings):
         return ""
-    first = {"ab-test": "screen,", "cost": "screen,ab-test,"}.get(step.name, "")
-    return f'bench nightly --only {first}{step.name}{options} --out "$(mktemp -d)"'
+    only = f" --only {step.name}" if step.name == "screen" else ""
+    return f'bench nightly{only}{options} --out "$(mktemp -d)"'
 
 
 def _facts(night: Night, baseline: Mapping[str, Any] | None) -> str:

@@ -40,13 +40,6 @@ SHARED = options(
         show_default=True,
         help="CPUs for trials, on Ray; 0: one after the other, without Ray.",
     ),
-    click.option(
-        "--size",
-        type=click.Choice(["full", "tiny"]),
-        default="full",
-        show_default=True,
-        help="tiny: to see that it works.",
-    ),
     DATA,
 )
 
@@ -62,26 +55,25 @@ def _day(context: click.Context, option: click.Parameter, value: str | None) -> 
 @click.command()
 @SHARED
 @click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
-@click.option("--only", multiple=True, metavar="STEP[,STEP]", help="Only these steps. Repeatable.")
-@click.option("--skip", multiple=True, metavar="STEP[,STEP]", help="Not these steps. Repeatable.")
+@click.option("--only", multiple=True, metavar="STEP", help="Only screen, or only ab-test.")
 @click.option(
     "--against", metavar="COMMIT", help="Judge every model against a release, for slow drift."
 )
-@click.option("--resume", is_flag=True, help="Go on with the latest unfinished night, of any date.")
 @click.option(
     "--date",
     metavar="YYYY-MM-DD",
     callback=_day,
-    help="Default: today, UTC. It also selects which unchanged cells are fitted again.",
+    help="Default: today, UTC. An earlier day goes on with its night. It also selects which "
+    "unchanged cells are fitted again.",
 )
 @common
 def nightly(console: Console, **given: Any) -> int:
-    """Judge the commit that is checked out: did a model get worse, slower or unstable?
+    """Judge the commit that is checked out: did a model get worse or unstable?
 
     \b
-    bench nightly                          every step; exit code 4 for a regression or without data
-    bench nightly --only screen,ab-test
-    bench nightly --against v1.2           drift since a release
+    bench nightly                    both steps; exit code 4 for a regression or without data
+    bench nightly --only screen      ids and bytes alone
+    bench nightly --against v1.2     drift since a release
 
     Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
     both commits on fresh seeds. Started again on the same day it goes on where it ended.

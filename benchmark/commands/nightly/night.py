@@ -16,9 +16,8 @@ from ...console import OK, REGRESSION, Console, count, duration, split_names
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
-from ...nightly.night import check_steps, name_of, run_night, unfinished
+from ...nightly.night import STEPS, name_of, run_night
 from ...nightly.step_result import NOT_RUN, Night
-from ...nightly.steps import STEPS
 from ...nightly.summary import write_summary
 from ...planning.environment import ROOT
 from ...planning.suite import SuiteError, load
@@ -28,21 +27,18 @@ def nightly_command(
     console: Console,
     *,
     only: Sequence[str],
-    skip: Sequence[str],
-    resume: bool,
     date: str | None,
     **given: Any,
 ) -> int:
     """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
-    only, skip = named(only), named(skip)
+    only = named(only)
     checkout = checkout_of(ROOT)
-    context = context_of(console, checkout, date=date, resume=resume, **given)
-    check_steps(context, only, skip)
+    context = context_of(console, checkout, date=date, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
     # The store, too: one run at a time moves its worktrees.
     with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
-        night = run_night(context, only=only, skip=skip)
+        night = run_night(context, only=only)
         page = write_summary(night, context)
     console.data({"folder": str(context.night), "summary": str(page), **night.to_data()})
     console.say(summary(night))
@@ -70,10 +66,8 @@ def context_of(
     cache: str | None,
     workers: int,
     suite: str,
-    size: str,
     models: Sequence[str] = (),
     date: str | None = None,
-    resume: bool = False,
     night: str | None = None,
 ) -> NightContext:
     """The circumstances of a night. Raises BaselineError, and SuiteError for a suite with files of
@@ -86,9 +80,6 @@ def context_of(
     nights = out.resolve()
     today = date or datetime.now(UTC).strftime("%Y-%m-%d")
     folder = nights / (night or name_of(today, checkout.label, against))
-    if resume and not against:
-        folder = unfinished(nights, checkout.label) or folder
-        today = folder.name[:10]
     file = file_of(checkout.root, baseline).resolve()
     local = mirror is not None and "://" not in mirror
     return NightContext(
@@ -105,7 +96,6 @@ def context_of(
         baseline=read(file),
         baseline_file=file,
         against=against,
-        size=size,
         suite=os.path.abspath(suite) if suite.endswith(".toml") else suite,
         models=tuple(models),
         say=console.say,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from tabsweep.benchmark.nightly.ab_test import (
-    TINY,
     ab_test,
     common_cells,
     look_at,
@@ -117,7 +116,7 @@ def fits(n: int, **of_bad: Any) -> list[dict]:
 
 def judged(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], StepResult]:
     """({model: its row}, the step's result) of fits on both sides."""
-    judge, context = Judge(sorted(CELLS), TINY), context_of(tmp_path)
+    judge, context = Judge(sorted(CELLS)), context_of(tmp_path)
     while judge.open:
         n = judge.wanted
         pairs = paired(fits(n, **base), fits(n, **head), CELLS, n)
@@ -166,6 +165,12 @@ def test_a_model_that_no_pair_of_fits_compares_is_not_green(tmp_path, base, head
     else:  # it ended before, with whatever error
         assert models["bad"]["verdict"] == "fails" and found.verdict == "regression"
     assert models["fine"]["verdict"] == "equal"
+
+
+def test_cpu_time_of_fits_long_enough_to_tell_stands_beside_the_verdict(tmp_path) -> None:
+    models, found = judged(tmp_path, {"cpu_s": 0.5}, {"cpu_s": 0.65})
+    assert models["bad"]["cpu"] == pytest.approx(0.3) and models["fine"]["cpu"] is None
+    assert found.verdict == "ok"
 
 
 def test_a_planned_fit_without_a_row_is_an_error() -> None:

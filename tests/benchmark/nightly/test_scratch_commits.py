@@ -55,8 +55,8 @@ CLASS.fit = _slow_fit
 
 
 def slower(clone: Clone) -> None:
-    """A fit that computes the same in 30 % more time. The fits of the small suite are too short for
-    the step `cost` to say so; on the whole one it is the model with the longest."""
+    """A fit that computes the same in 30 % more time. The fits of the small suite are too short to
+    say so; on the whole one it is the model with the longest."""
     small = clone.suite == "nightly-small"
     file, name = (MODEL, "MLPSklearn") if small else (SLOW_MODEL, "GaussianProcess")
     path = clone.root / file
@@ -109,8 +109,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 
 def night(clone: Clone, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit code of a night and its steps by name; prints what each said."""
-    steps = ["--skip", "sweep-path,golden-reports"]
-    code, found, err = clone.bench("nightly", *steps, *words)
+    code, found, err = clone.bench("nightly", *words)
     assert isinstance(found, dict) and "steps" in found, err
     for step in found["steps"]:
         if step["verdict"] != "not-run":
@@ -144,7 +143,8 @@ def test_a_planted_fault_is_found_and_nothing_else_is(accepted: Clone, name: str
         rows = [row for row in steps["ab-test"]["findings"] if row["kind"] == "model"]
         assert rows and {row["verdict"] for row in rows} == {"equal"}
         if plant is slower and accepted.suite == "nightly":
-            assert "gaussian-process" in steps["cost"]["headline"]
+            (slow,) = [row for row in rows if row["model"] == "gaussian-process"]
+            assert 0.2 < slow["cpu"] < 0.4
         return
     assert code == 4
     assert steps[where]["verdict"] == verdict and names in steps[where]["headline"]

@@ -38,8 +38,8 @@ HARMLESS = {"kind": "model", "model": "mlp", "verdict": "harmless", "change": -0
 RED = [
     StepResult("screen", OK, "2 models changed"),
     StepResult("ab-test", REGRESSION, "knn is worse by 3.1 %", [WORSE, CELL, HARMLESS], 30, 29),
-    StepResult("golden-reports", NO_DATA, "not unpacked", reason="the disk is full"),
-    StepResult("cost", NOT_RUN, "not run", reason="not asked for"),
+    StepResult("another", NO_DATA, "not unpacked", reason="the disk is full"),
+    StepResult("third", NOT_RUN, "not run", reason="not asked for"),
 ]
 GREEN = [StepResult("screen", OK, "no model changed", seconds=3.0, cpu_s=2.0)]
 
@@ -106,11 +106,11 @@ def test_what_changed_has_old_new_interval_commits_and_the_command(tmp_path):
     (cell,) = [line for line in text.splitlines() if line.startswith("| knn | iris |")]
     assert "| 0.21 | 0.2165 |" in cell
     assert any(line.startswith("| mlp |") and "harmless" in line for line in text.splitlines())
-    assert "not run: cost: not asked" in text
+    assert "not run: third: not asked" in text
 
 
 def test_a_step_is_red_since_the_first_of_its_red_nights(tmp_path):
-    nights = [past(18, OK), past(19, REGRESSION), past(20, OK, step="cost"), past(21, NO_DATA)]
+    nights = [past(18, OK), past(19, REGRESSION), past(20, OK, step="third"), past(21, NO_DATA)]
     nights.append(past(21, OK, name="2026-11-21-x-against-v1"))
     text = written(tmp_path, RED, nights)
     assert "Red since the night of 2026-11-19 (0000013000); 0000012000 was not" in text
@@ -132,17 +132,14 @@ def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
     folder = tmp_path / "2026-11-22-d0eb531"
     context = NightContext(
         root=tmp_path, commit=HEAD, night=folder, store=tmp_path, python=tmp_path,
-        date="2026-11-22", against="v9.9", size="tiny", suite="mine.toml", models=("knn",),
+        date="2026-11-22", against="v9.9", suite="mine.toml", models=("knn",),
     )  # fmt: skip
-    failed = StepResult("golden-reports", REGRESSION, "1 file changed", [{"id": "a"}])
+    failed = StepResult("screen", REGRESSION, "1 trial failed", [{"id": "a"}])
     words = command_of(failed, context.words)
-    assert words.startswith("bench nightly --only golden-reports ")
-    for option in ("--suite mine.toml", "--size tiny", "--model knn", "--against v9.9"):
+    assert words.startswith("bench nightly --only screen ")
+    for option in ("--suite mine.toml", "--model knn", "--against v9.9"):
         assert option in words, option
-    usual = replace(context, against=None, size="full", suite="nightly", models=())
-    assert (
-        command_of(failed, usual.words)
-        == 'bench nightly --only golden-reports --out "$(mktemp -d)"'
-    )
+    usual = replace(context, against=None, suite="nightly", models=())
+    assert command_of(failed, usual.words) == 'bench nightly --only screen --out "$(mktemp -d)"'
     repeated = ab_test.command(context, HEAD, "knn")
-    assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml --size tiny"
+    assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml"

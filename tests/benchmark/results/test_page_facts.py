@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.nightly.checks.golden_reports import unpack
+from golden_run import unpack
 from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.benchmark.results.learning_curves import CURVE, MOST_CURVES, with_curves
 from tabsweep.benchmark.results.page_facts import facts_of, with_cards
