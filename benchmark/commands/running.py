@@ -29,12 +29,9 @@ def sweep(console: Console, **given: Any) -> int:
     chosen = check_options(asked)  # before the heavy imports
     if asked.portable:
         pin_or_restart(own_process=Verbs.own_process)
-    from ..running.early_start import early_ray
+    from .sweep import sweep_command
 
-    with early_ray(chosen, asked) as ray:
-        from .sweep import sweep_command
-
-        return sweep_command(console, chosen, asked, ray)
+    return sweep_command(console, chosen, asked)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -45,7 +45,7 @@ from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers
 from ..running.progress import Pace, Progress
-from ..running.ray_session import RayStart, end_with_ray
+from ..running.ray_session import end_with_ray
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings
@@ -60,17 +60,14 @@ FEW = 4  # datasets whose scores fit on a terminal
 TRACKING_OFF = "tracking-off"  # a file in a run's folder: the run began with --tracking-uri none
 
 
-def sweep_command(
-    console: Console, chosen: suites.Suite | None, options: Options, ray: RayStart | None
-) -> int:
-    """`bench sweep`: `chosen` is the suite, None for --csv; `ray` is on its way up already, or
-    None."""
+def sweep_command(console: Console, chosen: suites.Suite | None, options: Options) -> int:
+    """`bench sweep`: `chosen` is the suite, None for --csv."""
     request = request_of(chosen, options)
     request.paths = import_folders(models_of(request))
     if options.dry_run:
         return dry_run(console, request)
     known_entrants(options.beside)
-    return run_and_report(console, request, ray)
+    return run_and_report(console, request)
 
 
 def request_of(chosen: suites.Suite | None, options: Options) -> Request:
@@ -251,7 +248,7 @@ def warn_of_plan(console: Console, plan: Plan) -> None:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
 
 
-def run_and_report(console: Console, request: Request, ray: RayStart | None = None) -> int:
+def run_and_report(console: Console, request: Request) -> int:
     """Run a sweep with MLflow following it, write the report, print a summary, wait for MLflow;
     returns the exit code."""
     progress = Progress(
@@ -295,7 +292,7 @@ def run_and_report(console: Console, request: Request, ray: RayStart | None = No
     try:
         with interruptible(stop, request.folder):
             try:
-                outcome = sweep.run(request, listener=listen, stop=stop, ray=ray)
+                outcome = sweep.run(request, listener=listen, stop=stop)
             except KeyboardInterrupt:
                 pass
             finally:

@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -25,7 +24,6 @@ from ..console import OKAY, PROBLEM, WARNING, count
 from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
-SKEW_S = 2.0
 DISK_GB, SHM_SHARE = 2.0, 0.3  # the share of a node's memory that Ray keeps objects in
 
 Step = Callable[[], tuple[str, str]]
@@ -40,7 +38,6 @@ def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
         if cluster.nodes:
             yield "same everywhere", cluster.same
             yield "processors", cluster.processors
-            yield "clocks of the nodes", cluster.clocks
             yield "disk and /dev/shm of the nodes", cluster.room
             yield "dashboard", cluster.dashboard
     finally:
@@ -51,23 +48,17 @@ def cluster_steps(address: str) -> Iterator[tuple[str, Step]]:
 
 
 def describe_node() -> dict[str, Any]:
-    """Host, versions, clock, disk and shared memory of the machine that this runs on."""
+    """Host, versions, disk and shared memory of the machine that this runs on."""
     temp = Path(os.environ.get("RAY_TMPDIR") or "/tmp")
     shm = Path("/dev/shm")
     return {
         "host": socket.gethostname(),
         "versions": versions(),
         "cpu": cpu_model(),
-        "time": time.time(),
         "disk_gb": shutil.disk_usage(temp).free / 2**30,
         "shm_mb": shutil.disk_usage(shm).total / 2**20 if shm.exists() else 0.0,
         "memory_mb": available_memory_mb(),
     }
-
-
-def clock() -> float:
-    """The time of the machine that this runs on, in seconds since 1970."""
-    return time.time()
 
 
 def versions() -> dict[str, str]:
@@ -168,25 +159,6 @@ class Cluster:
         if len(kinds) > 1:
             return WARNING, f"{text}: last digits may differ by node; bench sweep --portable"
         return OKAY, text or "no answer"
-
-    def clocks(self) -> tuple[str, str]:
-        """Compare the clocks with this machine's; a difference below half of the round trip cannot
-        be told from the time that the answer took."""
-        worst, text = 0.0, []
-        for id in self._answers:
-            tries = []
-            for _ in range(3):
-                before = time.time()
-                answer = self.ask(clock, [id]).get(id)
-                after = time.time()
-                if answer is not None:
-                    tries.append(((after - before) / 2, answer - (before + after) / 2))
-            if tries:
-                doubt, skew = min(tries)
-                worst = max(worst, abs(skew) - doubt)
-                text.append(f"{self._host(id)} {skew:+.2f} s")
-        state = OKAY if worst < SKEW_S else WARNING
-        return state, f"against this machine: {', '.join(text) or 'no answer'}"
 
     def room(self) -> tuple[str, str]:
         """Free disk and shared memory of every node."""

@@ -24,7 +24,7 @@ class Request:
     """What `bench sweep`, `resume` and `retry` ask for, parsed and checked.
 
     options: as given, with the name of the run. retry: which recorded failures run again. verify:
-    whether all stored predictions are read first, and trials whose predictions are damaged run
+    whether all stored predictions are read first; a trial whose predictions are damaged runs
     again. paths: folders that workers put on sys.path, for models of the user.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
+from ...sweeps.ray_tune.async_search import Asynchronous
 from ...sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import lacks_files, lost_predictions
@@ -35,7 +36,6 @@ from ..planning.plan_record import last_plan, planned_slots
 from ..planning.portfolios.warm_start import notes as warm_notes
 from ..results.evidence_builder import planned_frame
 from ..results.slots_frame import columns_of
-from . import async_search
 from .data import gather
 from .event_log import EventLog
 from .heartbeat import Heartbeat
@@ -131,14 +131,12 @@ def run(
     *,
     listener: Listener = lambda event, details: None,
     stop: Stop | None = None,
-    ray: RayStart | None = None,
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
     `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known,
-    left: {study: trials}, workers}) and
-    "started". `ray`: one that is on its way up already; it is ended here. Raises
-    SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
+    left: {study: trials}, workers}) and "started". Raises SweepError, SuiteError, PlanError,
+    NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
     started = time.monotonic()
 
@@ -152,7 +150,7 @@ def run(
     if existed and not (request.folder / "ledger").exists() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
-    ray = ray or RayStart(options.workers, options.address, request.folder)
+    ray = RayStart(options.workers, options.address, request.folder)
     listener("waiting", {"for": "the data"})
     try:
         plan = None
@@ -215,35 +213,39 @@ class _Sweep:
         self._common = None if request.options.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
-        retry, lost = partial(runs_again, request, plan), self._lost()
+        common: dict[str, Any] = {
+            "ledger": ledger,
+            "retry": partial(runs_again, request, plan),
+            "lost": self._lost(),
+            "allow_code_change": request.options.allow_code_change,
+            "listener": self._listen,
+            "stop": stop,
+            "still_owner": still_owner,
+        }
+        marked = {study.name for study in plan.studies if study.asynchronous and not study.reason}
         studies = plan.build()
-        self._search = async_search.search(
-            request,
-            plan,
-            studies,
-            ledger,
-            self._checkpoints,
-            n_workers=ray.n_workers,
-            common=self._common,
-            retry=retry,
-            lost=lost,
-            listener=self._listen,
-            stop=stop,
-            still_owner=still_owner,
-        )
-        searched = self._search.studies if self._search is not None else {}
         self._engine = Engine(
-            [study for study in studies if study.name not in searched],
-            ledger=ledger,
+            [study for study in studies if study.name not in marked],
             pool=self._pool,
             reuse=reuse_from(siblings(request), plan, self.warnings),
-            retry=retry,
-            lost=lost,
-            allow_code_change=request.options.allow_code_change,
-            listener=self._listen,
-            stop=stop,
-            still_owner=still_owner,
+            **common,
         )
+        # The studies that Ray Tune searches; the engine evaluates what they choose.
+        self._search: Asynchronous | None = None
+        if marked:
+            if ray.n_workers == 0:
+                raise SweepError("--async needs workers: Ray Tune does not run in this process")
+            self._search = Asynchronous(
+                [study for study in studies if study.name in marked],
+                str(plan.options.asynchronous),
+                checkpoints=self._checkpoints,
+                run_trial=request.run_trial,
+                load=plan.payload,
+                slots=ray.n_workers,
+                paths=request.paths,
+                common=self._common,
+                **common,
+            )
 
     def _lost(self) -> set[str]:
         """Finished trials whose predictions are gone or damaged: those of the plan run again. All
@@ -346,8 +348,11 @@ class _Sweep:
 
     def _tally(self) -> Tally:
         """What was done so far."""
-        engine, search = self._engine.tally, self._search
-        return engine if search is None else async_search.total(search.tally, engine)
+        if self._search is None:
+            return self._engine.tally
+        one, other = self._engine.tally, self._search.tally
+        parts = {f.name: getattr(one, f.name) + getattr(other, f.name) for f in fields(Tally)}
+        return Tally(**{**parts, "interrupted": one.interrupted or other.interrupted})
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
         self._still_owner()

@@ -6,7 +6,6 @@ import http.server
 import json
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,16 +102,6 @@ def test_a_node_that_gives_no_answer_is_a_problem() -> None:
     found._silent["b"] = "No module named 'tabsweep'"
     state, detail = found.same()
     assert state == doctor.PROBLEM and "far: no answer (No module named 'tabsweep')" in detail
-
-
-def test_a_clock_that_is_off_by_more_than_the_question_took_is_a_warning() -> None:
-    found = cluster_of({}, a={}, b={})
-    skew = {"a": 0.0, "b": 10.0}
-    found.ask = lambda question, of: {id: time.time() + skew[id] for id in of}  # type: ignore
-    state, detail = found.clocks()
-    assert state == doctor.WARNING and "b +10.00 s" in detail
-    skew["b"] = 0.5
-    assert found.clocks()[0] == doctor.OKAY
 
 
 def test_a_node_that_is_short_of_disk_or_shared_memory_is_named() -> None:
