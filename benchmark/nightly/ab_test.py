@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,13 +102,7 @@ def common_cells(
             for d, why in sorted(plan["left_out"].items())
             if names is None or d in names
         ]
-    for key in sorted(k for k in wanted if k not in new["cells"]):
-        model, dataset, _, _ = key.split("/")
-        if dataset not in new["left_out"]:
-            note = new["absent"].get(f"{model}/{dataset}", "this commit does not plan it")
-            note = "no model of this version" if model in new["unknown"] else note
-            row = {"kind": "lost", "model": model, "dataset": dataset, "verdict": REGRESSION}
-            rows.append({**row, "note": note})
+    rows += lost((key for key in wanted if key not in new["cells"]), new)
     added: Cells = {}
     for key in sorted(k for k in wanted if k not in old["cells"]):
         if key.split("/")[1] not in old["left_out"]:
@@ -119,6 +113,20 @@ def common_cells(
         for model, datasets in added.items()
     ]
     return cells, rows + not_planned(models, old, new)
+
+
+def lost(keys: Iterable[str], plan: Mapping[str, Any]) -> list[Row]:
+    """A REGRESSION row for each of these cells, which a plan does not have any more, unless its
+    dataset could not be had."""
+    rows = []
+    for key in sorted(keys):
+        model, dataset, _, _ = key.split("/")
+        if dataset not in plan["left_out"]:
+            note = plan["absent"].get(f"{model}/{dataset}", "this commit does not plan it")
+            note = "no model of this version" if model in plan["unknown"] else note
+            row = {"kind": "lost", "model": model, "dataset": dataset, "verdict": REGRESSION}
+            rows.append({**row, "note": note})
+    return rows
 
 
 def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
@@ -357,8 +365,8 @@ def result_of(found: list[Row], beside: list[Row], commit: str, *, shared: bool)
     models = [row for row in found if row["kind"] == "model"]
     worse = [_told(row) for row in models if row["verdict"] in BAD]
     parts = [f"{'; '.join(worse)} since {commit[:SHORT]}"] if worse else []
-    if lost := {(row["model"], row["dataset"]) for row in beside if row["kind"] == "lost"}:
-        names = ", ".join(f"{model} on {dataset}" for model, dataset in sorted(lost))
+    if gone := {(row["model"], row["dataset"]) for row in beside if row["kind"] == "lost"}:
+        names = ", ".join(f"{model} on {dataset}" for model, dataset in sorted(gone))
         parts.append(f"planned at {commit[:SHORT]} and not any more: {names}")
     if parts:
         return StepResult(NAME, REGRESSION, "; ".join(parts), found + beside)

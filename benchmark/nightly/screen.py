@@ -16,7 +16,7 @@ from typing import Any
 from ...common.files import write_atomically
 from ...sweeps.trial import DONE, FAILED, digest
 from ..planning.environment import cpu_model
-from .ab_test import not_planned
+from .ab_test import lost, not_planned
 from .baseline import cells_of, key_of
 from .context import NightContext
 from .libraries import NoEnvironment
@@ -177,18 +177,7 @@ def compared(
         row["n_cells"] = len(datasets)
         row["why"] = reasons(model, common, planned, baseline)
         rows.append(row)
-    for key in sorted(set(accepted) - set(cells)):
-        model, dataset, _, _ = key.split("/")
-        if dataset in planned["left_out"]:
-            continue
-        note = planned["absent"].get(f"{model}/{dataset}", "this commit does not plan it")
-        rows.append(
-            {
-                **{"kind": "lost", "model": model, "dataset": dataset, "verdict": REGRESSION},
-                "note": "no model of this version" if model in planned["unknown"] else note,
-            }
-        )
-    return rows
+    return rows + lost(set(accepted) - set(cells), planned)
 
 
 def reasons(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
 import sys
@@ -57,35 +56,10 @@ def test_a_model_that_was_edited_after_the_sweep_began_is_refused_and_not_blamed
         run(target, claimed)
 
 
-def test_warnings_of_a_model_that_are_no_counts_fail_no_trial(target, tmp_path):
-    """Only the models of this package promise what their attribute `warnings_` holds."""
-    for held, counts in (("['singular']", None), ("{'A': 2, 'B': 'x'}", {"A": 2}), ("3", None)):
-        text = f"{MODEL}\n    warnings_ = property(lambda self: {held}, lambda self, value: None)\n"
-        (tmp_path / "my_edited_model.py").write_text(text)
-        sys.modules.pop("my_edited_model", None)
-        importlib.invalidate_caches()
-        run_trial.source_of.cache_clear()
-        result = run(target, str(source_print(target)["source"]))
-        assert result.status == DONE, result.message
-        assert result.info.get("warnings") == counts
-
-
 def test_a_comment_changes_nothing(target, tmp_path):
     claimed = str(source_print(target)["source"])
     (tmp_path / "my_edited_model.py").write_text("# a remark\n" + MODEL)
     assert run(target, claimed).status == DONE
-
-
-def test_a_model_may_mean_anything_by_warnings_(target, tmp_path):
-    for value in ('["slow"]', '{"rows": "few"}', "np.ones(2)", "3"):
-        fit = f"        self.warnings_ = {value}\n        return self\n"
-        text = f"import numpy as np\n{MODEL}\n    def fit(self, *args, **more):\n"
-        text += f"        super().fit(*args, **more)\n{fit}"
-        (tmp_path / "my_edited_model.py").write_text(text)
-        sys.modules.pop("my_edited_model", None)
-        run_trial.source_of.cache_clear()
-        result = run(target, str(source_print(target)["source"]))
-        assert result.status == DONE and "warnings" not in result.info, (value, result)
 
 
 def test_machines_agree_on_versions_and_sources_or_say_where_not():
