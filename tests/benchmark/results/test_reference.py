@@ -25,7 +25,6 @@ def test_the_page_and_the_pictures_show_what_the_study_says(script):
     assert subprocess.run(made, check=False).returncode == 0, f"run docs/{script}"
     pictures = [*(ROOT / "docs" / "pictures").iterdir()]
     assert [p.name for p in pictures if p.stat().st_size > 150_000] == [] != pictures
-<<<<<<< HEAD
 
 
 def page_maker():
@@ -88,8 +87,6 @@ def test_searches_are_compared_by_what_validation_chose_among_equally_many():
         assert (of_models, of_datasets) == ("2 / 2 / 0", "1 / 1 / 0")
     flat = made.stopping_table(trials)[2]
     assert "63 of 72" in flat and "a 3 (17 epochs)" in flat  # the last of eight fits, three folds
-=======
->>>>>>> 50fef1fc (README of one screen and a half, with a picture; the rest is in the documents, sorted by what a reader wants)
 
 
 def test_every_planned_cell_of_its_datasets_has_a_row():
