@@ -43,20 +43,22 @@ def make_report(
     regimes: bool | None = None,
     portfolio: int | None = None,
     shown: Sequence[str] | None = None,
+    newest_first: bool = False,
     **how: Any,
 ) -> tuple[list[Path], list[Section], list[str]]:
     """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
     it was read). beside: entrants whose published results stand beside ours; DataError for one that
     there is not. regimes: whether the default, tuned and ensembled results of each model are shown
     (None: where there are not many trials); portfolio: the size of one that stands with them.
-    shown: how the pages call the runs in commands; by default, as they were named."""
+    shown: how the pages call the runs in commands; by default, as they were named. newest_first:
+    see `evidence_of`."""
     runs = list(runs)
     for run in runs:
         check_run(run)
     with _no_collection(), _imports_meanwhile(runs):
         from ..results.evidence_builder import evidence_of
 
-        evidence = evidence_of(runs)
+        evidence = evidence_of(runs, newest_first=newest_first)
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.importance import with_importance

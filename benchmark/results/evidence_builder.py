@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, sampler_of, study_name
-from .overlap import Part, without_repeats
+from .overlap import Part, first_of_each, without_repeats
 from .page_facts import facts_of, families_of
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...reports.evidence import Evidence
+
+
+IDENTITY = ("metric", "protocol", "seed")  # what the plans of runs in one report must agree on
 
 
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
@@ -151,11 +154,12 @@ def counted_rows(frame: pd.DataFrame, plan: Record) -> tuple[np.ndarray, np.ndar
     return counted, selected
 
 
-def evidence_of(runs: Iterable[str | Path]) -> Evidence:
+def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Evidence:
     """One or several runs as the report reads them. Several must agree on metric and protocol.
 
-    A study of several runs counts once (`without_repeats`). Raises LedgerError, or ValueError
-    naming what two runs disagree on.
+    A study of several runs counts once (`without_repeats`). newest_first: the runs may have
+    computed the same cells differently; the first that completed one counts (`first_of_each`).
+    Raises LedgerError, or ValueError naming what two runs disagree on.
     """
     folders = [Path(run) for run in runs]
     ledgers = [Ledger(run) for run in folders]
@@ -178,9 +182,9 @@ def evidence_of(runs: Iterable[str | Path]) -> Evidence:
     from ...reports.evidence import Evidence
 
     plans = [plan for plan, _ in parts]
-    for other in plans[1:]:
-        _agree(plans[0], other)
-    parts, repeated = without_repeats(folders, parts)
+    for one, other in combinations(plans, 2):
+        _agree(one, other, content=newest_first)
+    parts, repeated = first_of_each(parts) if newest_first else without_repeats(folders, parts)
     plans = [plan for plan, _ in parts]
     frames = [frame for _, frame in parts if len(frame)]
     trials = frames[0] if len(frames) == 1 else None
@@ -233,15 +237,33 @@ def _empty_trials(plans: list[Record]) -> pd.DataFrame:
     return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
 
 
-def _agree(first: Record, other: Record) -> None:
-    for part in ("metric", "protocol", "seed"):
-        a, b = first["identity"][part], other["identity"][part]
+def _agree(first: Record, other: Record, *, content: bool) -> None:
+    """Raises ValueError where scores of two runs cannot stand in one table. content: whether the
+    data and the folds of the datasets that they share are compared, too."""
+    parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]
+    if content:
+        parts.append(
+            (
+                "data",
+                *({d: a["sha256"] for d, a in plan["datasets"].items()} for plan in (first, other)),
+            )
+        )
+        parts.append(("folds", *map(_folds, (first, other))))
+    for part, a, b in parts:
         for key in sorted(set(a) & set(b)):
             if a[key] != b[key]:
                 raise ValueError(
                     f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
                     f"{b[key]!r} in the other; write a report for each"
                 )
+
+
+def _folds(plan: Record) -> dict[str, list[int]]:
+    """{dataset: its folds in the plan}."""
+    found: dict[str, set[int]] = {}
+    for study in plan["studies"]:
+        found.setdefault(study["dataset"], set()).add(study["fold"])
+    return {dataset: sorted(folds) for dataset, folds in found.items()}
 
 
 def meta_of(

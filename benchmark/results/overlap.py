@@ -58,6 +58,37 @@ def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[P
     return kept, [f"{note}same trials there and {'is' if one else 'are'} counted once."]
 
 
+def first_of_each(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
+    """(the parts of the runs, each cell (dataset, model) in one of them, notes on repeated ones).
+
+    A cell of several runs is taken whole from the first that has a score in each of its studies;
+    from the first of all where none has.
+    """
+    holders: dict[tuple[str, str], int] = {}
+    complete: set[tuple[str, str]] = set()
+    repeated: set[tuple[str, str]] = set()
+    for i, (plan, frame) in enumerate(parts):
+        scored = set(frame.loc[frame["selected"], "study"]) if len(frame) else set()
+        cells: dict[tuple[str, str], bool] = {}
+        for study in plan["studies"]:
+            cell = study["dataset"], study["model"]
+            cells[cell] = cells.get(cell, True) and study_name(study) in scored
+        for cell, whole in cells.items():
+            repeated |= {cell} & holders.keys()
+            if cell not in holders or (whole and cell not in complete):
+                holders[cell] = i
+            complete |= {cell} if whole else set()
+    kept = []
+    for i, part in enumerate(parts):
+        cells_of = {study_name(s): (s["dataset"], s["model"]) for s in part[0]["studies"]}
+        kept.append(_without(part, {name for name, cell in cells_of.items() if holders[cell] != i}))
+    note = (
+        f"{count(len(repeated), 'cell')} of {len(holders)} were computed by several runs; the "
+        "newest run that completed one counts."
+    )
+    return kept, [note] if repeated else []
+
+
 def _in_others(name: str, mine: int, names: Sequence[set[str]]) -> bool:
     return any(name in other for i, other in enumerate(names) if i != mine)
 

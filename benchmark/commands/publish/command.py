@@ -1,17 +1,62 @@
-"""`bench publish`: runs as a static site with a leaderboard, their history and the results."""
+"""`bench publish`: runs as a static site with their leaderboard, a report for each, and the trials.
+
+The site's board is the report of all runs together, in which the newest run counts where several
+have computed a cell (`evidence_of`, newest_first).
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....common.files import write_atomically
 from ...arguments import SEVERAL_RUNS
 from ...console import ENVIRONMENT, OK, Console, common, count, size, split_names
+from ...errors import SweepError, check_run
 from ...planning.options import DATA
-from .site import publish as write_site
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ....reports.output.tables import Section
+    from ...results.run_status import RunStatus
+
+HERE = Path(__file__).parent
+MANIFEST = "site.json"
+BOARD = "board"
+HIDDEN = ["message", "origin", "cpu"]  # of a trial: may name folders and machines of the sweep
+DOWNLOADS = (
+    ("trials.csv.gz", "a row for every trial of every run: configuration, scores, seconds, memory"),
+    (f"{BOARD}/scores.csv", "the scores of the leaderboard, unrounded; also as scores.parquet"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is published. name: what the site calls it; place: its folder there; trials: the
+    rows of `load_results`."""
+
+    path: Path
+    name: str
+    place: str
+    status: RunStatus
+    trials: pd.DataFrame
+
+    @property
+    def last(self) -> str:
+        """The time of its last trial, "" before the first."""
+        return max(self.trials["time"], default="") if "time" in self.trials else ""
 
 
 @click.command()
@@ -37,8 +82,8 @@ from .site import publish as write_site
 def publish(
     console: Console, runs: Sequence[Path], out: Path, beside: Sequence[str], **how: Any
 ) -> int:
-    """Write a static site of one or several runs: a leaderboard of all of them, their history, the
-    report of each, and the results as CSV.
+    """Write a static site of one or several runs: a leaderboard of all of them, the report of each,
+    and the trials as CSV.
 
     \b
     bench publish runs/first runs/second --out site/
@@ -57,3 +102,149 @@ def publish(
         console.tell(f"damaged: {text}")
     console.data({"files": [str(path) for path in files], "page": str(page), "damage": damage})
     return ENVIRONMENT if damage else OK
+
+
+def write_site(
+    paths: Sequence[Path], out: Path, *, title: str, **how: Any
+) -> tuple[list[Path], list[str]]:
+    """Write the site of runs into the folder `out`: (its files, what of the runs is damaged).
+
+    The site is made in a folder beside `out` and moved into place file by file, so that a site that
+    is being served has no missing file; files of an earlier site that this one does not have are
+    deleted. how: options of `make_report`. Raises SweepError for a folder that holds something
+    else, and what `make_report` raises.
+    """
+    from ...outcome.run_report import make_report
+
+    old = _files_of(out)
+    runs = read_runs(paths)
+    staging = out.absolute().with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        damage: list[str] = []
+        for run in runs:
+            shown = [f"runs/{run.name}"]  # no folder of this machine
+            found = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
+            damage += [f"{run.name}: {text}" for text in found[2]]
+        shown = [f"runs/{run.name}" for run in runs]
+        together = [run.path for run in runs]
+        _, sections, _ = make_report(
+            together, staging / BOARD, shown=shown, newest_first=True, **how
+        )
+        write_atomically(staging / "trials.csv.gz", _trials_of(runs), sync=False)
+        page = _page(title, runs, sections)
+        write_atomically(staging / "index.html", page.encode("utf-8"), sync=False)
+        write_atomically(staging / ".nojekyll", b"", sync=False)  # GitHub leaves files as they are
+        return _moved(staging, out, old), damage
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """The runs, newest first; one that is named twice counts once. Names are those of the folders,
+    with -2, -3, ... where two would have one address. Raises NoRun, LedgerError."""
+    from ...results.evidence_builder import load_results
+    from ...results.run_status import status_of
+
+    found = []
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        check_run(path)
+        found.append(Run(path, path.name, "", status_of(path), load_results(path)))
+    found.sort(key=lambda run: (run.last, run.name, str(run.path)))
+    named: dict[str, Run] = {}
+    for run in found:
+        name, n = run.name, 1
+        while (place := re.sub(r"[^A-Za-z0-9._-]+", "-", name)).casefold() in named:
+            name, n = f"{run.name}-{n + 1}", n + 1
+        named[place.casefold()] = Run(run.path, name, place, run.status, run.trials)
+    return [*named.values()][::-1]
+
+
+def _trials_of(runs: Sequence[Run]) -> bytes:
+    """The trials of all runs as one CSV, packed."""
+    import pandas as pd
+
+    from ....reports.output.tables import to_csv
+
+    rows = [run.trials.drop(columns=HIDDEN, errors="ignore").assign(run=run.name) for run in runs]
+    frame = pd.concat(rows, ignore_index=True)
+    frame.insert(0, "run", frame.pop("run"))
+    return gzip.compress(to_csv(frame).encode("utf-8"), mtime=0)
+
+
+def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
+    """The first page: the leaderboard of all runs, the list of them, the downloads."""
+    from ....reports.html.page import tables_of
+    from ....reports.html.write import other_page
+
+    shown = {part.name: part for part in sections if part.name in ("leaderboard", "scores")}
+    variables = {
+        "title": title,
+        "verdict": shown["leaderboard"].remarks[0],
+        "sections": [
+            {"name": part.name, "title": part.title, "tables": tables_of(part)}
+            for part in shown.values()
+        ],
+        "board": f"{BOARD}/html/index.html",
+        "runs": [
+            {
+                "name": run.name,
+                "link": f"runs/{run.place}/html/index.html",
+                "last": run.last[:16].replace("T", " "),
+                "suite": run.status.suite,
+                "budget": run.status.budget,
+                "datasets": run.status.datasets,
+                "models": run.status.models,
+                "trials": f"{run.status.done:,}",
+                "failed": f"{sum(run.status.failed.values()):,}",
+            }
+            for run in runs
+        ],
+        "downloads": DOWNLOADS,
+    }
+    return other_page(HERE / "site.html.j2", variables)
+
+
+# ---------------------------------------------------------------------- the folder
+
+
+def _files_of(out: Path) -> set[str]:
+    """The files of an earlier site in `out`; SweepError where it is something else."""
+    if not out.exists():
+        return set()
+    if not out.is_dir():
+        raise SweepError(f"--out {out} is a file: name a folder for the site")
+    try:
+        names = set(json.loads((out / MANIFEST).read_text("utf-8"))["files"])
+    except FileNotFoundError:
+        if any(out.iterdir()):
+            raise SweepError(
+                f"--out {out} holds other files and no site (no {MANIFEST}): name an empty folder, "
+                "or one that does not exist yet"
+            ) from None
+        return set()
+    except (ValueError, KeyError, TypeError):
+        raise SweepError(
+            f"--out {out}: its {MANIFEST} cannot be read: delete the folder, or name another one"
+        ) from None
+    return {name for name in names if ".." not in Path(name).parts and not Path(name).is_absolute()}
+
+
+def _moved(staging: Path, out: Path, old: set[str]) -> list[Path]:
+    """Move the finished site into `out`; delete the files that it no longer has, and the folders
+    that this empties. What others put there stays."""
+    names = sorted(p.relative_to(staging).as_posix() for p in staging.rglob("*") if p.is_file())
+    sums = {name: hashlib.sha256((staging / name).read_bytes()).hexdigest() for name in names}
+    manifest = json.dumps({"made_by": "tabsweep", "files": sums}, indent=1, sort_keys=True) + "\n"
+    write_atomically(staging / MANIFEST, manifest.encode(), sync=False)
+    first = [name for name in names if name != "index.html"]
+    for name in (*first, "index.html", MANIFEST):  # the page last: what it links is there
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(staging / name, out / name)
+    gone = sorted(old - set(names) - {MANIFEST})
+    for name in gone:
+        (out / name).unlink(missing_ok=True)
+    for folder in sorted({p for name in gone for p in Path(name).parents[:-1]}, reverse=True):
+        place = out / folder
+        if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
+            place.rmdir()
+    return [out / name for name in (*names, MANIFEST)]

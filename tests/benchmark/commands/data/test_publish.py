@@ -15,23 +15,10 @@ import pytest
 from calls import bench, working_in
 from small_sweeps import FAST, answer, write_own_models
 
-OTHER_METRIC = """
-name = "other"
-title = "Another metric"
-datasets = ["wine"]
-[metric]
-multiclass = "log_loss"
-[budgets.quick]
-models = ["constant"]
-folds = 2
-trials = 1
-"""
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Runs `first` and `second`, which share a model, `third` of other folds, `fourth` of another
-    metric."""
+    """Runs `first` and `second`, which share a model, and `third` of other folds."""
     with working_in(tmp_path_factory.mktemp("published")) as folder:
         smoke = ("sweep", "--suite", "smoke", "--trials", 1, *FAST)
         two = ("--dataset", "iris", "--dataset", "wine", "--folds", 2)
@@ -39,8 +26,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         answer(*smoke, *two, *models, "--name", "first")
         answer(*smoke, *two, "--model", "knn", "--model", "constant", "--name", "second")
         answer(*smoke, "--dataset", "iris", "--folds", 3, "--model", "knn", "--name", "third")
-        (folder / "other.toml").write_text(OTHER_METRIC)
-        answer("sweep", "--suite", "other.toml", "--name", "fourth", *FAST)
         yield folder
 
 
@@ -73,12 +58,12 @@ def links_of(page: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def site(runs: Path) -> Path:
-    """The site of the first three runs."""
-    return published("first", "second", "third")
+    """The site of the first two runs."""
+    return published("first", "second")
 
 
 def test_the_same_runs_give_the_same_bytes_in_any_order_and_every_link_is_in_the_site(runs, site):
-    assert contents(published("third", "first", "second", "first", out="again")) == contents(site)
+    assert contents(published("second", "first", "second", out="again")) == contents(site)
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 8
     for page in pages:
@@ -93,33 +78,20 @@ def test_the_same_runs_give_the_same_bytes_in_any_order_and_every_link_is_in_the
     for name, data in contents(site).items():
         assert str(runs).encode() not in (gzip.decompress(data) if name.endswith("gz") else data)
     first = (site / "index.html").read_text("utf-8")
-    for name in ("first", "second", "third"):
+    for name in ("first", "second"):
         assert f'href="runs/{name}/html/index.html"' in first
 
 
-def test_of_a_cell_the_newest_complete_run_counts_and_other_folds_stand_apart(site):
-    cells = pd.read_csv(site / "cells.csv")
-    counted = cells[cells["counted"]].set_index(["dataset", "model"])["run"].to_dict()
-    assert counted == {
-        ("iris", "knn"): "third",
-        ("iris (2)", "constant"): "second",
-        ("iris (2)", "knn"): "second",
-        ("iris (2)", "linear"): "first",
-        ("wine", "constant"): "second",
-        ("wine", "knn"): "second",
-        ("wine", "linear"): "first",
-    }
+def test_of_a_cell_the_newest_run_counts_and_every_trial_can_be_had(site):
     scores = pd.read_parquet(site / "board" / "scores.parquet")
     scores = scores[scores["headline"].astype(bool)].set_index(["dataset", "model"])["mean"]
-    for row in cells[cells["counted"]].itertuples():
-        assert scores[row.dataset, row.model] == pytest.approx(row.mean, rel=1e-9)
-    folds = pd.read_csv(site / "results.csv")
-    means = folds.groupby(["run", "on_board", "model"])["test_accuracy"].mean()
-    for row in cells.itertuples():
-        assert means[row.run, row.dataset, row.model] == pytest.approx(row.mean, rel=1e-9)
-    packed = gzip.decompress((site / "trials.csv.gz").read_bytes())
-    trials = pd.read_csv(io.BytesIO(packed))
-    assert len(trials) == 8 + 8 + 3 and "message" not in trials
+    trials = pd.read_csv(io.BytesIO(gzip.decompress((site / "trials.csv.gz").read_bytes())))
+    assert len(trials) == 8 + 8 and "message" not in trials
+    means = trials[trials["selected"]].groupby(["run", "dataset", "model"])["test_accuracy"].mean()
+    assert len(scores) == 2 * 3
+    for (dataset, model), mean in scores.items():
+        run = "first" if model == "linear" else "second"
+        assert mean == pytest.approx(means[run, dataset, model], rel=1e-9)
 
 
 def test_a_run_that_failed_does_not_replace_a_complete_cell(runs):
@@ -130,27 +102,30 @@ def test_a_run_that_failed_does_not_replace_a_complete_cell(runs):
     answer(*sweep, "--model", model, "--name", "failed", "--runs", "later", code=1)
     ran = bench("publish", "runs/whole", "later/failed", "--out", "moods")
     assert ran.code == 0, ran.err
-    cells = pd.read_csv("moods/cells.csv").set_index("run")
-    assert cells["state"].to_dict() == {"whole": "complete", "failed": "failed"}
-    assert cells["counted"].to_dict() == {"whole": True, "failed": False}
+    assert pd.read_csv("moods/board/scores.csv")["state"].unique().tolist() == ["complete"]
 
 
-def test_a_run_of_another_metric_is_on_its_own_page_alone(runs):
-    site = published("fourth", "first", out="metrics")
-    first = (site / "index.html").read_text("utf-8")
-    assert "Run first is on its own page alone for its metric: multiclass by accuracy" in first
-    assert 'href="runs/first/html/index.html"' in first
-    assert set(pd.read_csv(site / "cells.csv").query("counted")["run"]) == {"fourth"}
+def test_runs_that_cannot_share_a_table_are_refused(runs):
+    ran = bench("publish", "runs/first", "runs/third", "--out", "unlike")
+    assert ran.code == 2 and "folds of iris is" in ran.err and not Path("unlike").exists()
 
 
-def test_an_earlier_site_is_replaced_and_any_other_folder_is_refused(runs, site):
+def test_an_earlier_site_is_replaced_and_what_others_put_beside_it_stays(runs, site):
     replaced = runs / "replaced"
     shutil.copytree(site, replaced)
     (replaced / "CNAME").write_text("results.example.org")
-    published("third", out="replaced")
+    (replaced / ".git" / "refs" / "heads").mkdir(parents=True)
+    (replaced / "link").symlink_to("board")
+    published("third", out="replaced")  # fewer files: those gone go, and the folders they leave
     assert [p.name for p in (replaced / "runs").iterdir()] == ["third"]
     listed = json.loads((replaced / "site.json").read_text())["files"]
     assert set(contents(replaced)) == {*listed, "site.json", "CNAME"}
+    ours = [p for p in replaced.rglob("*") if p.is_dir() and not p.is_symlink()]
+    empty = {p.relative_to(replaced).as_posix() for p in ours if not any(p.iterdir())}
+    assert empty == {".git/refs/heads"} and (replaced / "link").is_symlink()
+
+
+def test_a_folder_that_is_no_site_is_refused_and_left_alone(runs):
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work")
     ran = bench("publish", "runs/first", "--out", "mine")
@@ -171,20 +146,3 @@ def test_runs_of_one_name_have_folders_of_their_own(runs):
     reports = {path.parents[1].name for path in Path("twins/runs").glob("*/html/index.html")}
     assert reports == {"third", "third-2", "a-b", "a-b-2"}
     assert "<h1>Us &amp; &lt;them&gt;</h1>" in (runs / "twins" / "index.html").read_text("utf-8")
-
-
-def test_what_others_put_beside_the_site_stays(runs):
-    site = published("first", out="kept")
-    (site / ".git" / "refs" / "heads").mkdir(parents=True)
-    (site / "empty").mkdir()
-    (site / "link").symlink_to("empty")
-    published("third", out="kept")  # fewer files: those of the first go, and the folders they leave
-    assert all((site / name).is_dir() for name in (".git/refs/heads", "empty", "link"))
-    ours = [p for p in site.rglob("*") if p.is_dir() and not p.is_symlink()]
-    empty = {p.relative_to(site).as_posix() for p in ours if not any(p.iterdir())}
-    assert empty == {".git/refs/heads", "empty"}
-
-
-def test_the_cells_of_a_run_of_another_metric_name_their_dataset(runs):
-    cells = pd.read_csv(published("first", "fourth", out="named") / "cells.csv")
-    assert set(cells.loc[cells["run"] == "fourth", "dataset"]) == {"wine"}
