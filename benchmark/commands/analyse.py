@@ -43,11 +43,10 @@ class Found:
 @SEVERAL_RUNS
 @click.option(
     "--what",
-    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric", "warm-start"]),
+    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric"]),
     required=True,
     help="budgets: ranks after n trials; tuners: samplers compared (one run: by replay); "
-    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric; warm-start: "
-    "runs with and without one.",
+    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -224,59 +223,29 @@ def replayed_tuners(run: Path, evidence: Evidence) -> Found:
     return Found(section, {"figures/tuners.svg": made.figure(found)}, replay.notes)
 
 
-def warm_start(runs: Sequence[Path], **unused: Any) -> Found:
-    """Sweeps with a warm start beside sweeps without one, on the same studies."""
-    from ...reports.aggregation.anytime import running
-    from ...reports.analyses import warm_start as made
-    from ..results.evidence_builder import evidence_of
-
-    plans = {run: plan_in(Ledger(run)) for run in runs}
-    warm = [run for run, plan in plans.items() if plan["identity"].get("warm start")]
-    cold = [run for run in runs if run not in warm]
-    if not warm or not cold:
-        which = "without" if warm else "with"
-        raise SweepError(
-            f"--what warm-start compares sweeps with and without --warm-start: none {which} it is "
-            f"among {', '.join(map(str, runs))}"
-        )
-    evidences = {made.COLD: evidence_of(cold), made.WARM: evidence_of(warm)}
-    alike, notes = same_searches(plans, [cold, warm])
-    steps = {name: running(evidence) for name, evidence in evidences.items()}
-    kept = {
-        name: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
-        for name, part in steps.items()
-    }
-    frame = made.frame(evidences[made.COLD], kept)
-    said = [n for run in warm for n in plans[run]["notes"] if n.startswith("Warm start")]
-    return Found(made.section(frame, tuple(dict.fromkeys([*said, *notes]))), {}, notes)
-
-
-def same_searches(
-    plans: dict[Path, Record], groups: Sequence[Sequence[Path]] = ()
-) -> tuple[set[tuple[str, str]], list[str]]:
+def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
     """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed, data and warm start. groups: of runs that count as one
-    each, and that have the same sampler instead of the same warm start."""
+    way: equal space, metric, folds, seed, data and warm start."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
-    for group in groups or [[run] for run in plans]:
-        asked.append({})
-        for plan in (plans[run] for run in group):
-            identity, begun = plan["identity"], begun_with(plan)
-            asked[-1] |= {
-                (s["dataset"], s["model"]): (
+    for plan in plans.values():
+        identity, begun = plan["identity"], begun_with(plan)
+        asked.append(
+            {
+                _pair(s): (
                     identity["space"].get(key_of(plan, s)),
                     plan["metric"][s["task"]],
                     identity["protocol"].get(s["dataset"]),
                     identity["seed"],
                     plan["datasets"][s["dataset"]]["sha256"],
-                    sampler_of(plan, s) if groups else begun[_pair(s)],
+                    begun[_pair(s)],
                 )
                 for s in plan["studies"]
             }
+        )
     common = set.intersection(*map(set, asked))
     alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
     other = sorted({model for _, model in common - alike})
-    parts = f"space, metric, folds, seed, data or {'sampler' if groups else 'warm start'}"
+    parts = "space, metric, folds, seed, data or warm start"
     notes = [f"Left out, as the runs differ in {parts}: {', '.join(other)}."]
     return alike, notes if other else []
 
@@ -408,5 +377,4 @@ ANALYSES: dict[str, Callable[..., Found]] = {
     "ensembles": ensembles,
     "calibration": calibration,
     "metric": another_metric,
-    "warm-start": warm_start,
 }

@@ -18,7 +18,6 @@ from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
 from ..planning.options import LIMITS, READING, Options
 from ..planning.plan_record import last_plan, plan_in
-from .papers.group import REPRODUCED
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -103,7 +102,7 @@ def explain(
         elsewhere=(REGIMES,),
     )
     origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
-    command = origin.command(table, dataset, None if found.ranked else found.model)
+    command = origin.command(dataset, None if found.ranked else found.model)
     warnings = origin.differences()
     if found.ranked and len(folders) > 1:
         warnings.append(
@@ -153,7 +152,7 @@ def _regimes(
     if not there:
         raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
     own = [o for o in there if (dataset, model) in o.cells]
-    command = (own or there)[0].command(REGIMES, dataset, model if own else None)
+    command = (own or there)[0].command(dataset, model if own else None)
     return explain_regimes(
         console,
         dataset,
@@ -206,18 +205,17 @@ class Origin:
         """The (dataset, model) pairs that the plan has studies of."""
         return {(study["dataset"], study["model"]) for study in self.plan["studies"]}
 
-    def command(self, table: str, dataset: str, model: str | None) -> list[str]:
-        """The command that makes the cell again, as words; of all models for a rank."""
-        known = self._suite()
+    def command(self, dataset: str, model: str | None) -> list[str]:
+        """The command that makes the cell again, as words; of all models for a rank. It gives the
+        options of the plan, and the installed suite where that is still the plan's, else a file of
+        the plan's suite."""
         asked = replace(
-            self._options(),
+            Options.of(self.plan["options"]),
             datasets=(dataset,),
             runs=_fresh(self.folder.parent),
         )
         if model is not None:
             asked = replace(asked, models=(self._asked(model),))
-        if self._by_reproduce(table, known):
-            return ["bench", "reproduce", table, *asked.words()]
         if asked.warm_start is not None:
             asked = replace(asked, warm_start=self._write_portfolio())
         csv = self.plan["datasets"][dataset].get("csv")
@@ -225,43 +223,19 @@ class Origin:
             reading = {name: csv[name] for name in READING if csv.get(name)}
             lists = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
             source: dict[str, Any] = {"csv": (csv["path"],), "target": (csv["target"],), **lists}
-            source |= {"datasets": (), **self._limits(suites.load("uci-small"))}
-        elif known:
-            source = {"suite": known.name, **self._limits(known)}
+            budget = self.plan["suite"]["budgets"][self.plan["options"]["budget"]]
+            source |= {"datasets": (), **{name: budget[name] for name in LIMITS}}
+        elif self._is_installed():
+            source = {"suite": self.plan["suite"]["name"]}
         else:
             source = {"suite": str(self._write_suite())}
         return ["bench", "sweep", *replace(asked, **source).words()]
 
-    def _options(self) -> Options:
-        return Options.of(self.plan["options"])
-
-    def _suite(self) -> suites.Suite | None:
-        """The installed suite of the run's name, if it equals the run's suite apart from the limits
-        of time and memory, on which no result depends; else None."""
-        name = self.plan["suite"]["name"]
-        if name not in suites.names():
-            return None
-        known = suites.load(name)
-        same = _unlimited(known.model_dump(mode="json")) == _unlimited(self.plan["suite"])
-        return known if same else None
-
-    def _limits(self, usual: suites.Suite) -> dict[str, float]:
-        """The limits of a trial, as options, where they differ from those of the suite."""
-        budget = self.plan["options"]["budget"]
-        mine, theirs = self.plan["suite"]["budgets"][budget], usual.budgets[budget]
-        return {name: mine[name] for name in LIMITS if mine[name] != getattr(theirs, name)}
-
-    def _by_reproduce(self, table: str, known: suites.Suite | None) -> bool:
-        """Whether `bench reproduce` runs this plan: it has no option that only
-        `bench sweep` knows."""
-        from ..papers.catalog import suite_names
-
-        behind = suite_names().get(table)
-        return (
-            known is not None
-            and known.name == behind
-            and not self._options().given().keys() - set(REPRODUCED)
-            and not self._limits(known)
+    def _is_installed(self) -> bool:
+        """Whether the installed suite of the run's name is the one that the run had."""
+        mine = self.plan["suite"]
+        return mine["name"] in suites.names() and (
+            suites.load(mine["name"]).model_dump(mode="json") == mine
         )
 
     def _asked(self, model: str) -> str:
@@ -322,15 +296,6 @@ class Origin:
                 "the search was asynchronous: it depends on the order in which trials finish"
             )
         return found
-
-
-def _unlimited(dumped: Record) -> Record:
-    """A suite as data without the limits of its budgets."""
-    budgets = {
-        name: {k: v for k, v in budget.items() if k not in LIMITS}
-        for name, budget in dumped["budgets"].items()
-    }
-    return {**dumped, "budgets": budgets}
 
 
 def _fresh(beside: Path) -> Path:

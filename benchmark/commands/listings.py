@@ -72,11 +72,13 @@ def _one_model(console: Console, name: str) -> int:
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
     for task, found in spaces.items():
         for space, declared in found.items():
-            key = f"{space} {declared['params']} {declared['note']}"
+            key = f"{space} {declared['params']} {declared['note']} {declared['source']}"
             same.setdefault(key, (space, declared, []))[2].append(task)
     for space, declared, tasks in same.values():
         note = f": {declared['note']}" if declared["note"] else ""
         console.say(f"\nspace {space} ({', '.join(tasks)}){note}")
+        if declared["source"]:
+            console.say(f"source: {declared['source']}")
         params = [[k, _plainly(v)] for k, v in declared["params"].items()]
         if params:
             console.table(["parameter", "values"], params)

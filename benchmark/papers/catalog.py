@@ -128,11 +128,6 @@ def suite_of(table: PaperEntry) -> suites.Suite:
     return suites.load(str(own) if own.is_file() else table.entry.suite)
 
 
-def suite_names() -> dict[str, str]:
-    """{published table: its suite} of the built-in papers."""
-    return {name: t.suite for p in papers() for name, t in p.file.table.items() if t.suite}
-
-
 def experiments(folder: Path | None = None) -> dict[str, Experiment]:
     """The experiments of the built-in papers, or of the one in `folder`, by name."""
     found = {}

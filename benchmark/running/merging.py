@@ -21,6 +21,7 @@ from ...sweeps.study_state import EVAL, TUNE, History, StudyState
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial, digest
 from ..errors import SweepError
 from ..planning import environment
+from ..planning.options import LIMITS
 from ..planning.plan import Plan
 from .data import gather
 from .request import Request
@@ -29,7 +30,6 @@ from .run_trial import score_parts
 
 CLOSE = 1e-9  # of scores, relatively: processors add up in other orders
 BATCH = 200  # records with one sync
-LIMITS = ("timeout_s", "memory_mb")  # of a budget: they are no part of a result
 
 
 @dataclass

@@ -312,6 +312,7 @@ def test_the_values_of_a_space_are_shown_with_their_scale_and_step():
     assert "int [1, 100], log" in bench("models", "knn").out
     assert "int [8, 64], step 2" in bench("models", "autoint").out
     assert "log-uniform [0.0001, 0.5], shift -0.0001" in bench("models", "lightgbm").out
+    assert "source: Kossen et al. 2021 (NPT), Table 19" in bench("models", "xgboost").out
 
 
 def test_lists_are_columns_under_a_header():

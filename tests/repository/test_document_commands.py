@@ -82,14 +82,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, mirror: str):
         run = folder / name / "runs" / name
         if not run.exists():
             run.parent.mkdir(parents=True)
-            text = RUNS[name]
-            for other in re.findall(r"\{(\w+)\}", text):
-                file = folder / f"{other}.toml"
-                learn = ["bench", "portfolio", "learn", str(made(other)), "--out", str(file)]
-                done = call([*learn, "--per-model"], folder, mirror)
-                assert done.returncode == 0, done.stdout + done.stderr
-                text = text.replace(f"{{{other}}}", str(file))
-            words = ["bench", "sweep", *text.split(), "--name", name]
+            words = ["bench", "sweep", *RUNS[name].split(), "--name", name]
             words += ["--workers", "0", "--tracking-uri", "none"]
             done = call(words, folder / name, mirror)
             assert done.returncode == 0, done.stdout + done.stderr

@@ -53,7 +53,7 @@ def again(command: str) -> Path:
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A working directory with a run of a built-in suite and one of a suite file."""
-    data = ("--dataset", "iris", "--dataset", "wine", "--timeout", 77)
+    data = ("--dataset", "iris", "--dataset", "wine")
     picks = ("--model", "constant", "--model", "knn", "--model", "linear", "--trials", 2)
     with working_in(tmp_path_factory.mktemp("explain")) as folder:
         assert bench("sweep", "--suite", "smoke", *data, *picks, *FAST).code == 0
@@ -119,8 +119,7 @@ def test_the_command_makes_a_score_again(work):
     found = explain("scores", "wine", "knn")
     command, _, folder = found["command"].rpartition(" ")
     assert command == (
-        "bench sweep --suite smoke --dataset wine --budget quick --model knn --trials 2 "
-        "--timeout 77 --runs"
+        "bench sweep --suite smoke --dataset wine --budget quick --model knn --trials 2 --runs"
     )
     assert folder.startswith("recomputed") and not (work / folder).exists()
     same(found, explain("scores", "wine", "knn", "--run", again(found["command"])))
@@ -177,8 +176,8 @@ def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(w
     assert "published: 95.26 ± 0.79" in text
     assert f"{row['difference_in_joint_se']:+.2f} of them" in text
     assert found["command"] == (
-        "bench reproduce npt-table-8 --dataset breast-cancer-wdbc --budget reduced --model knn "
-        f"--folds 2 --trials 1 --runs {shlex.split(found['command'])[-1]}"
+        "bench sweep --suite npt-uci-transductive --dataset breast-cancer-wdbc --budget reduced "
+        f"--model knn --folds 2 --trials 1 --runs {shlex.split(found['command'])[-1]}"
     )
     same(found, explain(*cell, "--run", again(found["command"])))
 

@@ -224,18 +224,6 @@ def test_a_warm_start_is_resumed_and_extended_without_its_file_and_with_no_other
     assert again.code in (0, 5) and json.loads(again.out)["ran"] == 0
 
 
-def test_the_comparison_of_cold_and_warm_counts_equal_trials(work):
-    sweep("./drawn.toml", "warm4", "--warm-start", "mine.toml")
-    found = bench("analyse", "runs/cold", "runs/warm4", "--what", "warm-start", "--json")
-    assert found.code == 0, found.err
-    rows = json.loads(found.out)["rows"]
-    first = [r for r in rows if r["n"] == 1]
-    assert first and all(r["gain"] == 0 for r in first)  # both begin with the default
-    assert all(r["gain"] == 0 for r in rows if r["model"] == "linear")
-    alone = bench("analyse", "runs/cold", "--what", "warm-start")
-    assert alone.code == 2 and "--warm-start" in alone.err
-
-
 def test_explain_prints_a_command_with_the_portfolio_of_the_run(work):
     sweep("./drawn.toml", "warm5", "--warm-start", "mine.toml", "--dataset", "iris")
     found = json.loads(

@@ -90,12 +90,10 @@ RUNS: dict[str, str] = {
     "uci-small-standard": "--suite uci-small --budget standard --dataset iris --dataset wine "
     "--model knn --folds 1 --trials 2",
     **dict.fromkeys(("first", "second"), f"{IRIS} --model knn"),
-    "cold": f"{IRIS} --dataset diabetes --model knn",  # a portfolio is learned on two or more
-    "warm": f"{IRIS} --dataset diabetes --model knn --warm-start {{cold}}",
     **dict.fromkeys(("monday", "tuesday", "saturday", "sunday"), f"{IRIS} --model knn"),
     **{name: f"{IRIS} --model random-forest --sampler {name}" for name in SAMPLERS},
 }
-"""{run that commands read: the sweep that makes it; {name} in it: a portfolio of that run}."""
+"""{run that commands read: the sweep that makes it}."""
 
 
 @dataclass(frozen=True)
