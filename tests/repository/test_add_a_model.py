@@ -169,13 +169,3 @@ def test_three_files_pass_all_tests_of_models_and_of_the_repository(
         f"--ignore=tests/repository/{Path(__file__).name}",
         "--ignore=tests/repository/test_deployment.py",
     )
-
-
-def test_the_entry_is_found_in_a_tuple_and_in_a_dict() -> None:
-    rows = "".join(f'    own(\n        "m{i}",\n        "m{i}:M{i}",\n    ),\n' for i in range(3))
-    assert entries(f"A = (\n{rows})\n", "m1:M1") == ([(2, 5), (6, 9), (10, 13)], 1)
-    assert entries('D = {\n    "a": Spec(".a:A"),\n    "b": Spec(".b:B"),\n}\n', "b:B") == (
-        [(2, 2), (3, 3)],
-        1,
-    )
-    assert entries('x = "a:A"\n', "a:A") == ([], -1)

@@ -74,13 +74,3 @@ def undocumented(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[
             yield child.lineno, prefix + child.name
         if isinstance(child, ast.ClassDef):
             yield from undocumented(child, f"{prefix}{child.name}.")
-
-
-def test_the_reader_of_docstrings_sees_what_lacks_one() -> None:
-    source = (
-        "def told():\n    'What it does.'\ndef silent(): ...\ndef _own(): ...\n"
-        "class C:\n    'A class.'\n    def m(self): ...\n    @overload\n    def n(self): ...\n"
-        "    @x.setter\n    def x(self, value): ...\n"
-    )
-    assert list(undocumented(ast.parse(source))) == [(3, "silent"), (7, "C.m")]
-    assert states("A statement.\n\nWhat follows may ask?") and not states("What is it?")
