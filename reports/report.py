@@ -249,7 +249,7 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
     }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
-        lines.append(f"- {names}: {files[part.name]}")
+        lines.append(f"- {names}: {files.get(part.name, part.title)}")
     if "html/index.html" in others:
         lines.append(
             "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"

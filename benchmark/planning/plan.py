@@ -13,7 +13,7 @@ from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
-from ...reports.metrics import METRICS
+from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
@@ -41,7 +41,7 @@ from .space_overrides import (
     transductive_by,
     transductive_note,
 )
-from .suite import DEFAULT_METRIC, Suite
+from .suite import Suite
 
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 

@@ -215,9 +215,6 @@ class Suite(Strict):
         return found
 
 
-DEFAULT_METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
-
-
 def files() -> dict[str, Path]:
     """{name: file} of every suite: those of no paper, and those in the papers' folders."""
     found = [*FOLDER.glob("*.toml"), *PAPERS.glob("*/suites/*.toml")]

@@ -19,9 +19,8 @@ import pandas as pd
 from ...common.tasks import BINARY, REGRESSION, TASKS
 from ...common.text import one_line, suggest
 from ...reports.evidence import Evidence, EvidenceError
-from ...reports.metrics import METRICS, metrics_of
+from ...reports.metrics import DEFAULT_METRIC, METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
-from ..planning.suite import DEFAULT_METRIC
 from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Choice, Lines, chosen_lines, literal, some
 
 if TYPE_CHECKING:

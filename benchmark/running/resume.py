@@ -26,22 +26,17 @@ def merge_with(old: Record | None, request: Request) -> Options:
         return options
     before = Options.of(old["options"])
     budget = suite.budget(options.budget)[1]
-    usual: dict[str, Any] = {
-        "models": budget.models,
-        "datasets": suite.datasets,
-        "folds": budget.folds,
-        "trials": budget.trials,
-    }
     found: dict[str, Any] = {}
     for option in KEPT:
         name, how = option.name, option.metadata["kept"]
         was, new = getattr(before, name), getattr(options, name)
+        usual = getattr(budget, name, None) or getattr(suite, name, None)
         if how == STAYS:
             found[name] = was if new is None else new
         elif how == LARGER and (was is not None or new is not None):
-            found[name] = max(usual[name] if one is None else one for one in (was, new))
+            found[name] = max(usual if one is None else one for one in (was, new))
         elif how == BOTH:
-            found[name] = _both(was, new, usual[name])
+            found[name] = _both(was, new, usual)
     return replace(options, **found)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import DEFAULT_METRIC, Data, Options, Plan, PlanError
+from tabsweep.benchmark.planning.plan import Data, Options, Plan, PlanError
 from tabsweep.benchmark.planning.space_overrides import narrow
 from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
-from tabsweep.reports.metrics import METRICS
+from tabsweep.reports.metrics import DEFAULT_METRIC, METRICS
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 
