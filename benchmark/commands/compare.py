@@ -11,7 +11,8 @@ import click
 from ...sweeps.store.ledger import Ledger, Record
 from ..console import NOTHING, OK, REGRESSION, Console, common
 from ..errors import SweepError, check_run
-from ..planning.plan_record import plan_in
+from ..planning import environment
+from ..planning.plan_record import drawn_by, plan_in
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
@@ -120,17 +121,13 @@ def compare(
 def drawn_apart(first: Record, second: Record) -> set[str]:
     """The datasets of two runs with different seeds whose folds are drawn by seed: fold 0 of one
     has other rows than fold 0 of the other."""
-    from ...datasets.protocols import SEEDED
-
-    if first["options"]["seed"] == second["options"]["seed"]:
-        return set()
-    plans = first["datasets"], second["datasets"]
     return {
         name
-        for name in set(plans[0]) & set(plans[1])
-        if plans[0][name]["protocol"] in SEEDED
-        and plans[0][name]["protocol"] == plans[1][name]["protocol"]
-        and not plans[0][name].get("added")  # its split is stored
+        for name, described in first["datasets"].items()
+        if name in second["datasets"]
+        and described["protocol"] == second["datasets"][name]["protocol"]
+        and drawn_by(first, name) != drawn_by(second, name)
+        and not described.get("added")  # its split is stored
     }
 
 
@@ -160,15 +157,4 @@ def differences(first: Record, second: Record) -> list[str]:
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
             found.append(f"{name} holds other data")
-    was, now = first["environment"], second["environment"]
-    for part in ("code", "lock", "cpu"):
-        if was[part] != now[part]:
-            found.append(f"{part} {_short(was[part])} and {_short(now[part])}")
-    for name in sorted(set(was["libraries"]) & set(now["libraries"])):
-        if was["libraries"][name] != now["libraries"][name]:
-            found.append(f"{name} {was['libraries'][name]} and {now['libraries'][name]}")
-    return found
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 50 else text[:12]
+    return found + environment.differences(first["environment"], second["environment"])

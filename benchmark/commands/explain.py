@@ -284,13 +284,10 @@ class Origin:
         """Reasons why the number may come out different now: code, libraries, order of trials."""
         from ..planning import environment
 
-        was, now = self.plan["environment"], environment.capture()
-        found = [*self.unwritten]
-        if was["code"] != now["code"]:
-            found.append(f"the run was made by code {was['code']}, this is {now['code']}")
-        for name, version in sorted(was["libraries"].items()):
-            if now["libraries"].get(name, version) != version:
-                found.append(f"{name} was {version}, is {now['libraries'][name]}")
+        found = [
+            *self.unwritten,
+            *environment.differences(self.plan["environment"], environment.capture()),
+        ]
         if any(study.get("async") for study in self.plan["studies"]):
             found.append(
                 "the search was asynchronous: it depends on the order in which trials finish"

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,20 @@ def capture() -> dict[str, Any]:
         "lock": lock_sha256(),
         **({"instructions": f"pinned to {LEVEL}"} if pinned() else {}),
     }
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What of code, lock file, processor and libraries two environments have not in common."""
+    found = [
+        f"{part} was {short(was[part])}, is {short(now[part])}"
+        for part in ("code", "lock", "cpu")
+        if was[part] != now[part]
+    ]
+    there = sorted(set(was["libraries"]) & set(now["libraries"]))
+    pairs = ((name, was["libraries"][name], now["libraries"][name]) for name in there)
+    return found + [f"{name} was {old}, is {new}" for name, old, new in pairs if old != new]
+
+
+def short(text: str) -> str:
+    """A text, or the beginning of a long hash."""
+    return text if len(text) < 50 else text[:12]
