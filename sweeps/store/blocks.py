@@ -6,6 +6,8 @@ two tables of Arrow. The line says which bytes of the log the block stands for, 
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .column_cache import column_table, has_columns
+from .column_cache import KINDS, column_table, column_values, has_columns
 from .log import LedgerError, LogReader, decode, encode, line_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LONGEST_LINE = 10_000  # bytes of the line before a block's tables
+MOST_UNPACKED = 16  # bytes of tables for each byte of the log that they stand for
 SIZES = ("start", "end", "records", "heads", "columns")  # of a block, in the log and in the file
 
 
@@ -83,12 +86,13 @@ class Part(Protocol):
 
 
 class Newest:
-    """The newest records, in memory. They stay encoded."""
+    """The newest records, in memory: encoded, and as values of columns."""
 
     def __init__(self) -> None:
         self.heads: HeadColumns = [[] for _ in HEAD_FIELDS]
         self.texts: list[bytes] = []
         self.starts: list[int] = []  # of their lines, in the log
+        self._values: dict[int, dict[str, Any]] = {}  # of the columns, by row
 
     def add(self, start: int, record: Mapping[str, Any], text: bytes) -> None:
         """Append a record, its line beginning at `start` in the log."""
@@ -96,6 +100,8 @@ class Newest:
         for name, column in zip(HEAD_FIELDS, self.heads, strict=True):
             value = getattr(head, name)
             column.append(value if name == "index" else sys.intern(value))
+        if head.kind in KINDS:
+            self._values[len(self.texts)] = column_values(record)
         self.texts.append(text)
         self.starts.append(start)
 
@@ -112,7 +118,7 @@ class Newest:
 
     def columns(self) -> pa.Table:
         """The records as columns."""
-        return column_table(self.heads[0], self.texts)
+        return column_table(list(self._values), list(self._values.values()))
 
     def block_bytes(self) -> bytes:
         """The records as a block, as the file of columns holds it."""
@@ -226,17 +232,22 @@ class Block:
         """The columns in the file; where these are damaged, made from the records."""
         found = self.stored_columns()
         if found is None:
-            kinds = self._heads.column("kind").to_pylist()
-            found = column_table(kinds, map(self.text, range(len(self))))
+            rows = list(self.rows(KINDS))
+            found = column_table(rows, [column_values(json.loads(self.text(r))) for r in rows])
         return found
 
     def _table(self, at: int, size: int) -> pa.Table | None:
+        """A table in the file; None for one that is damaged, or far larger than its records."""
         import pyarrow as pa
 
+        # Behind eight bytes a file of Arrow is a stream, which ends before the file's index.
+        stream = pa.py_buffer(self._read(at, size)).slice(8)
         try:
-            table = pa.ipc.open_file(pa.BufferReader(self._read(at, size))).read_all()
+            if unpacked_bytes(stream) > MOST_UNPACKED * (self.end - self.start) + 2**20:
+                return None
+            table = pa.ipc.open_stream(stream).read_all()
             table.validate(full=True)  # a run may come from others
-        except (OSError, pa.ArrowException):
+        except (OSError, ValueError, struct.error, pa.ArrowException):
             return None
         return table
 
@@ -255,6 +266,41 @@ def table_bytes(table: pa.Table) -> bytes:
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def unpacked_bytes(stream: pa.Buffer) -> int:
+    """The bytes that all buffers of a stream of Arrow take when they are unpacked, which each of
+    them says in its first eight. Raises ValueError, struct.error or ArrowException for other bytes.
+
+    The places are those of the format's flatbuffers (Message.fbs and Schema.fbs of Arrow 1.0).
+    """
+    import pyarrow as pa
+
+    total = 0
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        if message.type not in ("record batch", "dictionary"):
+            continue
+        data, body = memoryview(message.metadata), memoryview(message.body)
+        batch = _table_at(data, _field(data, _table_at(data, 0), 2))
+        if message.type == "dictionary":
+            batch = _table_at(data, _field(data, batch, 1))
+        buffers = _table_at(data, _field(data, batch, 2))
+        for n in range(struct.unpack_from("<I", data, buffers)[0]):
+            offset, length = struct.unpack_from("<qq", data, buffers + 4 + 16 * n)
+            if length > 0:
+                total += max(length, struct.unpack_from("<q", body, offset)[0])
+    return total
+
+
+def _table_at(data: memoryview, at: int) -> int:
+    """Where a table of a flatbuffer begins, of which a reference stands at this place."""
+    return at + struct.unpack_from("<I", data, at)[0]
+
+
+def _field(data: memoryview, table: int, number: int) -> int:
+    """Where a field of a table stands."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    return table + struct.unpack_from("<H", data, fields + 4 + 2 * number)[0]
 
 
 def blocks_in(path: Path, log: LogReader) -> list[Block]:

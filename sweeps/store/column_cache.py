@@ -5,8 +5,7 @@ They are made from the records and can be made again: only the records are the s
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..trial import canonical
@@ -76,21 +75,14 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def column_table(kinds: Iterable[str], texts: Iterable[bytes]) -> pa.Table:
-    """The columns of encoded records, a row for each of KINDS; `row` is the record's number.
-
-    kinds, texts: the kind and the JSON text of each record.
+def column_table(rows: Sequence[int], found: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The columns of records with these numbers, from their `column_values`.
 
     Texts of SHARED are stored as numbers in a dictionary of texts.
     """
     import pyarrow as pa
 
-    rows, found = [], []
-    for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
-        if kind in KINDS:
-            rows.append(row)
-            found.append(column_values(json.loads(text)))
-    more = {name for values in found for name in values if _at_times(name)}
+    more = set(filter(_at_times, set().union(*found)))
     given = {"row": rows, "async": [values.get("async", False) for values in found]}
     columns = {}
     for name, type_ in column_types(more).items():

@@ -276,8 +276,8 @@ class Ledger:
         texts = [canonical(record).encode() for record in records]
         lines = list(map(line_of, texts))
         self._file.append(b"".join(lines), sync=sync)
-        for record, text, line in zip(records, texts, lines, strict=True):
-            self._newest.add(self.end, record, text)
+        for text, line in zip(texts, lines, strict=True):
+            self._newest.add(self.end, json.loads(text), text)
             self.end += len(line)
         if len(self._newest) >= COLUMNS_AT:
             self.write_columns()
