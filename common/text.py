@@ -3,6 +3,7 @@ commands to copy."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -63,3 +64,9 @@ def shell_word(value: object) -> str:
     ('runs/mine', "'my runs/mine'")
     """
     return shlex.quote(str(value))
+
+
+def toml_string(text: str) -> str:
+    """A basic string of TOML, with every letter kept: a JSON string is one, but for DEL, which JSON
+    leaves as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

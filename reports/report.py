@@ -163,8 +163,8 @@ def write(
     `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
     others are tested against (default: the best by mean rank). `fallback`: the model whose score
     replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
-    `ranking`: the rule of the file `ranks`: 'average', 'npt', 'hopular' or 'rtdl'. `parts`: the
-    sections of this evidence with these options, where they have been computed already.
+    `ranking`: the rule of the file `ranks`, one of `RANKING_RULES`. `parts`: the sections of this
+    evidence with these options, where they have been computed already.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
     order of rows, gives the same bytes. Files of an earlier report that this one does not have

@@ -115,11 +115,12 @@ def find_entry(name: str, folder: Path | None = None) -> PaperEntry:
 
 
 def find_table(name: str, folder: Path | None = None) -> PaperTable:
-    """The table of that name; ValueError with a suggestion."""
-    found = {entry.name: entry for entry in entries(folder) if isinstance(entry, PaperTable)}
-    if name not in found:
-        raise ValueError(f"no table {one_line(name)!r}; {suggest(name, found)}")
-    return found[name]
+    """The table of that name; ValueError for a figure and, with a suggestion, for an unknown
+    name."""
+    found = find_entry(name, folder)
+    if not isinstance(found, PaperTable):
+        raise ValueError(f"{name} is a figure, not a table")
+    return found
 
 
 def suite_of(table: PaperEntry) -> suites.Suite:
@@ -134,7 +135,7 @@ def experiments(folder: Path | None = None) -> dict[str, Experiment]:
     for paper in papers(folder):
         for name, experiment in paper.file.experiment.items():
             own = [n for n, entry in paper.file.entries.items() if entry.experiment == name]
-            found[name] = Experiment(name, paper, experiment, (*own, *experiment.beside))
+            found[name] = Experiment(name, paper, experiment, tuple(own))
     return found
 
 

@@ -127,16 +127,13 @@ class Experiment(Strict):
     """A study of the paper that is no sweep.
 
     run: "module:function" in the paper's folder; the function is called with a `Setting` and
-    returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost.
-    beside: tables of the paper that it shows, besides those that name it as theirs.
-    """
+    returns an `ExperimentResult`. reduced, full: what the two sizes are and roughly cost."""
 
     title: str
     source: str
     run: str = Field(pattern=FUNCTION)
     reduced: str
     full: str
-    beside: list[str] = []
 
 
 class PaperFile(Strict):
@@ -309,11 +306,6 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
                 (*at, "configurations"),
                 f"no published table {counts!r} here; {suggest(counts, printed)}",
             )
-    for name, experiment in paper.experiment.items():
-        for other in experiment.beside:
-            if other not in paper.table:
-                at = ("experiment", name, "beside")
-                yield at, f"no table {other!r} here; {suggest(other, paper.table)}"
     if paper.stand_ins:
         known = _datasets_in(folder)
         for name, stand_in in paper.stand_ins.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...reports.reproduction.published_table import PublishedTable, published_error
+from ...reports.reproduction.published_table import published_error
 from .catalog import papers
 from .published_values import published_table, table_rows
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["dataset", "model", "metric", "value", "se", "table"]
+PRINTED = ["method", "metric", "value", "spread", "table", "comparable"]
 
 
 def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
@@ -25,27 +26,12 @@ def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
 
     meta: the evidence's. Only the built-in papers count. Raises PaperError.
     """
-    found = []
-    for table, comparable in _tables_of_cells(meta):
-        if not comparable:
-            continue
-        rows, units = _values(table)
-        printed = zip(rows["spread"], rows["spread_kind"], rows["n_repeats"], strict=True)
-        errors = np.array([published_error(*one) for one in printed], dtype=float)
-        found.append(
-            rows.assign(
-                model=[table.model_of(method) for method in rows["method"]],
-                metric=[table.measures[m].metric for m in rows["metric"]],
-                value=rows["value"] / units,
-                se=errors / units,
-                table=table.title,
-            )[COLUMNS]
-        )
-    if not found:
+    tables = list(_tables_of_cells(meta))
+    if not tables:
         return None
     import pandas as pd
 
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(tables, ignore_index=True)[COLUMNS]
 
 
 def published_on(
@@ -58,43 +44,38 @@ def published_on(
     tables that a run can stand beside. Raises PaperError.
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    for table, comparable in _tables_of_cells(meta, datasets):
-        rows, units = _values(table)
-        for row, unit in zip(rows.to_dict("records"), units, strict=True):
-            if row["dataset"] not in datasets:
-                continue
-            found.setdefault(str(row["dataset"]), []).append(
-                {
-                    "method": str(row["method"]),
-                    "metric": table.measures[row["metric"]].metric,
-                    "value": float(row["value"]) / unit,
-                    "spread": float(row["spread"]) / unit,
-                    "table": table.title,
-                    "comparable": comparable,
-                }
-            )
+    for rows in _tables_of_cells(meta, datasets):
+        for dataset, part in rows.groupby("dataset", sort=False):
+            if dataset in datasets:
+                found.setdefault(str(dataset), []).extend(part[PRINTED].to_dict("records"))
     return dict(sorted(found.items()))
 
 
 def _tables_of_cells(
     meta: Mapping[str, Any], datasets: Sequence[str] | None = None
-) -> Iterator[tuple[PublishedTable, bool]]:
-    """The built-in papers' tables of scores by dataset and method, each with whether the run's
-    suite and budget make it. datasets: only tables that have one of them."""
+) -> Iterator[pd.DataFrame]:
+    """The values of the built-in papers' tables of scores by dataset and method, in our units, with
+    all of COLUMNS and PRINTED. datasets: tables that have one of them; None: tables that the run's
+    suite and budget make."""
     made = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
     for paper in papers():
         for name, entry in paper.file.table.items():
-            if not entry.suite or entry.shape != "cells":
-                continue
             comparable = (entry.suite, entry.budget) == made
-            if datasets is None and not comparable:
+            if not entry.suite or entry.shape != "cells" or (datasets is None and not comparable):
                 continue
             if datasets and not set(table_rows(paper, name)["dataset"]).intersection(datasets):
                 continue
-            yield published_table(paper, name), comparable
-
-
-def _values(table: PublishedTable) -> tuple[pd.DataFrame, np.ndarray]:
-    """(the rows that have a value, their units)."""
-    rows = table.rows[table.rows["value"].notna()]
-    return rows, np.array([table.measures[m].unit for m in rows["metric"]], dtype=float)
+            table = published_table(paper, name)
+            rows = table.rows[table.rows["value"].notna()]
+            units = rows["metric"].map(lambda metric, t=table: t.measures[metric].unit)
+            printed = zip(rows["spread"], rows["spread_kind"], rows["n_repeats"], strict=True)
+            errors = [published_error(*one) for one in printed]
+            yield rows.assign(
+                model=rows["method"].map(table.model_of),
+                metric=rows["metric"].map(lambda metric, t=table: t.measures[metric].metric),
+                value=rows["value"] / units,
+                spread=rows["spread"] / units,
+                se=np.array(errors, dtype=float) / units,
+                table=table.title,
+                comparable=comparable,
+            )

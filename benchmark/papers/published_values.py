@@ -22,7 +22,6 @@ from .paper_file import Paper, PaperError, TableEntry
 # The columns of a table that a run stands beside.
 _CELLS = [*"paper table dataset method metric direction value spread".split()]
 _CELLS += ["spread_kind", "n_repeats"]
-_KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
 
 def load(folder: Path, name: str) -> pd.DataFrame:
@@ -76,11 +75,6 @@ def _decimals(text: str) -> int:
     """
     digits, _, power = text.lower().partition("e")
     return max(0, len(digits.partition(".")[2]) - int(power or 0))
-
-
-def key_columns(frame: pd.DataFrame) -> list[str]:
-    """The columns that name a row of a table uniquely."""
-    return [c for c in _KEY if c in frame]
 
 
 def printed_values(folder: Path, name: str, **where: str) -> dict[tuple[str, ...], float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ...common.text import one_line, suggest
+from ...common.text import one_line, suggest, toml_string
 from ..card import Card
 from ..errors import DataError
 from ..infer import GROUP_OR_TIME, Reading, table_from_file
@@ -118,11 +117,6 @@ def card_text(
         *store.file_lines("data", copy),
     ]
     return "\n".join(lines) + "\n"
-
-
-def toml_string(text: str) -> str:
-    """A basic string of TOML, with every letter kept."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def toml_list(texts: Iterable[str]) -> str:

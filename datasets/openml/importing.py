@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.text import one_line
+from ...common.text import one_line, toml_string
 from ..added import store
 from ..added.importing import Added, slug, toml_text
-from ..added.tables import toml_list, toml_string
+from ..added.tables import toml_list
 from ..card import Card
 from ..errors import DataError
 from ..protocols import cut

@@ -16,14 +16,15 @@ import torch
 
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
 from .diagnostics import TINY, steps_of_powers
 from .smoothing import CONFIGS, DATASET, Layer, looked_at
 
 ORDER = 12
-SIZES = {
-    size: {"config": CONFIGS[size], "rows": rows}
-    for size, rows in {"tiny": 8, "reduced": 256, "full": 1055}.items()
+SIZES: dict[Size, dict[str, Any]] = {
+    "tiny": {"config": CONFIGS["tiny"], "rows": 8},
+    "reduced": {"config": CONFIGS["reduced"], "rows": 256},
+    "full": {"config": CONFIGS["full"], "rows": 1055},
 }
 
 

@@ -8,9 +8,6 @@ plots and defines nothing: the definitions are ours). X (.., T, D) are the token
 from __future__ import annotations
 
 import numpy as np
-import torch
-
-from ....models.deep.layers.polynomial_attention import Polynomial
 
 Array = np.ndarray
 TINY = 1e-12  # a norm below it is taken for this
@@ -68,14 +65,6 @@ def deviation(x: Array) -> Array:  # (.., T, D) -> (..)
     """||(I - P) X|| / ||X||: 0 where all tokens are one, 1 where their mean is 0."""
     off = np.linalg.norm(x - x.mean(axis=-2, keepdims=True), axis=(-2, -1))
     return off / np.maximum(np.linalg.norm(x, axis=(-2, -1)), TINY)
-
-
-def filter_curve(polynomial: Polynomial, x: Array) -> Array:  # (X,) -> (H, X)
-    """g(x) = sum_k alpha_k P_k(x) of each head: what the polynomial makes of an eigenvalue x."""
-    with torch.no_grad():
-        at = torch.from_numpy(x)[None, None, :, None]  # as (B, H, T, d)
-        terms = polynomial.terms(lambda u, k: at * u, torch.ones_like(at))
-        return polynomial.weighed(terms)[0, :, :, 0].numpy()
 
 
 def steps_of_powers(matrix: Array, values: Array, order: int) -> Array:  # -> (.., order)

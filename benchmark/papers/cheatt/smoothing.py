@@ -20,7 +20,6 @@ from torch import Tensor
 
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.layers.token_attention import PolynomialAttention
 from ....reports.metrics import roc_auc
 from ..experiment_files import new_figure, save_figure
@@ -29,7 +28,6 @@ from .diagnostics import (
     deviation,
     dft_response,
     effective_rank,
-    filter_curve,
     high_pass,
     singular_values,
     token_cosine,
@@ -69,14 +67,12 @@ NOTE = (
 class Layer:
     """A block's attention and output for some rows, in float64. tokens: (B, T, D), its output.
     weights: (B, H, T, T), the attention matrix A. operator: what is applied in its place, A itself
-    in ordinary attention. values: (B, H, T, d). polynomial: of the operator, None in ordinary
-    attention."""
+    in ordinary attention. values: (B, H, T, d)."""
 
     tokens: np.ndarray
     weights: np.ndarray
     operator: np.ndarray
     values: np.ndarray
-    polynomial: Polynomial | None
 
 
 @dataclass(frozen=True)
@@ -106,13 +102,12 @@ def layers_of(module: Any, numbers: Tensor, codes: Tensor) -> tuple[np.ndarray, 
             weights = attention.weights(normed)
             values = attention.qkv(normed).chunk(3, dim=-1)[2]
             values = values.unflatten(-1, (attention.n_heads, -1)).transpose(1, 2)
-            polynomial = None
             operator = weights
             if isinstance(attention, PolynomialAttention):
-                polynomial, operator = attention.polynomial, attention.matrix(normed)
+                operator = attention.matrix(normed)
             x = block(x)
             parts = [t.numpy(force=True) for t in (x, weights, operator, values)]
-            found.append(Layer(parts[0], parts[1], parts[2], parts[3], polynomial))
+            found.append(Layer(*parts))
     return first, found
 
 
@@ -139,12 +134,9 @@ def run(setting: Setting, *, config: Mapping[str, Any], rows: int, seeds: int) -
             model = setting.fit("tabtransformer", data, fold, {**config, **change}, seed)
             seen.setdefault(name, []).append(looked_at(model, data, fold, rows))
     first = {name: runs[0] for name, runs in seen.items()}
-    figures = [
-        _figure(first, setting.out / "cheatt-smoothing.png"),
-        _curves(first["k = 5"], setting.out / "cheatt-filters.png"),
-    ]
+    figure = _figure(first, setting.out / "cheatt-smoothing.png")
     note = f"{DATASET}, {rows} test rows, {seeds} seed(s); {NOTE}"
-    return ExperimentResult([_table(seen, note)], figures)
+    return ExperimentResult([_table(seen, note)], [figure])
 
 
 def _table(seen: Mapping[str, list[Seen]], note: str) -> ExperimentTable:
@@ -197,26 +189,5 @@ def _figure(seen: Mapping[str, Seen], path: Path) -> Path:
     axes[0][2].set(title="tokens of the last layer", xlabel="number", ylabel="singular value")
     axes[0][2].set_yscale("log")
     axes[0][0].legend()
-    figure.tight_layout()
-    return save_figure(figure, path)
-
-
-def _curves(run: Seen, path: Path) -> Path:
-    """g(x) of every head, with the real parts of the eigenvalues of A below it."""
-    x = np.linspace(-1.0, 1.0, 401)
-    figure, axes = new_figure(len(run.layers), width=3.6)
-    for number, (axis, layer) in enumerate(zip(axes[0], run.layers, strict=True), start=1):
-        assert layer.polynomial is not None
-        for curve in filter_curve(layer.polynomial, x):
-            axis.plot(x, curve, linewidth=1)
-        axis.plot(x, x, color="grey", linestyle="--", linewidth=1)
-        found = np.linalg.eigvals(layer.weights[:32]).ravel()
-        off = np.abs(found.imag).sum() / np.abs(found).sum()
-        low = axis.get_ylim()[0]
-        axis.plot(found.real, np.full(len(found), low), "|", color="black", markersize=6)
-        axis.set(
-            title=f"layer {number}, imaginary part {100 * off:.1f} %", xlabel="eigenvalue of A"
-        )
-    axes[0][0].set_ylabel("g")
     figure.tight_layout()
     return save_figure(figure, path)

@@ -2,9 +2,7 @@
 
 Steps of training and 1,000 representations of each host with ordinary attention and with Chebyshev
 polynomials of order 5, in the same architecture: the paper's best one of each dataset. The time of
-a step and the number of steps that the paper's training rows make give the seconds of an epoch. The
-two ways of evaluation, A acting on vectors again and again, and the polynomial written out, are
-timed apart.
+a step and the number of steps that the paper's training rows make give the seconds of an epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import torch
 
 from ....datasets.errors import ChecksumMismatch, DatasetUnavailable
 from ....datasets.table import Table
-from ....models.deep.layers.polynomial_attention import Polynomial
 from ....models.deep.row_network import steps_an_epoch
 from ....models.deep.trainer import torch_device
 from ....models.registry import make_model
@@ -34,13 +31,12 @@ from ..published_values import load, printed_values
 FOLDER = Path(__file__).parent
 
 HOSTS = ("tabtransformer", "saint", "met")
-WAYS = ("base", "auto", "recurrence", "explicit")  # base: no polynomial
+ATTENTION = {"base": "softmax", "more": "chebyshev"}  # without and with CheAtt
 ORDER = 5
 ASKED = 1000  # rows of the representations
-PARTS = ("training", "pre-training", "inference")
 NEVER = 10**6  # epochs: no training here comes to its end
 # of a part: its table, its metric in Table 5, the unit of both, and ours times that
-SHOWN = {
+PARTS = {
     "training": ("table10", "training-time-per-epoch", "s", 1.0),
     "inference": ("table11", "inference-time-per-1000-samples", "ms", 1e3),
 }
@@ -50,15 +46,9 @@ EVERY = (
     "medicalcost", "superconductivity",
 )  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {
-        "datasets": ("contraceptive", "medicalcost"),
-        "batch": 64,
-        "steps": 1,
-        "repeats": 1,
-        "pretraining": True,
-    },
-    "reduced": {"datasets": EVERY, "batch": 128, "steps": 1, "repeats": 5, "pretraining": False},
-    "full": {"datasets": EVERY, "batch": 0, "steps": 50, "repeats": 5, "pretraining": True},
+    "tiny": {"datasets": ("contraceptive", "medicalcost"), "batch": 64, "steps": 1, "repeats": 1},
+    "reduced": {"datasets": EVERY, "batch": 128, "steps": 1, "repeats": 5},
+    "full": {"datasets": EVERY, "batch": 0, "steps": 50, "repeats": 5},
 }
 
 
@@ -112,50 +102,41 @@ def _clock(device: str) -> Callable[[], float]:
 
 
 def measure(
-    setting: Setting, host: str, dataset: str, parts: Sequence[str], batch: int, steps: int,
-    repeats: int,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Seconds by part and way: of a step of training or pre-training, or of 1,000 representations;
-    and of an epoch over the training rows of Table 6.
+    setting: Setting, host: str, dataset: str, batch: int, steps: int, repeats: int
+) -> list[dict[str, Any]]:
+    """Seconds without and with CheAtt (`base`, `more`): of a training step, and of 1,000
+    representations. `steps`: how many of them are an epoch over the training rows of Table 6.
 
-    The ways take turns; the median of the repeats, after one that does not count.
+    Both take turns; the median of the repeats, after one that does not count.
     """
     data = table_of(dataset, setting)
     given, now = config(host, dataset, batch), _clock(setting.device)
     size = int(given["batch_size"])
     rows = setting.folds(data)[0].train[: max(ASKED, size * steps)]
-    frame, y = data.rows(rows), data.target[rows]
-    of_epoch = steps_an_epoch(training_rows()[dataset], size)
     found = []
-    for part in parts:
-        trained = {}
-        for way in WAYS:
+    for part in PARTS:
+        trainings = {}
+        for side, attention in ATTENTION.items():
             model = make_model(
                 host, task=data.task, seed=setting.seed, threads=setting.threads,
                 device=setting.device,
-                **{
-                    **given,
-                    "attention": "softmax" if way == "base" else "chebyshev",
-                    "pretrain_epochs": NEVER - 1 if part == "pre-training" else 0,
-                },
+                **{**given, "attention": attention, "pretrain_epochs": 0},
             )  # fmt: skip
-            trained[way] = model._training(model._prepare(frame, y), None)
-            for layer in trained[way].task.module.modules():
-                if isinstance(layer, Polynomial):
-                    layer.how = way
-        taken: dict[str, list[float]] = {way: [] for way in WAYS}
+            ready = model._prepare(data.rows(rows), data.target[rows])
+            trainings[side] = model._training(ready, None)
+        taken: dict[str, list[float]] = {side: [] for side in trainings}
         for repeat in range(repeats + 1):
-            for way, training in trained.items():
+            for side, training in trainings.items():
                 began = now()
                 if part == "inference":
                     _represent(training, size, setting.device)
                 else:
                     training.run(training.step + steps)
-                seconds = (now() - began) / (1 if part == "inference" else steps)
                 if repeat:
-                    taken[way].append(seconds)
-        medians = {way: float(np.median(seconds)) for way, seconds in taken.items()}
-        n_steps = 1 if part == "inference" else of_epoch
+                    taken[side].append(now() - began)
+        n_timed = steps if part == "training" else 1
+        n_steps = steps_an_epoch(training_rows()[dataset], size) if part == "training" else 1
+        medians = {side: float(np.median(s)) / n_timed for side, s in taken.items()}
         found.append({"data": data.name, "part": part, "steps": n_steps, **medians})
     return found
 
@@ -177,34 +158,31 @@ def training_rows() -> dict[str, int]:
 
 def published(part: str, host: str, dataset: str) -> tuple[float, float]:
     """Table 10 or 11 without and with CheAtt, NaN where the number cannot be read."""
-    values = printed_values(FOLDER, SHOWN[part][0]) if part in SHOWN else {}
+    values = printed_values(FOLDER, PARTS[part][0])
     base, more = (values.get((dataset, m), np.nan) for m in (host, f"{host}-cheatt"))
     return base, more
 
 
 def run(
-    setting: Setting, *, datasets: Sequence[str], batch: int, steps: int, repeats: int,
-    pretraining: bool, hosts: Sequence[str] = HOSTS,
-) -> ExperimentResult:  # fmt: skip
+    setting: Setting, *, datasets: Sequence[str], batch: int, steps: int, repeats: int
+) -> ExperimentResult:
     """`bench experiment cheatt-time`.
 
     datasets: by the paper's names. batch: rows of a step, 0 for the suite's. steps: of a
-    measurement, each of which is taken `repeats` times in turn with the others. pretraining:
-    whether its steps are timed, too.
+    measurement, each of which is taken `repeats` times in turn with the others.
     """
-    parts = [part for part in PARTS if part != "pre-training" or pretraining]
 
     def measured(key: tuple[str, str]) -> list[dict[str, Any]]:
         setting.say(" on ".join(key))
-        return measure(setting, *key, parts, batch, steps, repeats)
+        return measure(setting, *key, batch, steps, repeats)
 
-    keys = [(host, dataset) for host in hosts for dataset in datasets]
+    keys = [(host, dataset) for host in HOSTS for dataset in datasets]
     found, left_out = on_available(keys, measured)
     times = pd.DataFrame(
         [{"host": h, "dataset": d, **line} for (h, d), lines in found.items() for line in lines]
     )
     machine = _machine(setting)
-    tables = tables_of(times, machine, batch, repeats)
+    tables = tables_of(times, machine, batch)
     return ExperimentResult(tables, remarks=left_out, facts={"machine": machine})
 
 
@@ -216,7 +194,7 @@ def _machine(setting: Setting) -> str:
     return f"{cpu_model()}, {threads}, CPU time"
 
 
-def tables_of(times: pd.DataFrame, machine: str, batch: int, repeats: int) -> list[ExperimentTable]:
+def tables_of(times: pd.DataFrame, machine: str, batch: int) -> list[ExperimentTable]:
     """All tables, from the rows of `measure` with their host and dataset."""
     pairs = [published(r.part, r.host, r.dataset) for r in times.itertuples(index=False)]
     times = times.assign(printed=[base for base, _ in pairs], printed_more=[m for _, m in pairs])
@@ -227,9 +205,8 @@ def tables_of(times: pd.DataFrame, machine: str, batch: int, repeats: int) -> li
     stood_in = f"Stand-ins: {'; '.join(said)}." if said else ""
     return [
         _means(times, machine, stood_in),
-        *(_each(times, part, machine, of_batch, stood_in) for part in SHOWN),
+        *(_each(times, part, machine, of_batch, stood_in) for part in PARTS),
         _ratios(times),
-        _ways(times, of_batch, repeats),
     ]
 
 
@@ -237,7 +214,7 @@ def _each(
     times: pd.DataFrame, part: str, machine: str, of_batch: str, stood_in: str
 ) -> ExperimentTable:
     """Table 10 or 11: seconds an epoch, or milliseconds of 1,000 representations."""
-    table, _, unit, scale = SHOWN[part]
+    table, _, unit, scale = PARTS[part]
     number = table.removeprefix("table")
     title, what = {
         "training": (
@@ -252,8 +229,8 @@ def _each(
             "host": r.host,
             "dataset": r.dataset,
             f"ours, {unit}": scale * r.steps * r.base,
-            f"ours +CheAtt, {unit}": scale * r.steps * r.auto,
-            "our ratio": r.auto / r.base,
+            f"ours +CheAtt, {unit}": scale * r.steps * r.more,
+            "our ratio": r.more / r.base,
             f"published, {unit}": r.printed,
             f"published +CheAtt, {unit}": r.printed_more,
             "published ratio": r.printed_more / r.printed,
@@ -274,16 +251,14 @@ def _means(times: pd.DataFrame, machine: str, stood_in: str) -> ExperimentTable:
     stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
     rows = []
     for (host, part), mine in times.groupby(["host", "part"], sort=False):
-        if part not in SHOWN:
-            continue
-        _, metric, unit, scale = SHOWN[part]
+        _, metric, unit, scale = PARTS[part]
         rows.append(
             {
                 "host": host,
                 "part": f"{part}, {unit}",
                 "ours": scale * float((mine["steps"] * mine["base"]).mean()),
-                "ours +CheAtt": scale * float((mine["steps"] * mine["auto"]).mean()),
-                "ours more, %": 100 * (float((mine["auto"] / mine["base"]).mean()) - 1),
+                "ours +CheAtt": scale * float((mine["steps"] * mine["more"]).mean()),
+                "ours more, %": 100 * (float((mine["more"] / mine["base"]).mean()) - 1),
                 "published": stated.get((metric, host)),
                 "published +CheAtt": stated.get((metric, f"{host}-cheatt")),
                 "published more, %": stated.get((f"{metric}-increase", f"{host}-cheatt")),
@@ -300,53 +275,26 @@ def _means(times: pd.DataFrame, machine: str, stood_in: str) -> ExperimentTable:
     )
 
 
-def _ways(times: pd.DataFrame, of_batch: str, repeats: int) -> ExperimentTable:
-    """Of a step and of 1,000 representations, by way of evaluation."""
-    rows = [
-        {
-            "host": r.host,
-            "dataset": r.dataset,
-            "part": r.part,
-            "base ms": 1e3 * r.base,
-            **{way: getattr(r, way) / r.base for way in WAYS[1:]},
-            "published": r.printed_more / r.printed,
-        }
-        for r in times.itertuples(index=False)
-    ]
-    return ExperimentTable(
-        "cheatt-time",
-        "Time with polynomial attention over time without, by way of evaluation",
-        rows,
-        f"ms: of a step{of_batch}, or of {ASKED} "
-        "representations, with ordinary attention. Then how many times as long it takes with a "
-        f"Chebyshev polynomial of order {ORDER}, in the way that the sizes choose and in either: "
-        f"medians of {repeats} turns. Published: Tables 10 and 11 where both are legible.",
-    )
-
-
 def _ratios(times: pd.DataFrame) -> ExperimentTable:
     """Means over datasets of the ratios, of steps, not epochs: each dataset weighs what a step of
     it costs."""
     stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
     rows = []
     for (host, part), mine in times.groupby(["host", "part"], sort=False):
-        ratios = mine["auto"] / mine["base"]
+        ratios = mine["more"] / mine["base"]
         printed = np.array([published(part, host, d) for d in training_rows()], dtype=float)
         legible = (printed[:, 1] / printed[:, 0])[np.isfinite(printed).all(axis=1)]
-        means = None
-        if part in SHOWN:
-            metric = SHOWN[part][1]
-            means = stated[metric, f"{host}-cheatt"] / stated[metric, host]
+        metric = PARTS[part][1]
         rows.append(
             {
                 "host": host,
                 "part": part,
                 "datasets": len(mine),
                 "mean of ratios": float(ratios.mean()),
-                "ratio of means": float(mine["auto"].sum() / mine["base"].sum()),
+                "ratio of means": float(mine["more"].sum() / mine["base"].sum()),
                 "largest": float(ratios.max()),
                 "published mean of ratios": float(legible.mean()) if len(legible) else None,
-                "published ratio of means": means,
+                "published ratio of means": stated[metric, f"{host}-cheatt"] / stated[metric, host],
             }
         )
     return ExperimentTable(

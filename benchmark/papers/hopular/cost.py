@@ -240,7 +240,7 @@ def _sizes(rows: int, models: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def tables_of(found: Measured, datasets: Sequence[str], note: str) -> list[ExperimentTable]:
-    """Tables A.7 and A.8, and the ratios of both methods."""
+    """Tables A.7 and A.8."""
     memory, times = (printed_values(FOLDER, name) for name in ("tableA.7", "tableA.8"))
 
     def beside(unit: str, printed: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
@@ -282,42 +282,7 @@ def tables_of(found: Measured, datasets: Sequence[str], note: str) -> list[Exper
             beside("ms", lambda *key: {"published": times[key]}),
             note + " Medians. The paper does not say which of its models it timed.",
         ),
-        _ratios(found, datasets, memory, times),
     ]
-
-
-def _ratios(
-    found: Measured,
-    datasets: Sequence[str],
-    memory: Mapping[tuple[str, ...], float],
-    times: Mapping[tuple[str, ...], float],
-) -> ExperimentTable:
-    """Ratios of NPT and Hopular when all rows are predicted at once, as in the paper's claim.
-    memory, times: the published ones."""
-    mode, network = MODES[1], NETWORKS[0]
-    rows = []
-    for dataset in datasets:
-        hopular, npt = (found.get((dataset, m, mode, network)) for m in ("hopular", "npt"))
-        both = hopular is not None and npt is not None
-        printed = [memory[dataset, m, f"{mode}/{network}"] for m in ("npt", "hopular")]
-        seconds = [times[dataset, m, mode] for m in ("hopular", "npt")]
-        rows.append(
-            {
-                "dataset": dataset,
-                "memory, ours": npt["GiB"] / hopular["GiB"] if both else None,
-                "memory, published": printed[0] / printed[1],
-                "time, ours": hopular["ms"] / npt["ms"] if both else None,
-                "time, published": seconds[0] / seconds[1],
-            }
-        )
-    return ExperimentTable(
-        "hopular-cost-ratios",
-        "All rows asked, smallest networks: memory of NPT in that of Hopular, and step time of "
-        "Hopular in that of NPT",
-        rows,
-        "Full-batch NPT here recomputes attention in blocks, so its memory does not grow with the "
-        "square of the rows as that of the authors' NPT does.",
-    )
 
 
 def _scaling(scaling: Mapping[tuple[int, int], float | None]) -> ExperimentTable:

@@ -168,9 +168,8 @@ def run(
 def _row(measured: str, scores: list[Scores], classes: bool) -> dict[str, Any]:
     """The row of a column: means over the folds. The change is in points of accuracy or, as the
     paper has it, in percent of the error before; negative is worse."""
-    constant, before, after = np.mean(
-        [(s.constant, s.before, s.after) for s in scores], axis=0
-    ).tolist()
+    columns = np.array([(s.constant, s.before, s.after) for s in scores], dtype=float)
+    constant, before, after = columns.mean(axis=0).tolist()
     return {
         "measured on": measured,
         "metric": "accuracy, %" if classes else "RMSE",

@@ -180,7 +180,7 @@ def run(
         lines = []
         for method in methods:
             if method == "npt":
-                chosen, grid = [npt.get(dataset) or paper_configs(dataset)[0]], 1
+                chosen, grid = [dict(npt.get(dataset) or paper_configs(dataset)[0])], 1
             else:
                 chosen, grid = grid_of(method, dataset, configs, setting.seed)
                 chosen = [{**config, **cut.get(method, {})} for config in chosen]

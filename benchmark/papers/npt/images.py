@@ -134,9 +134,16 @@ def run(setting: Setting) -> ExperimentResult:
             "cpu_s": round(time.process_time() - cpu, 1),
         }
         change = None if found.after is None else found.after - found.before
-        row = {"data": case.data, "model": case.label, "sees": case.sees}
-        row |= {"accuracy": found.before, "change under corruption": change, **published(case)}
-        rows.append(row)
+        rows.append(
+            {
+                "data": case.data,
+                "model": case.label,
+                "sees": case.sees,
+                "accuracy": found.before,
+                "change under corruption": change,
+                **published(case),
+            }
+        )
     note = NOTE if setting.full else f"{NOTE} {OTHER_DATA}"
     title = "Accuracy of NPT's image variants on test pictures"
     table = ExperimentTable("npt-images", title, rows, note)
@@ -160,7 +167,7 @@ def score_of(case: Case, images: Images, setting: Setting) -> Scores:
     """The scores of one fit."""
     train, val, test = images.parts(setting.seed)
     x, y = images.pixels.reshape(len(images.labels), -1), images.labels
-    constant = accuracy(y[test], np.bincount(y[train]).argmax())
+    constant = accuracy(y[test], np.full(len(test), np.bincount(y[train]).argmax()))
     if case.model == "neighbour":
         from sklearn.neighbors import KNeighborsClassifier
 

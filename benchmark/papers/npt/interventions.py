@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .lookup_task import ALONE, Doubled, LookupTask, Settings, correlation, original_task, rmse
+from .lookup_task import ALONE, Doubled, LookupTask, Settings, original_task
 
 SIZES = ALONE
 VALUES = np.linspace(-8.0, 8.0, 33)  # standard deviations of the target
@@ -36,43 +35,18 @@ def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
         change = float(others[:, at].mean())
         row = {"range": f"±{limit:g}", "slope": slope, "r": r, "RMSE": error}
         rows.append({**row, "change of other rows": change})
-    predicted, shown, own = copied(task, tables)
-    compared = {"the target shown": shown, "the row's own target": own}
-    return ExperimentResult(
-        tables=[
-            ExperimentTable(
-                "npt-interventions",
-                "Predictions when one duplicate's target is set to any value in a range",
-                rows,
-                f"{len(followed)} interventions on new tables, {len(VALUES)} values each; all in "
-                "standard deviations of the target, of which training showed N(0, 1). Slope, r "
-                "and RMSE of the predictions for the duplicate's original against the values set; "
-                "last, the mean absolute change of the predictions for the table's other "
-                "originals. The paper shows a curve (Fig. 3e) and calls it near-perfect.",
-            ),
-            ExperimentTable(
-                "npt-label-copy",
-                "Predictions when a duplicate shows the target of another row",
-                [
-                    {
-                        "compared with": name,
-                        "r": correlation(predicted, target),
-                        "RMSE": rmse(predicted, target),
-                    }
-                    for name, target in compared.items()
-                ],
-                "A check of the authors' code: whoever looks up predicts the target shown.",
-            ),
-        ],
-        figures=[_figure(followed, setting.out / "interventions.png")],
-        facts=facts,
+    table = ExperimentTable(
+        "npt-interventions",
+        "Predictions when one duplicate's target is set to any value in a range",
+        rows,
+        f"{len(followed)} interventions on new tables, {len(VALUES)} values each; all in "
+        "standard deviations of the target, of which training showed N(0, 1). Slope, r "
+        "and RMSE of the predictions for the duplicate's original against the values set; "
+        "last, the mean absolute change of the predictions for the table's other "
+        "originals. The paper shows a curve (Fig. 3e) and calls it near-perfect.",
     )
-
-
-def _rows_of(tables: Doubled) -> range:
-    """Rows of each table that are intervened on, one at a time."""
-    n_tables, n_rows = tables.truth.shape
-    return range(min(n_rows - 1, max(1, INTERVENTIONS // n_tables)))
+    figure = _figure(followed, setting.out / "interventions.png")
+    return ExperimentResult([table], [figure], facts=facts)
 
 
 @torch.no_grad()
@@ -80,8 +54,10 @@ def curves(task: LookupTask, tables: Doubled) -> tuple[np.ndarray, np.ndarray]:
     """Both (interventions, values): predictions for the original whose duplicate is set to each of
     VALUES, and the mean absolute change of the other originals' predictions."""
     before = task.predict(tables)
+    n_tables, n_rows = tables.truth.shape
+    intervened = range(min(n_rows - 1, max(1, INTERVENTIONS // n_tables)))  # one at a time
     followed, others = [], []
-    for row in _rows_of(tables):
+    for row in intervened:
         rest = torch.arange(before.shape[1], device=before.device) != row
         for value in VALUES:
             shown = tables.shown.clone()
@@ -89,26 +65,12 @@ def curves(task: LookupTask, tables: Doubled) -> tuple[np.ndarray, np.ndarray]:
             after = task.predict(replace(tables, shown=shown))
             followed.append(after[:, row].cpu().numpy())
             others.append((after - before)[:, rest].abs().mean(dim=1).cpu().numpy())
-    shape = (len(_rows_of(tables)), len(VALUES), len(before))
+    shape = (len(intervened), len(VALUES), len(before))
     return _by_value(followed, shape), _by_value(others, shape)
 
 
 def _by_value(found: list[np.ndarray], shape: tuple[int, int, int]) -> np.ndarray:
     return np.stack(found).reshape(shape).swapaxes(1, 2).reshape(-1, shape[1])
-
-
-@torch.no_grad()
-def copied(task: LookupTask, tables: Doubled) -> tuple[Tensor, Tensor, Tensor]:
-    """(predictions, targets shown, own targets) of originals whose duplicate shows the target of
-    the next row."""
-    predicted, own, other = [], [], []
-    for row in _rows_of(tables):
-        shown = tables.shown.clone()
-        shown[:, row] = tables.shown[:, row + 1]
-        predicted.append(task.predict(replace(tables, shown=shown))[:, row])
-        other.append(tables.shown[:, row + 1])
-        own.append(tables.truth[:, row])
-    return torch.cat(predicted), torch.cat(other), torch.cat(own)
 
 
 def line(predicted: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:

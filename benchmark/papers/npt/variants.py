@@ -1,8 +1,7 @@
 """Ranks of NPT's eight variants on small data (Kossen et al. 2021, C.1.2, Table 13).
 
 Every variant is fitted on every fold; on each fold the variants are ranked by the test rows'
-negative log-likelihood, from 0, so that a dataset's mean ranks sum to 28. Beside the ranks stands
-what the protocol does with the variants: the one with the least validation loss is chosen.
+negative log-likelihood, from 0, so that a dataset's mean ranks sum to 28.
 """
 
 from __future__ import annotations
@@ -133,19 +132,20 @@ def run(
             f" and 16 heads {8 // heads} and {16 // heads}; {numbers} steps (Concrete and Yacht"
             f" have the more), at most {MORE_STEPS:g} times as many where fewer targets are masked."
         )
-    return ExperimentResult(tables_of(found, note), remarks=left_out)
+    return ExperimentResult([table_of(found, note)], remarks=left_out)
 
 
-def tables_of(found: Mapping[str, Sequence[Sequence[Score]]], note: str) -> list[ExperimentTable]:
-    """The ranks, and what validation chooses, from {dataset: scores by fold and variant}."""
+def table_of(found: Mapping[str, Sequence[Sequence[Score]]], note: str) -> ExperimentTable:
+    """The ranks, from {dataset: scores by fold and variant}."""
     published = load(FOLDER, "table13").set_index(["dataset", "level"])
     rows: list[dict[str, Any]] = []
-    chosen: list[dict[str, Any]] = []
     for dataset, scores in found.items():
         rank = from_zero(np.array([[s.nll for s in line] for line in scores]))
-        val = np.array([[s.val for s in line] for line in scores])
-        metric = np.array([[s.metric for s in line] for line in scores])
+        val, metric = (
+            np.array([[(s.val, s.metric) for s in line] for line in scores]).mean(axis=0).T
+        )
         mean, error = rank.mean(axis=0), _error(rank)
+        percent = 1.0 if card(dataset).task == "regression" else 100.0
         for i in np.argsort(mean, kind="stable"):
             paper = published.loc[(dataset, VARIANTS[i])]
             rows.append(
@@ -156,40 +156,13 @@ def tables_of(found: Mapping[str, Sequence[Sequence[Score]]], note: str) -> list
                     "s.e.": error[i],
                     "published": float(paper["value"]),
                     "published s.e.": float(paper["spread"]),
-                    "validation loss": val[:, i].mean(),
-                    "test RMSE or accuracy (%)": _metric(dataset, metric, i)["its score"],
+                    "validation loss": val[i],
+                    "test RMSE or accuracy (%)": percent * metric[i],
                 }
             )
-        best = int(val.mean(axis=0).argmin())
-        first = min(VARIANTS, key=lambda v: published.loc[(dataset, v), "value"])
-        chosen.append(
-            {
-                "dataset": dataset,
-                "chosen": VARIANTS[best],
-                "its rank": mean[best],
-                **_metric(dataset, metric, best),
-                "first in the paper": first,
-            }
-        )
-    by_validation = "Chosen by the mean validation loss over the folds."
-    title = "The variant that validation chooses"
-    return [
-        ExperimentTable("npt-variants", "Mean rank of NPT's variants", rows, note),
-        ExperimentTable("npt-variants-chosen", title, chosen, by_validation),
-    ]
+    return ExperimentTable("npt-variants", "Mean rank of NPT's variants", rows, note)
 
 
 def _error(rank: np.ndarray) -> list[float | None]:
     """Standard error of each variant's mean rank; None with a single fold."""
     return [None] * rank.shape[1] if len(rank) < 2 else list(standard_error(rank))
-
-
-def _metric(dataset: str, metric: np.ndarray, variant: int) -> dict[str, Any]:
-    """The metric, a variant's mean over the folds, NPT's published one; accuracy in percent."""
-    classes = card(dataset).task != "regression"
-    table = load(FOLDER, "table8" if classes else "table11").set_index(["dataset", "method"])
-    return {
-        "metric": "accuracy (%)" if classes else "RMSE",
-        "its score": float(metric[:, variant].mean()) * (100.0 if classes else 1.0),
-        "published NPT": float(table.loc[(dataset, "npt"), "value"]),
-    }

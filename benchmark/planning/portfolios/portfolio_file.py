@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ....common.text import one_line
+from ....common.text import one_line, toml_string
 from ....sweeps.trial import canonical, digest
 from ..suite import MAX_BYTES, Strict, SuiteError, explain, line_of, says_less, toml_lines
 
@@ -161,18 +161,15 @@ def to_toml(
 ) -> str:
     """The text of a portfolio file, which `load` reads."""
     lines = [f"# {line}".rstrip() for line in comments]
-    lines += ["version = 1", f"scope = {_quoted(scope)}", f"size = {size}", "", "[learned_on]"]
-    lines += [f"{_quoted(name)} = {_quoted(sha)}" for name, sha in sorted(learned_on.items())]
+    lines += ["version = 1", f"scope = {toml_string(scope)}", f"size = {size}", "", "[learned_on]"]
+    lines += [
+        f"{toml_string(name)} = {toml_string(sha)}" for name, sha in sorted(learned_on.items())
+    ]
     for entry in entries:
-        lines += ["", "[[configuration]]", f"model = {_quoted(entry.model)}"]
-        lines += [f"config = {_quoted(entry.config)}"]
-        lines += [f"without = {_quoted(entry.without)}"] if entry.without else []
+        lines += ["", "[[configuration]]", f"model = {toml_string(entry.model)}"]
+        lines += [f"config = {toml_string(entry.config)}"]
+        lines += [f"without = {toml_string(entry.without)}"] if entry.without else []
         if entry.regret == entry.regret:  # known
             lines += [f"regret = {entry.regret:.6f}", f"alone = {entry.alone:.6f}"]
             lines += [f"measured = {entry.measured}", f"estimated = {entry.estimated}"]
     return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """The text as a TOML string: a JSON string is one, but for DEL, which JSON leaves as it is."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

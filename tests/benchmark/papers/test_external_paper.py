@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from calls import bench, working_in
+from tabsweep.benchmark.papers.experiment_result import TINY
 from tabsweep.benchmark.papers.paper_file import PaperError, read_paper
 from toy_paper import PAPER, write_paper
 
@@ -76,11 +77,18 @@ def test_a_cell_is_explained_beside_the_published_value(work):
     assert bench(*args).code == 2
 
 
-def test_a_table_that_an_experiment_measures_runs_it(work):
-    found = reproduce("toy-table-3", "--budget", "reduced")
-    assert found.code == 0 and "Printed" in found.out, found.err
-    assert Path("runs/toy-reduced/toy/facts.json").exists()
-    assert reproduce("toy-table-3", "--budget", "reduced", "--no-run").code == 0
+def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_remarks(work):
+    for size in ("reduced", "tiny"):
+        words = ("toy-table-3", "--budget", size)
+        missing = reproduce(*words, "--no-run")
+        assert missing.code == 2 and "BENCH-E020" in missing.err
+        for again in (False, True):
+            found = reproduce(*words, *["--no-run"] * again)
+            assert found.code == 0 and "Printed" in found.out, found.err
+            assert "threads: 1" in found.out and TINY not in found.out
+            assert ("half of it is done" in found.out) != again
+            assert ("numbers mean nothing" in found.err) == (size == "tiny")
+        assert Path(f"runs/toy-{size}/toy/facts.json").exists()
 
 
 def test_what_it_does_not_make_is_refused_with_the_way(work):

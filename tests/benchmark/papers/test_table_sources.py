@@ -14,14 +14,18 @@ from calls import bench
 from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.papers.catalog import find_entry
-from tabsweep.benchmark.papers.experiment_result import TINY
-from tabsweep.benchmark.papers.published_values import key_columns, load
+from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.papers.table_sources import source_of, sources
 from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog as datasets
 from tabsweep.models import registry
+from tabsweep.models.registry import make_model
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import whole_comparison, write_comparison
+from tabsweep.sweeps.search.samplers import make_sampler
+
+KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
 
 
 def test_every_stored_table_loads_with_unique_rows_and_stands_in_its_papers_file():
@@ -31,7 +35,7 @@ def test_every_stored_table_loads_with_unique_rows_and_stands_in_its_papers_file
         assert stored == set(printed.values())
         for name in printed:
             rows = load(paper.folder, paper.published_file(name).stem)
-            assert len(rows) and not rows.duplicated(key_columns(rows)).any(), name
+            assert len(rows) and not rows.duplicated([c for c in KEY if c in rows]).any(), name
             if "value" in rows:
                 assert rows["value"].dtype == float
 
@@ -121,21 +125,6 @@ def test_no_line_of_the_list_denies_what_an_experiment_shows():
     assert "RMSE; 1 published value npt-table-5" in printed
 
 
-def test_a_measured_table_is_shown_with_its_experiments_remarks_and_that_the_size_is_tiny(tmp_path):
-    for size in ("tiny", "reduced"):
-        folder = tmp_path / f"hopular-cost-{size}" / "hopular-cost"
-        folder.mkdir(parents=True)
-        facts = {"size": size, "remarks": ["Left out: a dataset", *[TINY] * (size == "tiny")]}
-        (folder / "facts.json").write_text(json.dumps(facts))
-        (folder / "hopular-table-a7.md").write_text("published beside ours, &gt; 80 a\\_b")
-        shown = bench(
-            "reproduce", "hopular-table-a7", "--budget", size, "--no-run", "--runs", tmp_path
-        )
-        assert shown.code == 0 and "published beside ours, > 80 a_b" in shown.out
-        assert "Left out: a dataset" in shown.out and TINY not in shown.out
-        assert ("numbers mean nothing" in shown.err) == (size == "tiny")
-
-
 def test_each_command_of_the_list_is_one_that_the_command_line_has():
     """Its options parse, and what it names exists; nothing is run."""
     for source in sources():
@@ -180,6 +169,30 @@ def test_every_dataset_and_method_of_a_table_is_one_of_its_suite():
             numbers = suite.budgets[budget]
             lacking = methods - {*numbers.models, *numbers.model}
             assert all(m.endswith("-default") and budget == "reduced" for m in lacking), name
+
+
+SUITES = [name for paper in catalog.papers() for name in suites.files_in(paper.folder)]
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_configuration_of_a_suite_is_one_that_its_model_takes(name):
+    """Of lists and small grids all, else the first that is drawn."""
+    suite = suites.load(name)
+    cards = [datasets.card(dataset) for dataset in suite.datasets]
+    for budget, numbers in suite.budgets.items():
+        plan = Plan(suite, Options(budget=budget, models=(*numbers.models, *numbers.model)), {}, {})
+        for model, spec in plan.specs.items():
+            seen = set()
+            for card in (card for card in cards if card.task in spec.tasks):
+                _, space, sampler, _ = plan.search(model, card.task, card.name)
+                configs = [make_sampler(sampler, space, seed=0).ask(0)]
+                if space.size and space.size <= 16:
+                    configs = [space.grid_point(i) for i in range(space.size)]
+                for config in configs:
+                    key = (card.task, json.dumps(config, sort_keys=True))
+                    if key not in seen:
+                        make_model(spec.target, task=card.task, **config)  # raises for a bad value
+                    seen.add(key)
 
 
 def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_is_known():

@@ -7,16 +7,15 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from paper_runs import planned, scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.cheatt.mean_gains import HOSTS
 from tabsweep.benchmark.papers.paper_file import read_paper
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import CHEATT, make_folds
 from tabsweep.datasets.table import Table
-from tabsweep.models import registry
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.sweeps.search.samplers import make_sampler
@@ -94,12 +93,10 @@ def test_dates_are_days_and_rows_of_several_classes_take_the_first(mirror):
 
 
 @cache
-def planned(budget: str, model: str, dataset: str) -> dict:
-    """The one configuration of a model on a dataset, and whether there is but one."""
-    plan = Plan(SUITE, Options(budget=budget, models=(model,)), {}, {})
-    _, space, sampler, trials = plan.search(model, catalog.card(dataset).task, dataset)
-    drawn = make_sampler(sampler, space, seed=0).ask(0)
-    return {**drawn, "trials": trials}
+def settings(budget: str, model: str, dataset: str) -> dict:
+    """The one configuration of a model on a dataset, and how many trials it has."""
+    _, space, sampler, trials = planned("cheatt", budget, model, dataset)
+    return {**make_sampler(sampler, space, seed=0).ask(0), "trials": trials}
 
 
 def test_the_suite_begins_with_the_sets_of_the_reduced_budget_and_has_the_papers_metrics():
@@ -114,7 +111,8 @@ def test_the_suite_begins_with_the_sets_of_the_reduced_budget_and_has_the_papers
 
 def test_the_paper_budget_has_the_settings_of_tables_7_to_9_with_and_without_cheatt():
     tt = {
-        m: planned("paper", m, "contraceptive") for m in ("tabtransformer", "tabtransformer-cheatt")
+        m: settings("paper", m, "contraceptive")
+        for m in ("tabtransformer", "tabtransformer-cheatt")
     }
     for config in tt.values():
         got = {k: config[k] for k in ("n_layers", "width", "lr", "n_heads", "ce_weight", "hidden")}
@@ -122,38 +120,33 @@ def test_the_paper_budget_has_the_settings_of_tables_7_to_9_with_and_without_che
             "n_layers": 6, "width": 32, "lr": 1e-3, "n_heads": 4, "ce_weight": 0.5, "hidden": 256,
         }  # fmt: skip
         assert (config["weight_decay"], config["trials"]) == (1e-5, 1)
-    saint = planned("paper", "saint-cheatt", "telco-churn")
+    saint = settings("paper", "saint-cheatt", "telco-churn")
     assert (saint["lr"], saint["width"], saint["n_heads"]) == (1e-5, 12, 6)
     assert (saint["p_cutmix"], saint["mixup"], saint["temperature"]) == (0.1, 0.3, 0.7)
-    met = planned("paper", "met-cheatt", "medical-cost")
+    met = settings("paper", "met-cheatt", "medical-cost")
     assert (met["embedding"], met["n_heads"], met["n_layers"]) == (64, 4, 3)
     assert (met["n_decoder_layers"], met["mask_percent"], met["order"]) == (12, 80, 2)
-    assert planned("paper", "met-cheatt", "contraceptive")["order"] == 10
+    assert settings("paper", "met-cheatt", "contraceptive")["order"] == 10
 
 
 @pytest.mark.parametrize("budget", ["reduced", "paper"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_host_and_its_cheatt_differ_in_attention_alone(budget, host):
     for dataset in SUITE.datasets[:3]:
-        base, more = (dict(planned(budget, m, dataset)) for m in (host, f"{host}-cheatt"))
+        base, more = (dict(settings(budget, m, dataset)) for m in (host, f"{host}-cheatt"))
         more.pop("order")
         base.pop("order", None)
         assert base == more
-        registry.make_model(host, task=catalog.card(dataset).task, **_config(base))
-
-
-def _config(planned: dict) -> dict:
-    return {k: v for k, v in planned.items() if k != "trials"}
 
 
 @pytest.mark.parametrize("budget", ["reduced", "paper"])
 def test_the_rows_of_tables_2_and_3_change_order_or_basis_and_nothing_else(budget):
     for host in HOSTS:
-        base = planned(budget, f"{host}-cheatt", "contraceptive")
+        base = settings(budget, f"{host}-cheatt", "contraceptive")
         for k in (1, 2, 3, 5, 10):
-            assert planned(budget, f"{host}-cheatt-k{k}", "contraceptive") == {**base, "order": k}
+            assert settings(budget, f"{host}-cheatt-k{k}", "contraceptive") == {**base, "order": k}
         for basis in ("power", "legendre", "jacobi"):
-            found = planned(budget, f"{host}-cheatt-{basis}", "contraceptive")
+            found = settings(budget, f"{host}-cheatt-{basis}", "contraceptive")
             assert found == {**base, "attention": basis}
 
 
@@ -162,20 +155,12 @@ def test_the_rows_of_tables_2_and_3_change_order_or_basis_and_nothing_else(budge
 
 def evidence(values: dict[tuple[str, str], list[float]]) -> Evidence:
     """A run of one split: (dataset, model) -> test AUROC, or R2 of medical-cost, of its seeds."""
-    rows = []
-    for (dataset, model), scores in values.items():
-        task = "regression" if dataset.startswith(("medical", "super")) else "multiclass"
-        column = "test_r2" if task == "regression" else "test_roc_auc"
-        done = {"dataset": dataset, "task": task, "fold": 0, "model": model, "status": "done"}
-        first = {**done, "index": 0, "stage": "tune", "seed": 0, "selected": True}
-        rows.append({**first, "config": "{}", column: scores[0]})
-        rows += [
-            {**first, "index": i, "stage": "eval", "seed": i, "selected": False, column: score}
-            for i, score in enumerate(scores)
-        ]
-    heads = {"multiclass": "roc_auc", "regression": "r2"}
+    tasks = {
+        name: "regression" if name.startswith(("medical", "super")) else "multiclass"
+        for name, _ in values
+    }
     protocols = dict.fromkeys(("contraceptive", "medical-cost"), "cheatt: one split")
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": heads, "protocol": protocols})
+    return scored(values, tasks, {"multiclass": "roc_auc", "regression": "r2"}, protocol=protocols)
 
 
 RUN = {

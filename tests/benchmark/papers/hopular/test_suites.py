@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
+from paper_runs import planned, scored
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
-from tabsweep.benchmark.commands.papers import reproduce
-from tabsweep.benchmark.console import Console
-from tabsweep.benchmark.errors import NoRun
-from tabsweep.benchmark.papers import run_experiment
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.hopular import cost
@@ -22,7 +18,6 @@ from tabsweep.benchmark.papers.hopular.median_ranks import ranks_of_values
 from tabsweep.benchmark.papers.own_process import in_own_process
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models import registry
@@ -128,23 +123,17 @@ def test_the_permuted_suite_differs_from_its_twin_in_the_protocol_alone():
 # ---------------------------------------------------------------------- spaces and budgets
 
 
-def planned(suite: str, budget: str, model: str, dataset: str) -> tuple[Any, str, int]:
-    plan = Plan(suites.load(suite), Options(budget=budget, models=(model,)), {}, {})
-    _, space, sampler, trials = plan.search(model, catalog.card(dataset).task, dataset)
-    return space, sampler, trials
-
-
 @pytest.mark.parametrize("suite", ["hopular-small", "hopular-medium"])
 @pytest.mark.parametrize("model", ["xgboost", "catboost", "lightgbm"])
 def test_boosting_has_a_thousand_trials_of_tpe_in_the_papers_ranges(suite, model):
-    space, sampler, trials = planned(suite, "paper", model, suites.load(suite).datasets[0])
+    _, space, sampler, trials = planned(suite, "paper", model, suites.load(suite).datasets[0])
     assert (sampler, trials) == ("hyperopt", 1000)
     assert space.params["n_estimators"].point(0) == 1000
 
 
 @pytest.mark.parametrize("suite", ["hopular-small", "hopular-medium"])
 def test_hopulars_grid_has_the_twelve_settings_of_its_paper(suite):
-    space, sampler, trials = planned(suite, "paper", "hopular", suites.load(suite).datasets[0])
+    _, space, sampler, trials = planned(suite, "paper", "hopular", suites.load(suite).datasets[0])
     assert (sampler, trials, space.size) == ("grid", 12, 12)
     found = [space.grid_point(i) for i in range(12)]
     settings = {(c["n_blocks"], c["n_nets"], c["beta_scaling"]) for c in found}
@@ -152,7 +141,7 @@ def test_hopulars_grid_has_the_twelve_settings_of_its_paper(suite):
 
 
 def test_npt_as_a_baseline_has_eight_settings_a_width_and_not_all_of_them_on_sonar():
-    space, _, trials = planned("hopular-medium", "paper", "npt", "sulfur")
+    _, space, _, trials = planned("hopular-medium", "paper", "npt", "sulfur")
     found = [space.grid_point(i) for i in range(trials)]
     base = {"n_layers": 8, "n_heads": 8, "p_target": 1.0, "p_feature": 0.15}
     changes = [{k: c[k] for k in base if c[k] != base[k]} for c in found]
@@ -162,9 +151,9 @@ def test_npt_as_a_baseline_has_eight_settings_a_width_and_not_all_of_them_on_son
     assert {(c["width"], c["lr"], c["steps"]) for c in found} == {(32, 1e-3, 10_000)}
     small = planned("hopular-small", "paper", "npt", "glass")
     sonar = planned("hopular-small", "paper", "npt", "conn-bench-sonar-mines-rocks")
-    assert (small[0].size, sonar[0].size) == (16, 14)
+    assert (small[1].size, sonar[1].size) == (16, 14)
     every, there = (
-        [tuple(sorted(s[0].grid_point(i).items())) for i in range(s[0].size)]
+        [tuple(sorted(s[1].grid_point(i).items())) for i in range(s[1].size)]
         for s in (small, sonar)
     )
     left_out = [dict(point) for point in every if point not in there]
@@ -179,52 +168,18 @@ def test_the_medium_suite_compares_the_five_methods_over_three_seeds_of_one_spli
         assert (budget.models, budget.folds, budget.seeds) == (FIVE, 1, 3)
 
 
-@pytest.mark.parametrize("name", [name for name in suites.names() if "hopular" in name])
-def test_every_configuration_of_a_network_is_one_that_it_takes(name):
-    suite = suites.load(name)
-    for budget, numbers in suite.budgets.items():
-        for model in {"hopular", "npt"} & set(numbers.models):
-            for dataset in suite.datasets:
-                space, _, trials = planned(name, budget, model, dataset)
-                task = catalog.card(dataset).task
-                for i in range(min(trials, space.size or 1)):
-                    registry.make_model(model, task=task, **space.grid_point(i))
-
-
 # ---------------------------------------------------------------------- published beside ours
 
 
-def evidence(scores: dict[tuple[str, str], list[float]], metric: str, task: str) -> Evidence:
-    """(dataset, model) -> scores of the evaluation seeds of one fold."""
-    rows = [
-        {
-            "dataset": dataset,
-            "task": task,
-            "fold": 0,
-            "model": model,
-            "index": i,
-            "stage": stage,
-            "seed": i,
-            "status": "done",
-            "selected": stage == "tune",
-            f"test_{metric}": value,
-        }
-        for (dataset, model), values in scores.items()
-        for stage, part in (("tune", values[:1]), ("eval", values))
-        for i, value in enumerate(part)
-    ]
-    meta = {
-        "metric": {task: metric},
-        "protocol": {dataset: "official: stored" for dataset, _ in scores},
-    }
-    return Evidence.of(pd.DataFrame(rows), meta=meta)
+def evidence(scores: dict[tuple[str, str], list[float]], task: str) -> Evidence:
+    protocols = {dataset: "official: stored" for dataset, _ in scores}
+    metrics = {"regression": "mse", "binary": "accuracy"}
+    return scored(scores, task, metrics, protocol=protocols)
 
 
 def test_table_2_has_the_error_over_replicates_and_a_place_for_what_cannot_be_read():
     mse = [0.0010, 0.0012, 0.0014]
-    found = evidence(
-        {("sulfur", "hopular"): mse, ("sulfur", "npt"): [0.002] * 3}, "mse", "regression"
-    )
+    found = evidence({("sulfur", "hopular"): mse, ("sulfur", "npt"): [0.002] * 3}, "regression")
     section = compare(found, PUBLISHED["hopular-table-2"])
     rows = section.frame.set_index(["dataset", "method"])
     hopular, npt = rows.loc["sulfur", "hopular"], rows.loc["sulfur", "npt"]
@@ -252,7 +207,7 @@ def test_table_1_ranks_our_methods_among_themselves_and_says_so():
         for i, row in enumerate([(0.9, 0.8, 0.7), (0.9, 0.8, 0.7), (0.6, 0.7, 0.8)])
         for model, value in zip(("hopular", "linear", "knn"), row, strict=True)
     }
-    section = compare(evidence(scores, "accuracy", "binary"), PUBLISHED["hopular-table-1"])
+    section = compare(evidence(scores, "binary"), PUBLISHED["hopular-table-1"])
     rows = section.frame.set_index("model")
     ranked = rows[rows["median_rank"].notna()]
     assert ranked["median_rank"].to_dict() == {"hopular": 1.0, "linear": 2.0, "knn": 3.0}
@@ -284,7 +239,7 @@ def test_the_plain_networks_are_seven_settings_of_one_model():
         kinds = {tuple(sorted(numbers.model[name].fixed.items())) for name in names}
         assert len(kinds) == len(names) == 7
         for name in names:
-            space, _, trials = planned("hopular-small", budget, name, "glass")
+            _, space, _, trials = planned("hopular-small", budget, name, "glass")
             point = space.sample(np.random.default_rng(0))
             assert numbers.model[name].fixed.items() <= point.items()
             registry.make_model("feed-forward", task="multiclass", **point)
@@ -333,33 +288,6 @@ def test_the_cost_tables_have_a_row_for_every_published_one_beside_it():
         assert (rows[0]["ours, smallest"], rows[0]["ours, largest"]) == (1.0, 2.0)
         assert rows[3]["ours, largest"] is None
     assert tables["hopular-table-a7"].rows[3]["published, largest"] == "> 80"
-    ratios = tables["hopular-cost-ratios"].rows[0]
-    assert ratios["memory, ours"] == pytest.approx(3.0)
-    assert ratios["time, ours"] == pytest.approx(1 / 3)
-    assert ratios["memory, published"] == pytest.approx(35.95 / 7.54)
-    assert ratios["time, published"] == pytest.approx(629.55 / 159.86)
-
-
-def test_a_measured_table_is_printed_and_only_measured_where_it_is_missing(tmp_path, monkeypatch):
-    ran = []
-
-    def measure(experiment: Any, *, size: str, out: Path, **how: Any) -> None:
-        folder = out / experiment.name
-        folder.mkdir(parents=True)
-        (folder / "facts.json").write_text(json.dumps({"size": size}))
-        (folder / "hopular-table-a7.md").write_text("published beside ours")
-        ran.append(size)
-
-    monkeypatch.setattr(run_experiment, "run_experiment", measure)
-    face, asked = Console(quiet=True), Options(budget="reduced", runs=tmp_path, device="cpu")
-    with pytest.raises(NoRun, match="holds no reduced hopular-cost"):
-        reproduce.reproduce_command(face, "hopular-table-a7", asked, paper=None, no_run=True)
-    for no_run in (False, False, True):
-        code = reproduce.reproduce_command(
-            face, "hopular-table-a7", asked, paper=None, no_run=no_run
-        )
-        assert code == 0
-    assert ran == ["reduced"]
 
 
 @pytest.mark.nightly

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from paper_runs import scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
-from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.statistics.ranking import standard_error
 
-HEADLINES = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 PAPER = FOLDER / "npt"
 
 
@@ -52,17 +50,13 @@ def test_table_1_follows_from_the_other_tables(table, direction, group, datasets
 def test_the_ranks_beside_ours_are_the_printed_ones_where_a_run_has_every_cell():
     """A run whose scores are the published ones has the published average ranks, on both sides."""
     table = published_tables()["npt-table-1"]
-    names = {"accuracy": "accuracy", "auroc": "roc_auc", "rmse": "rmse"}
     tasks = {"accuracy": "multiclass", "auroc": "binary", "rmse": "regression"}
-    trials = [
-        {
-            **{"dataset": r.dataset, "task": tasks[r.metric], "fold": 0, "index": 0, "seed": 0},
-            **{"model": table.model_of(r.method), "stage": "tune", "status": "done"},
-            **{"selected": True, f"test_{names[r.metric]}": r.value / (100 if r.value > 50 else 1)},
-        }
-        for r in table.rows.itertuples()
-    ]
-    found = compare(Evidence.of(pd.DataFrame(trials), meta={"metric": HEADLINES}), table)
+    cells = list(table.rows.itertuples())
+    values = {
+        (r.dataset, table.model_of(r.method)): [r.value / (100 if r.value > 50 else 1)]
+        for r in cells
+    }
+    found = compare(scored(values, {r.dataset: tasks[r.metric] for r in cells}), table)
     frame = found.frame.set_index(["group", "method"])
     assert len(frame) == 27 and (frame["n_methods"] == 9).all()
     assert frame["n_datasets"].groupby("group").first().tolist() == [4, 2, 4]
@@ -78,15 +72,7 @@ def test_ranks_are_among_the_methods_and_datasets_of_the_run():
     table = published_tables()["npt-table-1"]
     scores = {("higgs", "npt"): 0.8, ("higgs", "xgboost"): 0.9, ("kick", "npt"): 0.7}
     scores |= {("kick", "knn"): 0.6, ("kick", "xgboost"): 0.6, ("poker-hand", "npt"): 0.5}
-    trials = [
-        {
-            **{"dataset": dataset, "task": "binary", "fold": 0, "model": model, "index": 0},
-            **{"stage": "tune", "seed": 0, "status": "done", "selected": True},
-            "test_roc_auc": score,
-        }
-        for (dataset, model), score in scores.items()
-    ]
-    found = compare(Evidence.of(pd.DataFrame(trials), meta={"metric": HEADLINES}), table).frame
+    found = compare(scored({k: [v] for k, v in scores.items()}, "binary"), table).frame
     assert set(found["group"]) == {"binary classification, by AUROC"}
     ranks = found.set_index("method")[["published", "ours", "n_datasets", "n_methods"]]
     # no k-NN on Higgs on either side: it ranks last there; equal scores in the table's order

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paper_runs import planned
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.published_values import printed_values
@@ -36,11 +37,6 @@ LARGE = {  # C.1.3: width, rows of a batch, steps, learning rate, p_target, p_fe
 }
 
 
-def planned(suite: str, budget: str, dataset: str, model: str = "npt") -> Space:
-    plan = Plan(suites.load(suite), Options(budget=budget, models=(model,)), {}, {})
-    return plan.search(model, catalog.card(dataset).task, dataset)[1]
-
-
 def points(space: Space) -> list[dict[str, Any]]:
     return [space.grid_point(i) for i in range(space.size or 0)]
 
@@ -54,7 +50,7 @@ TEN = ("npt-uci", "npt-uci-transductive")
 @pytest.mark.parametrize("suite", ["npt-small", "npt-small-transductive", *TEN])
 @pytest.mark.parametrize("dataset", SMALL)
 def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, dataset):
-    found = points(planned(suite, "paper" if suite in TEN else "networks", dataset))
+    found = points(planned(suite, "paper" if suite in TEN else "networks", "npt", dataset)[1])
     base, half, tenth = STEPS[dataset]
     changes = Counter()
     for config in found:
@@ -85,7 +81,7 @@ def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, da
 @pytest.mark.parametrize("suite", TEN)
 @pytest.mark.parametrize("dataset", LARGE)
 def test_the_large_sets_have_the_settings_of_their_paper(suite, dataset):
-    (config,) = points(planned(suite, "paper", dataset))
+    (config,) = points(planned(suite, "paper", "npt", dataset)[1])
     keys = ("width", "batch_size", "steps", "lr", "p_target", "p_feature")
     assert tuple(config[key] for key in keys) == LARGE[dataset]
     assert (config["n_layers"], config["n_heads"]) == (8, 8)
@@ -144,45 +140,33 @@ def test_a_row_of_an_ablation_means_one_thing_in_every_suite_of_the_paper():
 
 def test_five_folds_of_protein_run_the_base_row_of_table_4():
     for budget in ("reduced", "paper"):
-        (base,) = points(planned("npt-ablations", budget, "protein"))
-        assert points(planned("npt-protein-folds", budget, "protein")) == [base]
+        (base,) = points(planned("npt-ablations", budget, "npt", "protein")[1])
+        assert points(planned("npt-protein-folds", budget, "npt", "protein")[1]) == [base]
 
 
 def test_the_base_row_of_table_4_on_protein_is_the_model_of_table_11():
     """The paper prints 3.41 for both; on each, test rows see the labels of validation rows."""
-    (base,) = points(planned("npt-ablations", "paper", "protein"))
-    assert points(planned("npt-uci-transductive", "paper", "protein")) == [base]
+    (base,) = points(planned("npt-ablations", "paper", "npt", "protein")[1])
+    assert points(planned("npt-uci-transductive", "paper", "npt", "protein")[1]) == [base]
     for budget in ("reduced", "paper"):
         for suite in ("npt-ablations", "npt-protein-folds", "npt-uci-transductive"):
-            assert points(planned(suite, budget, "protein"))[0]["val_in_context"]
+            assert points(planned(suite, budget, "npt", "protein")[1])[0]["val_in_context"]
 
 
 def test_an_ablation_changes_one_thing_of_the_base_model():
     changed = {}
     suite = suites.load("npt-ablations")
     for model in suite.budgets["paper"].models:
-        (config,) = points(planned("npt-ablations", "paper", "boston", model))
+        (config,) = points(planned("npt-ablations", "paper", model, "boston")[1])
         changed[model] = config
     base = changed.pop("npt")
     assert len(changed) == 12 and (base["p_target"], base["steps"]) == (0.15, 20_000)
     for model, config in changed.items():
         names = {k for k in config if config[k] != base.get(k)} - {"tradeoff", "tradeoff_schedule"}
         assert len(names) == {"npt-no-masking": 2, "npt-tradeoff-0-5": 0}.get(model, 1), model
-    (protein,) = points(planned("npt-ablations", "paper", "protein"))
+    (protein,) = points(planned("npt-ablations", "paper", "npt", "protein")[1])
     differs = {k for k in protein if protein[k] != base.get(k)}
     assert differs == {"steps", "schedule_share", "batch_size", "eval_every"}
-
-
-@pytest.mark.parametrize("name", [name for name in suites.names() if "npt" in name])
-def test_every_configuration_of_the_suites_is_one_that_the_model_takes(name):
-    suite = suites.load(name)
-    for budget, numbers in suite.budgets.items():
-        for model in {*numbers.models, *numbers.model}:
-            if numbers.asked(model) == "npt":
-                for dataset in suite.datasets:
-                    for config in points(planned(name, budget, dataset, model)):
-                        task = catalog.card(dataset).task
-                        registry.make_model("npt", task=task, **config)  # raises for a bad value
 
 
 # ---------------------------------------------------------------------- who sees the test rows

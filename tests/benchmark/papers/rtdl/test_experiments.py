@@ -150,31 +150,19 @@ def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repe
 
 
 @pytest.mark.parametrize(
-    ("sizes", "datasets", "models", "table", "n"),
+    ("sizes", "models", "table", "n"),
     [
-        (biases.SIZES, "datasets", biases.METHODS, "table17", 8),
-        (training_time.SIZES, "tuned", training_time.MODELS, "table4", 11),
+        (biases.SIZES, biases.METHODS, "table17", 8),
+        (training_time.SIZES, training_time.MODELS, "table4", 11),
     ],
 )
-def test_at_full_size_the_datasets_of_the_table_are_tuned(sizes, datasets, models, table, n):
+def test_at_full_size_the_datasets_of_the_table_are_tuned(sizes, models, table, n):
     full = sizes["full"]
-    assert full["small"] is None and len(full[datasets]) == n
+    assert full["small"] is None and len(full["datasets"]) == n
     printed = load(FOLDER / "rtdl", table)
-    assert {(d, m) for d in full[datasets] for m in models} == set(
+    assert {(d, m) for d in full["datasets"] for m in models} == set(
         zip(printed["dataset"], printed["method"], strict=True)
     )
-
-
-# ---------------------------------------------------------------------- training time
-
-
-def test_the_shapes_are_those_of_table_1_and_generated_tables_have_them():
-    shapes = training_time.published_shapes()
-    assert list(shapes) == load(FOLDER / "rtdl", "table1")["dataset"].tolist()
-    assert shapes["helena"].n_classes == 100 and shapes["adult"].n_categorical == 8
-    frame, y = training_time.table(shapes["adult"], 30, 0)
-    assert frame.shape == (30, 14) and set(y) == {0, 1}
-    assert sum(str(kind) == "category" for kind in frame.dtypes) == 8
 
 
 # ---------------------------------------------------------------------- importances

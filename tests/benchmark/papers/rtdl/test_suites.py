@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from paper_runs import planned
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results import seed_ensembles
 from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.benchmark.running import sweep
@@ -24,7 +25,6 @@ from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.models import registry
 from tabsweep.reports.metrics import rmse
-from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.store.ledger import Ledger
 
 TABLE_1 = load(FOLDER / "rtdl", "table1").set_index("dataset").astype({"n_train": int})
@@ -150,11 +150,6 @@ def test_the_archive_is_known_by_the_figures_of_table_1():
 # ---------------------------------------------------------------------- the suite
 
 
-def planned(budget: str, model: str, dataset: str):
-    plan = Plan(suites.load("rtdl"), Options(budget=budget, models=(model,)), {}, {})
-    return plan.search(model, catalog.card(dataset).task, dataset)
-
-
 def test_the_suite_begins_with_the_two_sets_of_the_reduced_budget_and_its_cards_have_one_split():
     suite = suites.load("rtdl")
     assert suite.datasets[:2] == ["california-housing", "adult"]
@@ -177,13 +172,13 @@ def test_the_papers_spaces_and_trials_are_those_of_its_tables(dataset):
         ("yahoo", "autoint"): ("rtdl-list", "grid", 6),
     }
     for model in {*NETWORKS, "xgboost", "catboost"} - {"node", "grownet"}:
-        name, _, sampler, trials = planned("paper", model, dataset)
+        name, _, sampler, trials = planned("rtdl", "paper", model, dataset)
         with_aloi = model in ("ft-transformer", "autoint", "xgboost", "catboost")
         part_b = dataset in large or (dataset == "aloi" and with_aloi)
         few = part_b and model in ("ft-transformer", "autoint")
         usual = ("rtdl-b" if part_b else "rtdl", "tpe", 50 if few else 100)
         assert (name, sampler, trials) == lists.get((dataset, model), usual)
-    name, space, sampler, trials = planned("paper", "node", dataset)
+    name, space, sampler, trials = planned("rtdl", "paper", "node", dataset)
     if dataset in ("helena", "aloi"):
         assert (name, trials) == ("rtdl-default", 1) and space.grid_point(0)["n_trees"] == 1024
     else:
@@ -194,10 +189,10 @@ def test_the_papers_spaces_and_trials_are_those_of_its_tables(dataset):
 def test_features_are_prepared_as_in_the_authors_configurations(dataset, numeric):
     for model in (*NETWORKS, "ft-transformer-default"):
         if model != "grownet":  # it does no multiclass task
-            space = planned("paper", model, dataset)[1]
+            space = planned("rtdl", "paper", model, dataset)[1]
             assert space.params["numeric"].point(0) == numeric, model
     for model in (*NETWORKS, "ft-transformer-default"):
-        params = planned("paper", model, "epsilon")[1].params
+        params = planned("rtdl", "paper", model, "epsilon")[1].params
         assert params["numeric"].point(0) == "none", model
         if model in ("ft-transformer", "autoint", "ft-transformer-default"):
             assert params["linformer"].point(0) == "headwise"
@@ -206,7 +201,7 @@ def test_features_are_prepared_as_in_the_authors_configurations(dataset, numeric
 @pytest.mark.parametrize("dataset", ["california-housing", "adult", "year"])
 def test_the_untuned_rows_have_one_configuration_the_libraries_own(dataset):
     for model in ("ft-transformer-default", "catboost-default", "xgboost-default"):
-        _, space, _, trials = planned("paper", model, dataset)
+        _, space, _, trials = planned("rtdl", "paper", model, dataset)
         assert (space.size, trials) == (1, 1)
         config = space.grid_point(0)
         own = registry.defaults(model.removesuffix("-default"))
@@ -215,19 +210,10 @@ def test_the_untuned_rows_have_one_configuration_the_libraries_own(dataset):
     assert space.grid_point(0)["learning_rate"] == 0.3
 
 
-@pytest.mark.parametrize("budget", ["reduced", "paper"])
-@pytest.mark.parametrize("model", NETWORKS)
-def test_every_network_takes_what_the_suite_draws_for_it(budget, model):
-    for dataset in ("california-housing", "adult", "year"):
-        _, space, sampler, trials = planned(budget, model, dataset)
-        drawn = make_sampler(sampler, space, seed=0).ask(0)
-        registry.make_model(model, task=catalog.card(dataset).task, **drawn)
-
-
 def test_the_reduced_networks_end_and_none_is_saved_on_its_way():
     for model in NETWORKS:
         for dataset, most in (("california-housing", 30), ("adult", 12)):
-            assert planned("reduced", model, dataset)[1].params["epochs"].point(0) <= most
+            assert planned("rtdl", "reduced", model, dataset)[1].params["epochs"].point(0) <= most
     assert all(b.save_every is None for b in suites.load("rtdl").budgets.values())
 
 
