@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,17 @@ from ...models.deep.trainer import computing
 from ..planning.environment import capture
 from .catalog import Experiment
 from .experiment_files import write, write_facts
-from .experiment_result import TINY, ExperimentResult, Setting, Size
+from .experiment_result import TINY, ExperimentResult, Setting
 
 
 def run_experiment(
-    experiment: Experiment,
-    *,
-    size: Size = "reduced",
-    seed: int = 0,
-    device: str = "cpu",
-    threads: int = 1,
-    out: Path = Path("experiments"),
-    say: Callable[[str], None] = lambda text: None,
-    mirror: str | None = None,
-    cache: str | None = None,
+    experiment: Experiment, setting: Setting
 ) -> tuple[ExperimentResult, dict[str, Any], list[Path]]:
-    """(result, facts, files): the experiment is run and written to out/<name>. The other arguments
-    are those of `Setting`. facts: seconds, versions and the command that repeats it."""
-    run = experiment.function(size)  # first: a wrong one leaves no folder behind
-    folder = out / experiment.name
-    folder.mkdir(parents=True, exist_ok=True)
-    setting = Setting(size, seed, device, threads, folder, say, mirror, cache)
+    """(result, facts, files): the experiment is run and written to the setting's folder. facts:
+    seconds, versions and the command that repeats it."""
+    run = experiment.function(setting.size)  # first: a wrong one leaves no folder behind
+    setting.out.mkdir(parents=True, exist_ok=True)
+    size, seed, device, threads = setting.size, setting.seed, setting.device, setting.threads
     began, cpu_began = time.perf_counter(), time.process_time()
     with threadpool_limits(threads), computing(threads):
         result = run(setting)
@@ -42,7 +31,8 @@ def run_experiment(
         result.remarks.append(TINY)
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     words = ["bench", "experiment", experiment.name, "--size", size, "--seed", seed]
-    words += ["--device", device, "--threads", threads, "--out", out]
+    words += ["--device", device, "--threads", threads]
+    words += ["--out", setting.out.parent]
     words += [] if experiment.paper.is_built_in else ["--paper", experiment.paper.folder]
     facts = {
         "experiment": experiment.name,
@@ -58,8 +48,8 @@ def run_experiment(
         "remarks": result.remarks,
         "measured": result.facts,
     }
-    files = write(experiment, result, folder)
-    files.append(write_facts(facts, folder))
+    files = write(experiment, result, setting.out)
+    files.append(write_facts(facts, setting.out))
     return result, facts, files
 
 

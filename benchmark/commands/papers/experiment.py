@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ...console import OK, Console, duration
 from ...errors import check_gpu
 from ...papers.catalog import experiments, find_experiment
-from ...papers.experiment_result import Size
+from ...papers.experiment_result import Setting
 
 
 def list_experiments(console: Console, paper: Path | None = None) -> int:
@@ -33,40 +34,18 @@ def list_experiments(console: Console, paper: Path | None = None) -> int:
     return OK
 
 
-def experiment_command(
-    console: Console,
-    name: str,
-    paper: Path | None,
-    *,
-    size: Size,
-    seed: int,
-    device: str,
-    threads: int,
-    out: Path,
-    mirror: str | None,
-    cache: str | None,
-) -> int:
-    """`bench experiment NAME`: runs it, prints its tables, says where the files are. Raises
-    UnknownExperiment and NoGpu before anything runs."""
+def experiment_command(console: Console, name: str, paper: Path | None, setting: Setting) -> int:
+    """`bench experiment NAME`: runs it, prints its tables, says where the files are: in a folder of
+    its name in `setting.out`. Raises UnknownExperiment and NoGpu before anything runs."""
     from ...papers.experiment_files import cells
     from ...papers.run_experiment import run_experiment
 
     experiment = find_experiment(name, paper)
-    check_gpu(device)
-    folder = out / experiment.name
+    check_gpu(setting.device)
+    setting = replace(setting, out=setting.out / experiment.name)
     console.say(f"{experiment.name}: {experiment.entry.title} ({experiment.entry.source})")
-    console.say(f"size {size}: {experiment.in_words(size)}")
-    result, facts, files = run_experiment(
-        experiment,
-        size=size,
-        seed=seed,
-        device=device,
-        threads=threads,
-        out=out,
-        say=console.say,
-        mirror=mirror,
-        cache=cache,
-    )
+    console.say(f"size {setting.size}: {experiment.in_words(setting.size)}")
+    result, facts, files = run_experiment(experiment, setting)
     for table in result.tables:
         console.say(f"\n{table.title}")
         console.table(table.columns, cells(table))
@@ -75,9 +54,9 @@ def experiment_command(
     console.say()
     for remark in result.remarks:
         console.say(remark)
-    console.say(f"{duration(facts['seconds'])}; written to {folder}:")
+    console.say(f"{duration(facts['seconds'])}; written to {setting.out}:")
     for path in files:
-        console.say(f"  {path.relative_to(folder)}")
+        console.say(f"  {path.relative_to(setting.out)}")
     console.data(
         {
             "experiment": experiment.name,

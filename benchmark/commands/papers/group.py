@@ -131,8 +131,9 @@ def experiment(console: Console, name: str | None, paper: Path | None, **given: 
     Prints its tables, published numbers beside ours, and writes them with figures and facts.json
     to OUT/NAME. On a CPU a second run writes the same bytes but for facts.json and measured times.
     """
+    from ...papers.experiment_result import Setting
     from .experiment import experiment_command, list_experiments
 
     if name is None:
         return list_experiments(console, paper)
-    return experiment_command(console, name, paper, **given)
+    return experiment_command(console, name, paper, Setting(say=console.say, **given))

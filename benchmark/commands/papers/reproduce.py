@@ -22,7 +22,7 @@ from ...papers.catalog import (
     find_table,
     suite_of,
 )
-from ...papers.experiment_result import TINY, Size
+from ...papers.experiment_result import TINY, Setting, Size
 from ...papers.published_values import published_table
 from ...papers.table_sources import Source, source_of, sources
 from ...planning.options import FIELDS, Options
@@ -143,8 +143,8 @@ def _from_experiment(console: Console, table: PaperTable, options: Options, *, n
     budget, device = options.budget, options.device
     size: Size = "full" if budget in FULL else "tiny" if budget == "tiny" else "reduced"
     where = "" if device == "cpu" else f"-{device}"
-    out = options.runs / check_name(options.name or f"{experiment.name}-{size}{where}")
-    folder = out / experiment.name
+    run = check_name(options.name or f"{experiment.name}-{size}{where}")
+    folder = options.runs / run / experiment.name
     if _facts_of(folder, size, device) is None:
         from ...papers.run_experiment import run_experiment
 
@@ -154,15 +154,8 @@ def _from_experiment(console: Console, table: PaperTable, options: Options, *, n
             )
         check_gpu(device)
         console.say(f"{experiment.name}, {size}: {experiment.in_words(size)}")
-        run_experiment(
-            experiment,
-            size=size,
-            device=device,
-            out=out,
-            say=console.say,
-            mirror=options.mirror,
-            cache=options.cache,
-        )
+        mirror, cache = options.mirror, options.cache
+        run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say, mirror, cache))
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
     page = (folder / f"{table.name}.md").read_text(encoding="utf-8")

@@ -12,7 +12,6 @@ import math
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -50,17 +49,6 @@ VARIANTS = (
 )
 
 
-class Source(Protocol):
-    """Where tables come from."""
-
-    @property
-    def n_features(self) -> int:
-        """Features of a table."""
-
-    def draw(self, n_tables: int, part: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Features (B, N, F) and targets (B, N), standardised."""
-
-
 @dataclass(frozen=True)
 class Fresh:
     """Freshly drawn tables: features and targets are all independent N(0, 1)."""
@@ -95,6 +83,9 @@ class Stored:
         rows = [torch.randperm(len(x), generator=g, device=g.device)[:n] for _ in range(n_tables)]
         at = torch.stack(rows)
         return x[at], y[at]
+
+
+Source = Fresh | Stored
 
 
 @dataclass(frozen=True)
