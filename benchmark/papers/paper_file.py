@@ -64,7 +64,7 @@ class Entry(Strict):
     """A table or figure of the paper, and what stands behind it: one of BEHIND.
 
     suite, budget: the run that shows it, and the budget without `--budget`.
-    experiment: the experiment that shows it.
+    experiment: the experiment that shows it, which `bench reproduce` runs.
     command: a command that shows what of ours stands in its place, such as a model's search spaces.
     why: why nothing of ours stands beside it.
     """
@@ -85,8 +85,6 @@ class TableEntry(Entry):
     """A table of the paper.
 
     published: its CSV in `published/`, which a table with a suite needs.
-    measures: what the experiment's table of this name holds; with it `bench reproduce` runs the
-    experiment.
 
     The rest is for a table that a suite stands behind.
 
@@ -102,14 +100,12 @@ class TableEntry(Entry):
     method_suffix: only the methods whose names end so.
     level_suffix: what the published level of a factor adds to a method's name, such as "-k{}". Such
     methods are models of the suite, and run for this table alone.
-    only_its_datasets: the suite has other datasets, which do not run for this table.
     notes: stand below the table.
     function: "module:function" in the paper's folder, for a table that needs more than these keys.
     It gets the `Paper` and the table's `PublishedTable`, and returns the one to show.
     """
 
     published: str = ""
-    measures: str = ""
     metrics: dict[str, OurMetric] = {}
     shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
     errors: Literal["splits", "replicates"] = "splits"
@@ -118,7 +114,6 @@ class TableEntry(Entry):
     untuned: str = ""
     method_suffix: str = ""
     level_suffix: str = ""
-    only_its_datasets: bool = False
     notes: list[str] = []
     function: str = Field(default="", pattern=rf"^$|{FUNCTION}")
 
@@ -290,8 +285,6 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
         yield from _unknown_sources(paper, suites, at, table)
         if table.suite and not table.metrics:
             yield (*at, "metrics"), "is missing"
-        if table.measures and not table.experiment:
-            yield (*at, "measures"), "goes with experiment"
         if table.shape not in ("cells", "ensembles") and not table.function:
             yield (*at, "function"), f"is missing: shape = {table.shape!r} needs one"
         if table.deviations and table.errors != "replicates" and table.shape != "ensembles":

@@ -56,11 +56,9 @@ def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
     if isinstance(entry, PaperTable):
         table = entry.entry
         cells = n_values(entry.paper, name) if table.published else 0
-        metric = plain_table(entry.paper, name).values if table.suite else table.measures
-    if isinstance(entry, PaperTable) and metric:
+        metric = plain_table(entry.paper, name).values if table.suite else ""
+    if metric or given.experiment:
         command = f"bench reproduce {name}{option}"
-    elif given.experiment:
-        command = f"bench experiment {given.experiment}{option}"
     elif given.suite:
         own = entry.paper.suite_file(given.suite)
         suite = str(own) if folder is not None and own.is_file() else given.suite

@@ -15,11 +15,11 @@ from ...console import BEHIND, FAILED, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
+    PaperEntry,
     PaperTable,
     experiments,
     find_entry,
     find_experiment,
-    find_table,
     suite_of,
 )
 from ...papers.experiment_result import TINY, Setting, Size
@@ -56,7 +56,7 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
     what = source.title.partition(", ")[2] or source.title
     if source.metric:
         return f"{what}: {source.metric}; {count(source.cells, 'published value')}"
-    if source.experiment and source.kind == "table":
+    if source.experiment:
         return f"{what}: {known[source.experiment].entry.title}"
     return f"{what}: {source.why}" if source.why else what
 
@@ -75,14 +75,15 @@ def _wrapped(rows: list[list[str]]) -> list[list[str]]:
 def reproduce_command(
     console: Console, table: str, options: Options, *, paper: Path | None, no_run: bool
 ) -> int:
-    """`bench reproduce TABLE`: exit code of the sweep, or 0 where nothing had to run. The budget is
-    the table's where none is given. Raises ValueError for an unknown table, SweepError for one that
-    nothing here makes."""
-    _refuse_others(source_of(find_entry(table, paper), paper))
-    chosen = find_table(table, paper)
+    """`bench reproduce NAME`: exit code of the sweep, or 0 where nothing had to run. The budget is
+    the table's where none is given. Raises ValueError for an unknown table or figure, SweepError
+    for one that nothing here makes."""
+    chosen = find_entry(table, paper)
+    _refuse_others(source_of(chosen, paper))
     options = replace(options, budget=options.budget or chosen.entry.budget)
-    make = _from_experiment if chosen.entry.experiment else _from_suite
-    return make(console, chosen, options, no_run=no_run)
+    if isinstance(chosen, PaperTable) and chosen.entry.suite:
+        return _from_suite(console, chosen, options, no_run=no_run)
+    return _from_experiment(console, chosen, options, no_run=no_run)
 
 
 def _refuse_others(source: Source) -> None:
@@ -90,9 +91,7 @@ def _refuse_others(source: Source) -> None:
     if source.is_reproduced:
         return
     way = f"is not made here: {source.why}"
-    if source.experiment and source.kind == "table":
-        way = f"is set beside ours by: {source.command}"
-    elif source.command:
+    if source.command:
         way = f"has its counterpart in: {source.command}"
     raise SweepError(f"{source.name} {way}; `bench reproduce --list` says what is")
 
@@ -106,7 +105,7 @@ def _from_suite(console: Console, table: PaperTable, options: Options, *, no_run
     from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
-    if table.entry.only_its_datasets and not options.datasets:
+    if not options.datasets:  # a suite may have datasets of other tables
         paper, known = table.paper, published.dataset_names()
         known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
         datasets = tuple(name for name in suite.datasets if name in known)
@@ -132,9 +131,9 @@ def _from_suite(console: Console, table: PaperTable, options: Options, *, no_run
     return code
 
 
-def _from_experiment(console: Console, table: PaperTable, options: Options, *, no_run: bool) -> int:
-    """A table that an experiment measures: RUNS/NAME holds it, by default <experiment>-<size>, on
-    another device than the CPU with its name."""
+def _from_experiment(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:
+    """A table or figure that an experiment shows: RUNS/NAME holds it, by default
+    <experiment>-<size>, on another device than the CPU with its name."""
     from ....reports.output.escape import from_markdown
 
     for name in sorted(options.given("models", "datasets", "folds", "trials")):
@@ -158,8 +157,11 @@ def _from_experiment(console: Console, table: PaperTable, options: Options, *, n
         run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say, mirror, cache))
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
-    page = (folder / f"{table.name}.md").read_text(encoding="utf-8")
-    _show(console, sorted(folder.glob(f"{table.name}.*")), from_markdown(page))
+    own = sorted(folder.glob(f"{table.name}.*"))
+    files = own or [path for path in sorted(folder.iterdir()) if path.is_file()]
+    pages = [path for path in files if path.suffix == ".md" and path.stem != "README"]
+    text = "\n".join(from_markdown(path.read_text(encoding="utf-8")) for path in pages)
+    _show(console, files, text)
     for remark in (_facts_of(folder, size, device) or {}).get("remarks", []):
         if remark != TINY:
             console.say(remark)

@@ -35,18 +35,19 @@ def reproduce(*args):
 def test_its_tables_and_suites_are_listed_and_no_others(work):
     found = {source["name"]: source for source in json.loads(reproduce("--list", "--json").out)}
     assert list(found) == [
-        "toy-table-1", "toy-table-3",  # made by `bench reproduce`
-        "toy-figure-1", "toy-figure-2", "toy-table-2", "toy-table-5",  # shown by another command
+        # made by `bench reproduce`, then shown by another command
+        "toy-figure-1", "toy-table-1", "toy-table-2", "toy-table-3",
+        "toy-figure-2", "toy-table-5",
         "toy-figure-3", "toy-table-4",
     ]  # fmt: skip
     kinds = {name: source["kind"] for name, source in found.items()}
     assert kinds == {name: name.split("-")[1] for name in found}
     assert found["toy-table-1"]["command"] == "bench reproduce toy-table-1 --paper papers/toy"
-    assert found["toy-table-2"]["command"] == "bench experiment toy --paper papers/toy"
+    assert found["toy-table-2"]["command"] == "bench reproduce toy-table-2 --paper papers/toy"
     assert found["toy-table-1"]["metric"] == "accuracy, %" and found["toy-table-1"]["cells"] == 3
     assert found["toy-table-4"]["why"] == "it says nothing of a model"
     assert found["toy-table-5"]["command"] == "bench models knn"
-    assert found["toy-figure-1"]["command"] == "bench experiment toy --paper papers/toy"
+    assert found["toy-figure-1"]["command"] == "bench reproduce toy-figure-1 --paper papers/toy"
     assert found["toy-figure-1"]["experiment"] == "toy" and "cells" not in found["toy-figure-1"]
     assert found["toy-figure-3"]["why"] == "a drawing" and "command" not in found["toy-figure-3"]
     words = shlex.split(found["toy-figure-2"]["command"])
@@ -89,14 +90,16 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
             assert ("half of it is done" in found.out) != again
             assert ("numbers mean nothing" in found.err) == (size == "tiny")
         assert Path(f"runs/toy-{size}/toy/facts.json").exists()
+    for name in ("toy-table-2", "toy-figure-1"):  # all tables of the experiment
+        found = reproduce(name, "--budget", "tiny", "--no-run")
+        assert found.code == 0 and "Printed" in found.out and "Scores of methods" in found.out
 
 
 def test_what_it_does_not_make_is_refused_with_the_way(work):
     for table, word in (
-        ("toy-table-2", "bench experiment toy"),
         ("toy-table-4", "says nothing"),
         ("toy-table-5", "bench models knn"),
-        ("toy-figure-1", "bench experiment toy"),
+        ("toy-figure-2", "bench sweep"),
         ("toy-figure-3", "a drawing"),
     ):
         found = reproduce(table)
@@ -123,7 +126,12 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('budget = "tiny"', 'function = "special"', "toy-table-1.function", "special"),
     ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
     ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),
-    ('experiment = "toy"\nmeasures', 'experiment = "to"\nmeasures', "experiment", "'toy'"),
+    (
+        'experiment = "toy"\n\n[table.toy-table-4]',
+        'experiment = "to"\n\n[table.toy-table-4]',
+        "toy-table-3.experiment",
+        "'toy'",
+    ),
     ('run = "study:run"', 'run = "study"', "experiment.toy.run", "study"),
     ("full =", "ful =", "experiment.toy.ful", "'full'"),
     ('published = "table1.csv"\n', "", "table.toy-table-1.published", "is missing"),

@@ -120,7 +120,7 @@ def test_the_printed_list_has_a_block_for_each_paper_and_fits_a_screen():
 def test_no_line_of_the_list_denies_what_an_experiment_shows():
     """One name a table, and a stored table of one value is said in the singular."""
     printed = " ".join(bench("reproduce", "--list").out.split())
-    assert "rtdl-main-table-6 bench experiment rtdl-importance main text, Table 6: " in printed
+    assert "rtdl-main-table-6 bench reproduce rtdl-main-table-6 main text, Table 6: " in printed
     assert "rtdl-table-6-main" not in printed and "are no part of this benchmark" not in printed
     assert "RMSE; 1 published value npt-table-5" in printed
 
@@ -208,11 +208,8 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
 
 def test_a_table_of_an_experiment_names_its_command():
     found = source_of(find_entry("npt-table-3"))
-    assert found.command == "bench experiment npt-lookup"
+    assert found.command == "bench reproduce npt-table-3"
     assert found.experiment in catalog.experiments()
-    found = bench("reproduce", "npt-table-3")
-    assert found.code == 2 and "BENCH-E005" in found.err
-    assert "bench experiment npt-lookup" in found.err
 
 
 def test_a_table_that_nothing_makes_says_why():

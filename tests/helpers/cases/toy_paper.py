@@ -30,7 +30,6 @@ experiment = "toy"
 title = "Toy, Table 3"
 published = "table2.csv"
 experiment = "toy"
-measures = "scores"
 
 [table.toy-table-4]
 title = "Toy, Table 4"
