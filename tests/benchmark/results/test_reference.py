@@ -58,37 +58,6 @@ def test_searches_are_compared_by_what_validation_chose_among_equally_many():
     assert "63 of 72" in flat and "a 3 (17 epochs)" in flat  # the last of eight fits, three folds
 
 
-def page_maker():
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs/make_reference.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-def test_searches_are_compared_by_what_validation_chose_among_equally_many():
-    """On "up" each trial is better than the one before, on "flat" all are the same; the model
-    "partial" has a failed trial, so its studies count nowhere."""
-    rows = [
-        {
-            "dataset": dataset, "method": method, "split": fold, "index": index,
-            "loss": 8.0 - index * (dataset == "up"), "error": 9.0 - index * (dataset == "up"),
-            "steps": 10 + index, "limit": 17.0, "unit": "epochs",
-        }
-        for dataset in ("up", "flat")
-        for method in ("a", "b", "partial")
-        for fold in range(3)
-        for index in range(8)
-    ]  # fmt: skip
-    trials = pd.DataFrame(rows)
-    trials.loc[(trials["method"] == "partial") & (trials["index"] == 7), "loss"] = float("nan")
-    made = page_maker()
-    for line in made.tuning_table(trials)[2:]:
-        of_models, of_datasets = (cell.strip() for cell in line.split("|")[2:4])
-        assert (of_models, of_datasets) == ("2 / 2 / 0", "1 / 1 / 0")
-    flat = made.stopping_table(trials)[2]
-    assert "63 of 72" in flat and "a 3 (17 epochs)" in flat  # the last of eight fits, three folds
-
-
 def test_every_planned_cell_of_its_datasets_has_a_row():
     folder = folder_of(Path(NAME))
     assert (folder / "results.csv.gz").stat().st_size < 2e6
