@@ -136,14 +136,24 @@ def test_a_model_is_cloned_pickled_and_read_back():
 
 
 def test_no_row_of_a_prediction_depends_on_the_others():
+    """Not on what they hold, not on their order, not on their number."""
+
     def law(name, task):
         frame, _ = rows(task)
         fitted = shared(name, task)
         whole = answers(fitted, frame)
         tolerance = TOLERANCES[fitted.computes_in] * max(1.0, np.abs(whole).max())
-        for row in (7, 8, N - 1):
-            alone = answers(fitted, frame.iloc[[row]])[0]
-            assert np.abs(alone - whole[row]).max() <= tolerance
+        half, order = N // 2, np.random.default_rng(0).permutation(N)
+        strange = table(task, half, seed=4)[0].assign(a=1e20, b=np.nan, colour=None)
+        several = pd.concat([frame] * 4, ignore_index=True)  # more than one block of a network
+        for asked, at in (
+            (pd.concat([frame.iloc[:half], strange], ignore_index=True), np.arange(half)),
+            (frame.iloc[order], order),
+            (several, np.tile(np.arange(N), 4)),
+            *((frame.iloc[[row]], np.array([row])) for row in (7, 8, N - 1)),
+        ):
+            found = answers(fitted, asked)[: len(at)]
+            assert np.abs(found - whole[at]).max() <= tolerance
 
     hold(law, ALL)
 

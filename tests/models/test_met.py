@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
-import pandas as pd
 import torch
 from looped import each
 from parity import Case, assert_same, case
-from small_tables import TINY, answers, small_task, table
+from small_tables import small_task
 from tabsweep.models.met import RADIUS, Block, Decoder, METNetwork, METTask, visible_count
-from tabsweep.models.registry import defaults, make_model
+from tabsweep.models.registry import defaults
 
 DENSE = {"ffn0": "widen", "ffn1": "narrow"}
 NORM = {"layernorm1": "norm_in", "layernorm2": "norm_ff"}
@@ -161,19 +158,6 @@ def test_an_adversary_stays_in_its_ball_and_climbs_from_where_it_starts(norm, mo
     assert lost[1] > lost[0]
 
 
-def test_a_rows_adversary_depends_on_its_batch_by_the_codes_norm_alone():
-    near = {}
-    for norm in ("sample", "batch"):
-        task = task_of(mask_percent=30, adversarial_norm=norm, dropout=0.0)
-        places = task._places(task.module.values(*task.rows), 0)
-        wanted = task.module.values(*task.rows).gather(1, places)
-        near[norm] = [
-            task._adversary(wanted[:n, :4], places[:n], wanted[:n], 0)[:8] for n in (8, 60)
-        ]
-    assert torch.allclose(*near["sample"], atol=1e-6)
-    assert not torch.allclose(*near["batch"], atol=1e-3)
-
-
 def test_every_second_step_is_adversarial_from_its_epoch_on():
     task = task_of(adversarial_from=2, pretrain_epochs=4)
     assert task.unit == 4
@@ -189,42 +173,3 @@ def test_categories_enter_as_standardised_numbers():
     assert torch.allclose(values[:, -1].mean(), torch.zeros(()), atol=1e-6)
     assert torch.allclose(values[:, -1].std(correction=0), torch.ones(()))
     assert torch.equal(values[:, :5], task.rows.numbers)
-
-
-def test_the_fitted_model_keeps_the_codes_statistics_and_no_decoder():
-    frame, y = table("binary")
-    fitted = make_model("met", task="binary", **TINY["met"]).fit(frame, y)
-    weights = fitted.model_["weights"]
-    assert weights["centre"].any() and not any(n.startswith("pretext") for n in weights)
-    moved = frame.assign(colour=pd.Categorical(["red"] * 60))
-    assert not np.allclose(answers(fitted, moved), answers(fitted, frame))
-
-
-def test_the_encoder_is_trained_on_and_polynomials_have_no_decay():
-    task = task_of("met-cheatt", weight_decay=0.5, pretrain_epochs=1)
-    rows = task.batch(0)
-    batch = task.rows.at(rows)
-    out = task.module(batch.numbers, batch.codes, (0, 9))
-    task.criterion(out, task.targets[rows]).backward()
-    assert all(p.grad is not None for p in task.module.blocks.parameters())
-    free = {
-        id(p) for g in task.optimiser().param_groups if not g["weight_decay"] for p in g["params"]
-    }
-    names = {n for n, p in task.module.named_parameters() if id(p) in free}
-    assert any(re.search(r"alpha$", n) for n in names) and "columns" in names
-    assert "blocks.0.widen.weight" not in names and "pretext.absent" in names
-
-
-def test_pretraining_lowers_the_loss_of_reconstruction():
-    frame, y = table("regression", 200)
-
-    def lost(pretrain_epochs: int) -> float:
-        config = {**TINY["met"], "dropout": 0.0, "pretrain_lr": 0.01, "mask_percent": 50}
-        model = make_model("met", task="regression", **config)
-        model.set_params(epochs=31, pretrain_epochs=pretrain_epochs)
-        training = model._training(model._prepare(frame, y), None)
-        training.run(pretrain_epochs * model._unit())
-        with torch.no_grad():
-            return float(training.task.pretext_loss(training.task.rows, torch.arange(200), 10**6))
-
-    assert lost(30) < 0.8 * lost(1)

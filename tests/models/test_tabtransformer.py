@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from looped import each
-from small_tables import TINY, answers
+from small_tables import TINY
 from tabsweep.models.deep.layers.polynomial_attention import alphas
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.hyperparameters import InvalidConfig
@@ -120,16 +120,6 @@ def test_the_losses_are_those_of_one_head_a_column_on_the_hidden_cells():
     torch.testing.assert_close(squared.double(), sum(errors) / len(errors), rtol=1e-6, atol=1e-6)
 
 
-def test_a_cell_in_sight_has_no_part_in_the_losses():
-    heads, x, batch, at = hidden_cells()
-    before = heads.losses(x, batch, at)
-    moved = torch.where(at[..., None], x, x + 1)
-    other = Batch(
-        torch.where(at[:, :3], batch.numbers, 9.0), torch.where(at[:, 3:], batch.codes, 0)
-    )
-    assert heads.losses(moved, other, at) == before
-
-
 def test_a_hidden_cell_shows_only_its_columns_vector():
     module, (heads, _, batch, at) = small(), hidden_cells()
     shown = heads.hide(module.tokens(*batch), at)
@@ -168,29 +158,6 @@ def pretraining(name="tabtransformer", rows=linked, **config):
     return model, model._training(model._prepare(*rows()), None)
 
 
-@each("name", ["tabtransformer", "tabtransformer-cheatt"])
-def test_pretraining_learns_to_tell_hidden_cells_from_the_others(name):
-    _, training = pretraining(name, width=16, batch_size=64)
-    task, at = training.task, torch.zeros(300, 5, dtype=torch.bool)
-
-    def told(j):
-        at[:] = False
-        at[:, j] = True
-        with torch.no_grad():
-            x = task.module.pretext.hide(task.module.tokens(*task.rows), at)
-            return [
-                float(v) for v in task.module.pretext.losses(task.module.encode(x), task.rows, at)
-            ]
-
-    before = [sum(told(j)) for j in range(5)]
-    training.run(59 * task.unit)
-    after = [sum(told(j)) for j in range(5)]
-    assert before[0] > 0.7 and before[2] > 0.7
-    assert after[0] < 0.2 and after[1] < 0.2  # a and b; variance is one
-    assert after[2] < 0.1 and after[3] < 0.1  # p and q; log 3 is what says nothing
-    assert after[4] < 0.35 < math.log(2)
-
-
 def test_the_share_of_hidden_cells_is_the_mask_rate_and_its_draws_are_the_steps(monkeypatch):
     seen = []
     hide = Hidden.hide
@@ -213,23 +180,6 @@ def test_the_loss_weighs_categories_by_ce_weight_and_numbers_by_the_rest(weight)
     assert math.isclose(
         parts[weight], weight * parts[1.0] + (1 - weight) * parts[0.0], rel_tol=1e-5
     )
-
-
-def test_the_head_is_not_touched_by_pretraining_and_the_rest_is():
-    _, training = pretraining()
-    before = {n: p.detach().clone() for n, p in training.task.module.named_parameters()}
-    training.run(3)
-    moved = {n for n, p in training.task.module.named_parameters() if (p != before[n]).any()}
-    still = {n for n in before if n.startswith(("hidden", "head"))}
-    assert still and not still & moved
-    assert {"pretext.cells", "pretext.level_weight", "tokens.cells.weight"} <= moved
-
-
-def test_the_fitted_model_keeps_nothing_that_only_pretraining_needs():
-    frame, y = linked(40)
-    fitted = make_model("tabtransformer", task="regression", **TINY["tabtransformer"]).fit(frame, y)
-    assert not any(name.startswith("pretext") for name in fitted.model_["weights"])
-    assert np.isfinite(answers(fitted, frame)).all()
 
 
 # -- the registry ---------------------------------------------------------------------------------

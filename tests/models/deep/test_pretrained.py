@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from small_tables import table
+from laws import hold
+from small_tables import NAMES, TINY, table
 from tabsweep.models.deep.pretrained import PretrainedNetwork, PretrainedTask
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.deep.trainer import Task
 from tabsweep.models.hyperparameters import InvalidConfig
+from tabsweep.models.registry import MODELS, defaults, load_class, make_model
 from torch import Tensor, nn
 
 SEEN: list[int] = []  # the steps that asked for the loss of pre-training
@@ -95,3 +97,27 @@ def test_a_fit_that_stops_in_either_phase_goes_on_to_the_same_weights(stop):
 def test_a_fit_of_pretraining_alone_is_refused():
     with pytest.raises(InvalidConfig, match="pretrain_epochs"):
         told(epochs=3, pretrain_epochs=3).fit(*table("regression"))
+
+
+def lost(task: Any) -> float:
+    """The loss of the first epoch's steps, with the weights as they are."""
+    return sum(float(task.loss(step).detach()) for step in range(task.unit))
+
+
+def test_every_pretrained_network_learns_its_pretext_and_keeps_its_own_weights_alone():
+    def law(name, task):
+        config = {key: 0.0 for key in defaults(name) if "dropout" in key}
+        config |= {"epochs": 31, "pretrain_epochs": 30, "pretrain_lr": 0.01, "batch_size": 16}
+        model = make_model(name, task=task, **{**TINY[name], **config})
+        rows = model._prepare(*table(task))
+        training = model._training(rows, None)
+        head = training.task.module.head.weight.detach().clone()
+        before = lost(training.task)
+        training.run(training.recipe.pretrain)
+        assert lost(training.task) < 0.97 * before
+        assert torch.equal(training.task.module.head.weight, head)
+        model._finish(training, rows, None)
+        assert not [n for n in model.model_["weights"] if n.startswith("pretext")]
+
+    names = [n for n in NAMES if issubclass(load_class(MODELS[n].target), PretrainedNetwork)]
+    hold(law, [(name, task) for name in names for task in MODELS[name].tasks])

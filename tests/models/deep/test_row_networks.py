@@ -71,30 +71,6 @@ def test_a_network_learns_thirty_rows_by_heart(name):
             assert (fitted.predict(frame) == y).all(), task
 
 
-@every_network
-def test_an_answer_depends_on_its_row_alone(name):
-    for task in MODELS[name].tasks:
-        _answers_row_by_row(name, task)
-
-
-def _answers_row_by_row(name, task):
-    frame, y = rows(), target(task)
-    fitted = model(name, task, epochs=2).fit(frame, y)
-    asked = rows(300, seed=2)  # more than one block of a prediction
-    whole = answers(fitted, asked)
-    assert len(np.unique(whole.reshape(300, -1)[:, 0])) > 250
-    order = np.random.default_rng(3).permutation(300)
-    strange = asked.copy()
-    strange.iloc[1:, :6] = 1e20
-    strange.iloc[1:, 6:] = None
-    for found, wanted in (
-        (answers(fitted, asked.iloc[order]), whole[order]),
-        (answers(fitted, asked.iloc[250:260]), whole[250:260]),
-        (answers(fitted, strange)[:1], whole[:1]),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
-
-
 def _gaps(frame, share=0.4):
     hidden = np.random.default_rng(4).random(frame.shape) < share
     return frame.astype(object).where(~hidden, None).astype(dict.fromkeys("abcdef", float))

@@ -106,16 +106,6 @@ def test_the_order_of_the_memory_does_not_matter():
     torch.testing.assert_close(moved, outputs(module, rows, asked, own), rtol=0, atol=1e-12)
 
 
-@each("n_rows", [3, N])
-def test_rows_are_predicted_alike_alone_and_in_company(n_rows):
-    module, asked = network(), table(150, 1, missing=0.2)
-    with torch.no_grad():
-        memory = module.store(table(n_rows))
-        together = ask(module, memory, asked).of(4)
-        for i in (0, 70, 149):
-            assert torch.equal(ask(module, memory, asked[slice(i, i + 1)]).of(4)[0], together[i])
-
-
 def test_a_missing_cell_has_no_flag_and_its_value_is_not_seen():
     module = network()
     cells = table(6)

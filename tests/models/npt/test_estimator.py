@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from small_tables import TINY, answers, table
 from tabsweep.models.base import BadState
 from tabsweep.models.npt.estimator import NPT
@@ -216,19 +215,6 @@ def test_bf16_on_a_cpu_runs_and_is_close():
     off = np.abs(exact.predict(frame) - rough.predict(frame)).max()
     assert 0 < off < 0.1 * y.std()
     assert rough.model_["weights"]["embedding.weight"].dtype == np.float32
-
-
-def test_compile_changes_nothing_on_a_cpu():
-    frame, y = table("regression")
-    a, b = (npt(compile=c).fit(frame, y).predict(frame) for c in (False, True))
-    assert a.tobytes() == b.tobytes()
-
-
-def test_a_gpu_that_is_not_there_is_named():
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    with pytest.raises(RuntimeError, match="cuda"):
-        fitted(device="cuda")
 
 
 def test_a_few_rows_are_learnt_by_heart():

@@ -178,25 +178,6 @@ def test_a_fitted_model_is_pickled_without_what_it_can_make_again():
     assert clone(model).fit(*table("regression")).predict(frame).tobytes() == before.tobytes()
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
-@pytest.mark.parametrize("config", [{}, {"val_in_context": True, "p_target": 0.5}])
-def test_a_model_file_gives_the_same_answers_without_a_pickle(task, config, tmp_path):
-    frame, y = table(task)
-    labels, codes = np.unique(y, return_inverse=True)
-    y = y if task == "regression" else codes
-    model = npt(task, **config).fit(frame, y, frame.head(9), y[:9])
-    names = () if task == "regression" else tuple(map(str, labels))
-    schema = Schema.of(frame, task, classes=names)
-    path = save_model(model, tmp_path / "m", schema=schema, training=(frame, y))
-    back = load_model(path)
-    assert back.how == "state"
-    assert answers(back.estimator, frame).tobytes() == answers(model, frame).tobytes()
-    assert back.estimator.curve_.tobytes() == model.curve_.tobytes()
-    assert not {"_loaded", "_contexts", "step_s_"} & set(
-        json.loads(unpack(path.read_bytes())["state.json"])
-    )
-
-
 def forged(path, change):
     """The file with another state, its checksums right."""
     members = dict(unpack(path.read_bytes()))

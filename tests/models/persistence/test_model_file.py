@@ -153,17 +153,6 @@ def test_other_library_versions_are_a_warning_that_names_both(tmp_path):
         load_model(path)
 
 
-def test_a_forest_of_several_threads_is_stored_as_its_trees(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
-    model = registry.make_model("random-forest", task="regression", threads=4)
-    model.fit(frame, np.sin(frame["a"]) + rng.normal(size=400))
-    path, schema = tmp_path / "forest.tabsweep", Schema.of(frame, "regression")
-    save_model(model, path, schema=schema, training=(frame, frame["a"].to_numpy()))
-    fitted = load_model(path)
-    assert fitted.how == "state" and same(fitted.predict(frame), model.predict(frame))
-
-
 def test_gaps_among_objects_are_gaps_where_training_had_numbers():
     schema = Schema.of(pd.DataFrame({"a": [1.0, 2.0]}), "regression")
     frame = pd.DataFrame({"a": pd.Series([1, pd.NA, "2.5"], dtype=object)})

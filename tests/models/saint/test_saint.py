@@ -6,11 +6,10 @@ The numbers of the authors' code are in tests/parity/test_saint.py.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from parity import assert_same
-from small_tables import TINY, answers, table
+from small_tables import TINY, table
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.models.deep.layers.polynomial_attention import BASES
@@ -172,16 +171,6 @@ def test_the_contrastive_loss_is_least_where_each_view_is_most_like_its_own():
     assert_same(pretext.contrastive(x, x.flip(0), 0.7), np.mean(both))
 
 
-def test_pretraining_lowers_its_loss():
-    net = saint(epochs=31, pretrain_epochs=30, pretrain_lr=0.01, mixup=1.0)
-    training = net._training(net._prepare(*table("regression")), None)
-    seen = []
-    loss = training.task.loss
-    training.task.loss = lambda step: seen.append(loss(step)) or seen[-1]
-    training.run(30)
-    assert sum(seen[-5:]) < 0.7 * sum(seen[:5])
-
-
 # -- the fitted model -----------------------------------------------------------------------------
 
 
@@ -191,27 +180,6 @@ def saint(task="regression", name="saint", **given):
 
 def fitted(task="regression", **given):
     return saint(task, **given).fit(*table(task))
-
-
-@pytest.mark.parametrize("name", ["saint", "saint-cheatt"])
-@pytest.mark.parametrize(("style", "task"), [("colrow", "multiclass"), ("row", "regression")])
-def test_no_asked_row_changes_the_answer_to_another(name, style, task):
-    """Bit for bit where the others change; the rounding of a product where rows change places."""
-    model = fitted(task, name=name, style=style, n_layers=2, reference_rows=20)
-    asked, _ = table(task, 40, seed=3)
-    whole = answers(model, asked)
-    mixed = asked.where(pd.Series(np.arange(40) < 20), table(task, 40, seed=4)[0])
-    mixed["colour"] = pd.Categorical(mixed["colour"])
-    assert answers(model, mixed)[:20].tobytes() == whole[:20].tobytes()
-    assert not np.array_equal(answers(model, mixed)[20:], whole[20:])
-    assert answers(model, asked[:7]).tobytes() == whole[:7].tobytes()
-    many = pd.concat([asked] * 8)  # more than one block
-    for found, wanted in (
-        (answers(model, asked[::-1])[::-1], whole),
-        (answers(model, asked[7:9]), whole[7:9]),
-        (answers(model, many)[280:], whole),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
 
 
 def test_in_the_papers_way_rows_that_are_asked_together_see_each_other_and_no_training_row():

@@ -110,23 +110,6 @@ def test_on_a_diagonal_matrix_the_terms_are_scipys_polynomials(basis, jacobi, kn
         np.testing.assert_allclose(found.detach().numpy(), known(k, x), atol=1e-12)
 
 
-def test_jacobis_polynomials_at_minus_one_half_are_chebyshevs_scaled():
-    x = np.linspace(-1.0, 1.0, 9)
-    before, now = np.ones(9), x * recurrence("jacobi", 1, -0.5, -0.5)[0]
-    for k in range(2, 9):
-        a, b, c = recurrence("jacobi", k, -0.5, -0.5)
-        before, now = now, (a * x + b) * now - c * before
-        np.testing.assert_allclose(now / now[-1], special.eval_chebyt(k, x), atol=1e-12)
-
-
-def test_three_chebyshev_terms_are_powers_with_other_weights():
-    chebyshev, power = polynomial("chebyshev", 3), polynomial("power", 3)
-    a0, a1, a2, a3 = chebyshev.alpha.detach().unbind(dim=1)
-    power.alpha.data = torch.stack([a0 - a2, a1 - 3 * a3, 2 * a2, 4 * a3], dim=1)
-    a, v = matrices(6), values(6, 4)
-    torch.testing.assert_close(chebyshev(a, v), power(a, v), rtol=0, atol=1e-12)
-
-
 def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
     with pytest.raises(ValueError, match="chebyshev"):
         recurrence("fourier", 1)
@@ -244,74 +227,6 @@ def test_the_first_token_alone_hears_what_it_hears_among_all(how):
     torch.testing.assert_close(layer.first(x), layer(x)[:, :1], rtol=0, atol=1e-12)
 
 
-@every_basis
-@each("how", HOW)
-def test_a_constant_value_is_only_scaled_as_rows_sum_to_one(basis, how):
-    a = matrices(6)
-    torch.testing.assert_close(a.sum(dim=-1), torch.ones(3, 2, 6, dtype=torch.float64))
-    made = polynomial(basis, 5, how)
-    at_one = torch.tensor([float(p) for p in powers(basis, 5, torch.ones(1, 1).double())])
-    assert at_one.tolist() == pytest.approx(
-        [k + 1.0 if basis == "jacobi" else 1.0 for k in range(6)]
-    )
-    wanted = (made.alpha.detach() @ at_one.double())[:, None, None].expand(3, 2, 6, 4)
-    torch.testing.assert_close(made(a, torch.ones(3, 2, 6, 4).double()).detach(), wanted)
-    alone = made(torch.ones(3, 2, 1, 1).double(), v := values(1, 4)).detach()
-    torch.testing.assert_close(alone, wanted[:, :, :1] * v)
-
-
-@every_basis
-def test_without_weight_on_any_power_a_value_stays_and_attention_learns_nothing(basis):
-    made = polynomial(basis, 3)
-    made.alpha.data = torch.tensor([[1.0, 0.0, 0.0, 0.0]] * 2).double()
-    a, v = matrices(6).requires_grad_(), values(6, 4)
-    out = made(a, v)
-    torch.testing.assert_close(out, v)
-    out.sum().backward()
-    assert float(a.grad.abs().max()) < 1e-12
-
-
-def test_attention_of_rank_one_mixes_the_mean_with_a_multiple_of_the_deviation():
-    made = polynomial("chebyshev", 6)
-    share = torch.softmax(torch.randn(7, generator=draws(), dtype=torch.float64), dim=0)
-    v, alpha = values(7, 4), made.alpha.detach()
-    mean = torch.einsum("t,bhtd->bhd", share, v)[:, :, None]
-    kept = (alpha[:, 0] - alpha[:, 2] + alpha[:, 4] - alpha[:, 6])[:, None, None]
-    wanted = alpha.sum(dim=1)[:, None, None] * mean + kept * (v - mean)
-    found = made(share.expand(3, 2, 7, 7), v).detach()
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
-
-
-def test_powers_of_attention_end_in_its_stationary_mean_at_the_rate_of_the_second_eigenvalue():
-    a = matrices(8, h=1, b=1, sharpness=0.3)
-    eigenvalues = np.sort(np.abs(np.linalg.eigvals(a[0, 0].numpy())))[::-1]
-    rate = eigenvalues[1]
-    assert eigenvalues[0] == pytest.approx(1.0) and 0.02 < rate < 0.5
-    shares, vectors = np.linalg.eig(a[0, 0].numpy().T)
-    share = np.real(vectors[:, np.argmax(np.real(shares))])
-    share /= share.sum()
-    v = values(8, 3, h=1, b=1)
-    limit = torch.from_numpy(share) @ v[0, 0]
-    errors = []
-    for k in range(1, 15):
-        made = Polynomial("power", k, 1).double()
-        made.alpha.data = torch.eye(k + 1, dtype=torch.float64)[None, k]
-        errors.append(float((made(a, v)[0, 0].detach() - limit).norm()))
-    assert errors[-1] < 1e-5 * errors[0]
-    mean_rate = (errors[11] / errors[3]) ** (1 / 8)  # a complex pair turns as it shrinks
-    assert mean_rate == pytest.approx(rate, rel=0.15)
-
-
-@every_basis
-def test_tokens_in_another_order_are_answered_in_that_order(basis):
-    torch.manual_seed(0)
-    layer = token_attention(12, 3, 0.0, attention=basis, order=4, d_head=8, bias=False).double()
-    torch.nn.init.normal_(layer.polynomial.alpha)
-    x = torch.randn(5, 6, 12, generator=draws(), dtype=torch.float64)
-    order = torch.tensor([3, 1, 5, 0, 4, 2])
-    torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]), rtol=0, atol=1e-12)
-
-
 def test_rows_that_see_a_context_and_themselves_are_what_a_triangular_matrix_gives():
     made = polynomial("jacobi", 5)
     n, asked = 5, 3
@@ -381,7 +296,6 @@ SMALL = {
         "p_feature": 0.0, "schedule_share": 0.9,
     },
 }  # fmt: skip
-LENGTH = {"npt": "steps"}
 every_host = each("host", SMALL)
 
 
@@ -410,29 +324,6 @@ def test_a_host_learns_with_polynomials_and_moves_their_weights(host):
         moved = [a.detach() for a in alphas(module)]
     start = Polynomial("chebyshev", 5, 2).alpha.detach()
     assert moved and all(float((a - start).abs().max()) > 1e-3 for a in moved)
-
-
-@every_host
-def test_a_host_with_polynomials_resumes_to_the_byte(host):
-    frame, y = host_table(60)
-    length = LENGTH.get(host, "epochs")
-    states = {}
-    config = {
-        "attention": "legendre",
-        "order": 3,
-        length: 6,
-        "dropout": 0.1,
-        "attention_dropout": 0.1,
-    }
-    config = {k: v for k, v in config.items() if k in fresh(host).get_params()}
-
-    def grown(start=None, save=None):
-        model = fresh(host, **config)
-        model.fit_to(frame, y, stop=6, every=3, start=start, save=save)
-        return model.predict_proba(frame)
-
-    whole = grown(save=lambda step, state: states.update({step: state}))
-    np.testing.assert_array_equal(grown(start=(3, states[3])), whole)
 
 
 @every_host
