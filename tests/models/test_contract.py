@@ -311,31 +311,5 @@ def test_warnings_of_a_fit_are_counted_by_category_and_not_shown():
     assert stopped.fit(frame, np.repeat(y[:1], 60)).warnings_ == {}
 
 
-def test_warnings_are_counted_in_a_fit_in_pieces_and_in_one_that_fails():
-    class Warning_(UserWarning):
-        pass
-
-    boosted = make_model("gradient-boosting", task="regression", n_estimators=4)
-    grow = boosted._grow
-
-    def noisy(*args):
-        warnings.warn("a piece", Warning_, stacklevel=1)
-        grow(*args)
-
-    boosted._grow = noisy
-    frame, y = table("regression")
-    boosted.fit_to(frame, y, stop=4, every=2)
-    assert boosted.warnings_ == {"Warning_": 2}
-
-    def failing(*args):
-        warnings.warn("a piece", Warning_, stacklevel=1)
-        raise ArithmeticError
-
-    boosted._grow = failing
-    with pytest.raises(ArithmeticError):
-        boosted.fit_to(frame, y, stop=4, every=4)
-    assert boosted.warnings_ == {"Warning_": 1}
-
-
 def test_every_number_format_has_its_tolerance():
     assert {load_class(spec.target).computes_in for spec in MODELS.values()} <= set(TOLERANCES)

@@ -164,12 +164,3 @@ def test_every_second_step_is_adversarial_from_its_epoch_on():
     assert [s for s in range(16) if task._is_adversarial(s)] == [9, 11, 13, 15]
     assert not any(task_of(adversarial=False)._is_adversarial(s) for s in range(50))
     assert defaults("met")["adversarial_from"] == 10
-
-
-def test_categories_enter_as_standardised_numbers():
-    task = task_of()
-    values = task.module.values(*task.rows)
-    assert values.shape == (60, 6)
-    assert torch.allclose(values[:, -1].mean(), torch.zeros(()), atol=1e-6)
-    assert torch.allclose(values[:, -1].std(correction=0), torch.ones(()))
-    assert torch.equal(values[:, :5], task.rows.numbers)

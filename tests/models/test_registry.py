@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import re
 import subprocess
 import sys
@@ -152,13 +151,6 @@ def test_papers_spaces_say_their_rounds_and_their_early_stopping(name):
             assert rounds["value"] == 1000
         if key.startswith("rtdl"):
             assert (stop, rounds["value"]) == (50, 2000)
-
-
-def test_bounds_printed_as_exponents_are_values_here():
-    params = spaces("xgboost", "binary")["hopular"]["params"]
-    low, high = params["min_child_weight"]["low"], params["min_child_weight"]["high"]
-    assert math.isclose(low, math.exp(-16), rel_tol=1e-5)
-    assert math.isclose(high, math.exp(2), rel_tol=1e-5)
 
 
 def test_a_paper_space_names_its_table_section_or_code():

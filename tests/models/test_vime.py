@@ -8,8 +8,6 @@ import torch
 from looped import each
 from parity import case
 from small_tables import TINY, small_task, table
-from tabsweep.models.policy import Policy
-from tabsweep.models.preprocessing import Preprocessor
 from tabsweep.models.registry import make_model
 from tabsweep.models.vime import VIMETask, corrupted
 from torch.nn import functional as F
@@ -101,15 +99,6 @@ def test_a_frozen_encoder_rests_after_pretraining(frozen):
         return model.fit(frame, y).model_["weights"]["encoder.weight"]
 
     assert np.array_equal(encoder(6), encoder(30)) == frozen
-
-
-def test_numbers_lie_between_their_least_and_largest_training_value():
-    frame, _ = table("binary")
-    out = Preprocessor(Policy("min-max", "one-hot", "impute")).fit_transform(frame)
-    a = frame["a"].to_numpy()
-    np.testing.assert_allclose(out[:, 0], (a - a.min()) / np.ptp(a), atol=1e-12)
-    assert out.min() > -1e-9 and out.max() < 1 + 1e-9
-    np.testing.assert_array_equal(out[:, 2:4], 0.0)  # a constant and an empty column
 
 
 def test_an_encoder_of_width_zero_is_as_wide_as_the_columns_it_sees():

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -61,14 +60,6 @@ def test_another_processor_keeps_mkl(found: dict[str, str], on) -> None:
     assert inside() != "bf16"
 
 
-def test_this_processor_is_told_by_what_linux_says_of_it() -> None:
-    """Nothing is replaced here: the flags are read again, the product is torch's own."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text() if path.exists() else ""
-    apt = "AuthenticAMD" in text and " avx512f" in text and " amx" not in text
-    assert (inside() == "bf16") == (apt and not portable.pinned())
-
-
 def test_a_process_with_pinned_instruction_sets_keeps_mkl() -> None:
     code = (
         "import torch; from tabsweep.models.deep.matrix_products import by_onednn\n"
@@ -103,15 +94,6 @@ def test_the_precision_comes_back_after_an_error() -> None:
     with pytest.raises(RuntimeError, match="shapes"), by_onednn(LARGE, CPU):
         LARGE(torch.zeros(3, 7))
     assert precision() == before
-
-
-def test_a_library_that_asks_for_float32_changes_nothing() -> None:
-    """A worker's trials must not depend on those before them."""
-    with by_onednn(LARGE, CPU):
-        found = precision() == "bf16"
-    torch.set_float32_matmul_precision("highest")  # as pytabkit does
-    with by_onednn(LARGE, CPU):
-        assert (precision() == "bf16") == found
 
 
 def test_two_threads_at_once_both_keep_it_to_their_end(on) -> None:

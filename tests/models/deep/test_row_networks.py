@@ -13,7 +13,7 @@ import torch
 from looped import each
 from small_tables import TINY, answers
 from tabsweep.datasets.catalog import load_dataset, splits
-from tabsweep.models import dcn_v2, grownet, registry, snn
+from tabsweep.models import dcn_v2, grownet, registry
 from tabsweep.models.deep.layers.alpha_dropout import alpha_dropout
 from tabsweep.models.deep.row_network import RowNetwork
 from tabsweep.models.hyperparameters import InvalidConfig
@@ -166,19 +166,6 @@ def test_a_quick_preset_is_one_configuration_and_learns(name, dataset):
 # -- SNN ------------------------------------------------------------------------------------------
 
 
-def test_sixteen_layers_of_an_snn_keep_mean_zero_and_deviation_one():
-    torch.manual_seed(0)
-    net = snn.SNNNetwork(n_numeric=512, sizes=[], width=1, widths=[512] * 16, n_out=1, p=0.05)
-    for seed in (None, (0, 1)):
-        x = torch.randn(1000, 512)
-        for i, layer in enumerate(net.layers):
-            spread = float(layer.weight.detach().std()) * 512**0.5
-            assert not layer.bias.any() and abs(spread - 1) < 0.01
-            x = alpha_dropout(F.selu(layer(x)), net.p, seed and (*seed, i))
-            at = x.detach()
-            assert abs(float(at.mean())) < 0.1 and abs(float(at.std()) - 1) < 0.1, i
-
-
 @each("p", [0.05, 0.3])
 def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
     x = torch.randn(400_000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -221,14 +208,6 @@ def test_a_cross_layer_is_its_formula():
             for r, row in enumerate(expected)
         ]
     torch.testing.assert_close(net.cross(x0), torch.tensor(expected, dtype=torch.float64))
-
-
-def test_without_cross_weights_the_cross_branch_is_the_identity():
-    net = crossing()
-    for p in net.cross_layers.parameters():
-        torch.nn.init.zeros_(p)
-    x0 = torch.randn(4, 5, dtype=torch.float64)
-    assert torch.equal(net.cross(x0), x0)
 
 
 # -- GrowNet --------------------------------------------------------------------------------------

@@ -186,15 +186,6 @@ def test_a_state_of_another_network_is_refused():
             npt().fit_to(frame, y, stop=4, every=2, start=(2, state))
 
 
-def test_a_loss_that_is_no_number_gives_no_answer_that_looks_like_one(monkeypatch):
-    loss = NPTTask.loss
-    monkeypatch.setattr(NPTTask, "loss", lambda self, step: loss(self, step) * float("nan"))
-    frame, y = table("regression")
-    for val in ((), table("regression", 20, seed=5)):
-        model = npt(steps=50).fit(frame, y, *val)
-        assert model.n_iter_ == 2 and not np.isfinite(model.predict(frame)).any()
-
-
 def test_report_is_told_of_every_evaluation_and_can_end_the_fit():
     frame, y = table("regression")
     val = table("regression", 20, seed=5)

@@ -124,13 +124,6 @@ def test_a_pixel_is_predicted_by_the_token_of_its_own_square():
     assert torch.nonzero(grad.abs().sum(dim=2)[0]).flatten().tolist() == [2]
 
 
-@pytest.mark.parametrize("make", [patch_network, lambda: patch_network(aba=False)])
-def test_rows_in_another_order_give_the_same_in_that_order(make):
-    network, cells = make(), pictures(7)
-    order = torch.randperm(7, generator=torch.Generator().manual_seed(2))
-    assert torch.allclose(network(cells[order]), network(cells)[order], rtol=0, atol=1e-10)
-
-
 def test_what_lies_under_a_masked_pixel_or_class_changes_no_bit():
     network, cells = patch_network(), pictures(6, hidden_share=0.3)
     other = pictures(6, seed=9)
@@ -251,19 +244,6 @@ def test_it_learns_digits_and_no_test_picture_changes_the_answer_to_another(kind
     blind = images.corrupted(model, 0)
     assert not np.array_equal(blind.predict_proba(x), answers)
     assert np.array_equal(model.predict_proba(x), answers)
-
-
-@pytest.mark.parametrize("kind", ["patches", "resnet"])
-def test_a_fit_that_stopped_and_went_on_equals_the_uninterrupted_one(kind, digits):
-    given = [part[:80] for part in digits[:4]]
-    options = {"steps": 6, "eval_every": 2, "batch_size": 40, "augment": True, "padding": 1}
-    states = {}
-    whole = small(kind, **options).fit(*given)
-    small(kind, **options).fit_to(*given, stop=4, every=2, save=states.__setitem__)
-    went_on = small(kind, **options).fit_to(*given, stop=6, every=2, start=(4, states[4]))
-    assert went_on.resumed_from_ == 4
-    for name, weights in whole.model_["weights"].items():
-        assert np.array_equal(went_on.model_["weights"][name], weights), name
 
 
 def test_parameters_are_checked_and_cloned_whole():
