@@ -8,17 +8,13 @@ from torch import Tensor, nn
 
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
-from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.polynomial_attention import alphas
 from .deep.layers.token_attention import (
-    LINFORMER,
     Mix,
     Mixtures,
-    check_heads,
-    check_keys,
     token_attention,
 )
-from .deep.row_network import DROPOUT, WIDTH, RowNetwork
-from .hyperparameters import Number, OneOf, hyper
+from .deep.token_rows import TokenRows
 
 
 class Block(nn.Module):
@@ -91,35 +87,11 @@ class AutoIntNetwork(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AutoInt(RowNetwork):
+class AutoInt(TokenRows):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 
     The search spaces are those of Gorishniy et al. 2021, Table 16; the paper has no default
     configuration, ours lies inside its space.
-
-    Parameters
-    ----------
-    n_layers
-        Blocks.
-    width
-        Width of a token, D; a multiple of n_heads.
-    n_heads
-        Heads of attention, H.
-    attention_dropout
-        Dropout on the attention weights.
-    residual_dropout
-        Dropout on what attention adds.
-    linformer
-        Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), with one
-        matrix for the keys and one for the values of a layer (`headwise`), one for both
-        (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all keys.
-    linformer_ratio
-        Number of mixtures as a share of the number of tokens.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs
-        linformer='none'.
-    order
-        Degree of the polynomial.
 
     References
     ----------
@@ -135,27 +107,8 @@ class AutoInt(RowNetwork):
     (40,)
     """
 
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(32, WIDTH)
-    n_heads: int = hyper(2, WIDTH)
-    attention_dropout: float = hyper(0.1, DROPOUT)
-    residual_dropout: float = hyper(0.0, DROPOUT)
-    linformer: str = hyper("none", OneOf(LINFORMER))
-    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
-
-    def check(self) -> None:
-        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
-        super().check()
-        check_heads("AutoInt", self.width, self.n_heads)
-        check_keys("AutoInt", self.attention, self.linformer)
-
     def _network(self) -> AutoIntNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
-        mixtures = None
-        if self.linformer != "none":
-            mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)
         blocks = [
             Block(
                 self.width,
@@ -167,4 +120,4 @@ class AutoInt(RowNetwork):
             )
             for _ in range(self.n_layers)
         ]
-        return AutoIntNetwork(tokens, blocks, mixtures, self.n_out)
+        return AutoIntNetwork(tokens, blocks, self._mixtures(tokens.n), self.n_out)

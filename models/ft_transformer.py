@@ -11,16 +11,14 @@ from .deep.embedded_rows import EmbeddedRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.number_embedding import EmbeddedTokens
-from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.polynomial_attention import alphas
 from .deep.layers.token_attention import (
-    LINFORMER,
     Mix,
     Mixtures,
-    check_heads,
-    check_keys,
     token_attention,
 )
-from .deep.row_network import DROPOUT, WIDTH
+from .deep.row_network import DROPOUT
+from .deep.token_rows import TokenRows
 from .hyperparameters import Number, OneOf, hyper
 
 ACTIVATIONS = ("reglu", "relu")
@@ -122,42 +120,21 @@ class FTTransformerNetwork(nn.Module):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FTTransformer(EmbeddedRows):
+class FTTransformer(TokenRows, EmbeddedRows):
     """FT-Transformer: attention between the features of a row, read from one token.
 
     Defaults are those of Gorishniy et al. 2021, Table 6; the search spaces those of Table 7.
 
     Parameters
     ----------
-    n_layers
-        Blocks.
-    width
-        Width of a token, D; a multiple of n_heads.
-    n_heads
-        Heads of attention, H.
     ffn_factor
         The feed-forward layer of a block is int(width * ffn_factor) wide inside.
     activation
         `reglu`, or `relu` without a gate.
-    attention_dropout
-        Dropout on the attention weights.
     ffn_dropout
         Dropout between the two linear layers of a feed-forward layer.
-    residual_dropout
-        Dropout on what a block adds.
-    linformer
-        Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), with one
-        matrix for the keys and one for the values of a layer (`headwise`), one for both
-        (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all keys.
-    linformer_ratio
-        Number of mixtures as a share of the number of tokens.
     linformer_from
         In tables with fewer tokens a row, tokens attend to all keys.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs
-        linformer='none'.
-    order
-        Degree of the polynomial.
 
     References
     ----------
@@ -174,25 +151,13 @@ class FTTransformer(EmbeddedRows):
     """
 
     lr: float = 1e-4
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(192, WIDTH)
-    n_heads: int = hyper(8, WIDTH)
+    width: int = 192
+    n_heads: int = 8
     ffn_factor: float = hyper(4 / 3, Number(0.0, 1000.0, low_open=True))
     activation: str = hyper("reglu", OneOf(ACTIVATIONS))
-    attention_dropout: float = hyper(0.2, DROPOUT)
+    attention_dropout: float = 0.2
     ffn_dropout: float = hyper(0.1, DROPOUT)
-    residual_dropout: float = hyper(0.0, DROPOUT)
-    linformer: str = hyper("none", OneOf(LINFORMER))
-    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
     linformer_from: int = hyper(0, Number(0, 1_000_000, whole=True))
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
-
-    def check(self) -> None:
-        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
-        super().check()
-        check_heads("FTTransformer", self.width, self.n_heads)
-        check_keys("FTTransformer", self.attention, self.linformer)
 
     def _network(self) -> FTTransformerNetwork:
         numbers = self._vectors(self.width)
@@ -200,9 +165,7 @@ class FTTransformer(EmbeddedRows):
             tokens = Tokens(self.n_numeric, self.sizes, self.width)
         else:
             tokens = EmbeddedTokens(numbers, self.sizes)
-        mixtures = None
-        if self.linformer != "none" and tokens.n >= self.linformer_from:
-            mixtures = Mixtures(tokens.n, self.linformer_ratio, self.linformer, self.n_layers)
+        mixtures = self._mixtures(tokens.n) if tokens.n >= self.linformer_from else None
         blocks = [
             Block(
                 self.width,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ import torch
 
 from ..deep.cells import Cells, fitting_width, join
 from ..deep.column_decoder import Decoded, probabilities, stacked
-from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
+from ..deep.estimator import DROPOUT, Rows
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
-from ..deep.schedules import SCHEDULES, rate
-from ..deep.trainer import Recipe, torch_device
-from ..hyperparameters import COUNT, RATE, Number, OneOf, hyper
+from ..deep.trainer import torch_device
+from ..hyperparameters import COUNT, SWITCH, Number, OneOf, hyper
 from ..preprocessing import as_frame
 from .imputation import filled
 from .network import NORMS, Context, NPTNetwork
@@ -40,9 +38,7 @@ from .prediction import (
 )
 from .preparation import CellEstimator
 from .task import NPTTask
-
-PROBABILITY = Number(0.0, 1.0)
-SWITCH = OneOf((True, False))
+from .training import PROBABILITY
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -54,12 +50,6 @@ class NPT(CellEstimator):
 
     Parameters
     ----------
-    steps
-        Steps of the optimiser in the whole schedule.
-    eval_every
-        Steps between two validation losses.
-    patience
-        Validation losses without a lower one that end the fit, 0 for no early stopping.
     width
         Width of a cell's vector, E; a row of d columns is d E wide.
     max_width
@@ -92,19 +82,6 @@ class NPT(CellEstimator):
         Weight of the feature loss at the start.
     tradeoff_schedule
         How the weight of the feature loss falls to 0; `constant` keeps it.
-    lr
-        Learning rate at its peak.
-    schedule
-        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
-    schedule_share
-        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
-        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
-    lookahead
-        Whether Lookahead (0.5, 6) is used.
-    clip
-        Limit of each element of the gradient, None for no limit.
-    batch_size
-        Rows of a step, 0 for all.
     balanced
         Whether batches keep the shares of the classes.
     transductive
@@ -131,9 +108,6 @@ class NPT(CellEstimator):
 
     transient = (*CellEstimator.transient, "_contexts")
 
-    steps: int = hyper(2000, STEPS)
-    eval_every: int = hyper(1, COUNT)
-    patience: int = hyper(0, PATIENCE)
     width: int = hyper(64, COUNT)
     max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
     n_layers: int = hyper(8, Number(1, 1000, whole=True))
@@ -148,12 +122,6 @@ class NPT(CellEstimator):
     p_target: float = hyper(1.0, Number(0.0, 1.0, low_open=True))
     tradeoff: float = hyper(1.0, PROBABILITY)
     tradeoff_schedule: str = hyper("cosine", OneOf(("cosine", "linear", "constant")))
-    lr: float = hyper(1e-3, RATE)
-    schedule: str = hyper("flat-cosine", OneOf(SCHEDULES))
-    schedule_share: float = hyper(0.5, PROBABILITY)
-    lookahead: bool = hyper(True, SWITCH)
-    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
-    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
     balanced: bool = hyper(False, SWITCH)
     transductive: bool = hyper(False, SWITCH)
     val_in_context: bool = hyper(False, SWITCH)
@@ -213,18 +181,6 @@ class NPT(CellEstimator):
                 cells.append(self.cells(x))
                 parts.append(np.full(len(x), TEST))
         return NPTTask(module, join(cells), np.concatenate(parts), hidden_val, self)
-
-    def _recipe(self) -> Recipe:
-        return Recipe(
-            steps=self.steps,
-            rate=partial(rate_at, self.schedule, self.steps, self.lr, self.schedule_share),
-            eval_every=self.eval_every,
-            patience=self.patience,
-            clip_value=self.clip,
-            lookahead=(0.5, 6) if self.lookahead else None,
-            precision=self.precision,
-            compile=self.compile,
-        )
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
         """The training rows; the validation rows where predictions see them."""
@@ -316,8 +272,3 @@ class NPT(CellEstimator):
         with self._limits():
             decoded = self._decoded(x[rows], every=True)
         return filled(frame, rows, decoded, self.preprocessor_)
-
-
-def rate_at(schedule: str, steps: int, peak: float, share: float, s: int) -> float:
-    """`rate` with the step last, as a recipe calls it."""
-    return rate(schedule, s, steps, peak, share)

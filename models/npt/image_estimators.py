@@ -10,7 +10,6 @@ they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,18 @@ from torch.nn import functional as F
 
 from ..deep.cells import Cells
 from ..deep.column_decoder import probabilities
-from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
+from ..deep.estimator import DROPOUT, Rows
 from ..deep.optimisers import Lamb
-from ..deep.schedules import SCHEDULES
-from ..deep.trainer import Recipe, seed_of, torch_device
-from ..hyperparameters import CLASSES, COUNT, RATE, Number, OneOf, hyper
+from ..deep.trainer import seed_of, torch_device
+from ..hyperparameters import CLASSES, COUNT, SWITCH, Number, OneOf, hyper
 from ..policy import Policy
 from .batches import Batches
-from .estimator import NPT, PROBABILITY, SWITCH, rate_at
+from .estimator import NPT
 from .images import PatchNetwork, PictureNetwork, augmented, side_of
 from .network import NORMS
 from .prediction import TRAIN
 from .task import NPTTask
+from .training import LambTrained
 
 AS_IT_IS = Policy("none", "native", "native", "standard")
 TOGETHER = 256  # pictures that are predicted at once
@@ -183,7 +182,7 @@ class PictureTask:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NPTResNet(Pictures, DeepEstimator):
+class NPTResNet(Pictures, LambTrained):
     """ResNet-18 and blocks of attention between pictures (sec. B.8, (1)), inductive.
 
     A picture sees `context` training pictures, whatever else is predicted. Labels are never an
@@ -195,12 +194,6 @@ class NPTResNet(Pictures, DeepEstimator):
 
     Parameters
     ----------
-    steps
-        Steps of the optimiser in the whole schedule.
-    eval_every
-        Steps between two validation losses.
-    patience
-        Validation losses without a lower one that end the fit, 0 for no early stopping.
     n_channels
         Colour planes of a picture, K.
     augment
@@ -221,19 +214,6 @@ class NPTResNet(Pictures, DeepEstimator):
         Dropout on hidden values.
     dropout_weights
         Dropout on attention weights.
-    lr
-        Learning rate at its peak.
-    schedule
-        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
-    schedule_share
-        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
-        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
-    lookahead
-        Whether Lookahead (0.5, 6) is used.
-    clip
-        Limit of each element of the gradient, None for no limit.
-    batch_size
-        Pictures of a step, 0 for all.
     context
         Training pictures that each picture to predict sees.
 
@@ -254,9 +234,8 @@ class NPTResNet(Pictures, DeepEstimator):
     policy = AS_IT_IS
 
     task: str = hyper("multiclass", CLASSES)
-    steps: int = hyper(35_200, STEPS)
-    eval_every: int = hyper(352, COUNT)
-    patience: int = hyper(0, PATIENCE)
+    steps: int = 35_200
+    eval_every: int = 352
     n_channels: int = hyper(3, COUNT)
     augment: bool = hyper(False, SWITCH)
     padding: int = hyper(4, Number(0, 1000, whole=True))
@@ -267,12 +246,7 @@ class NPTResNet(Pictures, DeepEstimator):
     norm: str = hyper("query", OneOf(NORMS))
     dropout: float = hyper(0.1, DROPOUT)
     dropout_weights: float = hyper(0.1, DROPOUT)
-    lr: float = hyper(1e-3, RATE)
-    schedule: str = hyper("flat-cosine", OneOf(SCHEDULES))
-    schedule_share: float = hyper(0.5, PROBABILITY)
-    lookahead: bool = hyper(True, SWITCH)
-    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
-    batch_size: int = hyper(128, Number(0, 10_000_000, whole=True))
+    batch_size: int = 128
     context: int = hyper(480, COUNT)
 
     def _network(self) -> PictureNetwork:
@@ -300,18 +274,6 @@ class NPTResNet(Pictures, DeepEstimator):
         module = self._network().to(torch_device(self.device))
         return PictureTask(
             module, self._rows(train), None if val is None else self._rows(val), self
-        )
-
-    def _recipe(self) -> Recipe:
-        return Recipe(
-            steps=self.steps,
-            rate=partial(rate_at, self.schedule, self.steps, self.lr, self.schedule_share),
-            eval_every=self.eval_every,
-            patience=self.patience,
-            clip_value=self.clip,
-            lookahead=(0.5, 6) if self.lookahead else None,
-            precision=self.precision,
-            compile=self.compile,
         )
 
     def context_rows(self, n: int) -> np.ndarray:

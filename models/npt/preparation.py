@@ -10,17 +10,18 @@ import numpy as np
 import pandas as pd
 
 from ..deep.cells import Cells, Columns, cells_of
-from ..deep.estimator import DeepEstimator, Rows
+from ..deep.estimator import Rows
 from ..deep.trainer import torch_device
 from ..policy import Policy
 from ..preprocessing import as_frame
+from .training import LambTrained
 
 
-class CellEstimator(DeepEstimator):
+class CellEstimator(LambTrained):
     """Base of estimators that see a table as cells and predict one target or several, y (N, T)."""
 
     policy = Policy("standard", "native", "native", "standard")
-    transient = (*DeepEstimator.transient, "_extra")
+    transient = (*LambTrained.transient, "_extra")
 
     transductive: bool  # a hyperparameter of the subclass
 

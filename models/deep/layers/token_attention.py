@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...hyperparameters import InvalidConfig
 from ..precision import in_float32
 from .attention import attend, attention_weights, join_heads, split_heads
 from .dropout import Seed, dropout
@@ -200,20 +199,3 @@ def token_attention(
     return PolynomialAttention(
         width, n_heads, p, basis=attention, order=order, d_head=d_head, bias=bias, out=out
     )
-
-
-def check_heads(model: str, width: int, n_heads: int) -> None:
-    """InvalidConfig where the heads do not divide the width of a token."""
-    if width % n_heads:
-        raise InvalidConfig(
-            f"{model}: width must be a multiple of n_heads = {n_heads}, got {width}"
-        )
-
-
-def check_keys(model: str, attention: str, linformer: str) -> None:
-    """InvalidConfig where a polynomial of the attention matrix would not find it square."""
-    if attention != "softmax" and linformer != "none":
-        raise InvalidConfig(
-            f"{model}: attention={attention!r} needs linformer='none', got {linformer!r}: mixtures "
-            "of keys leave no square attention matrix to take powers of"
-        )

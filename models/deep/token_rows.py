@@ -1,0 +1,71 @@
+"""Attention between the features of a row: settings that FT-Transformer and AutoInt share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..hyperparameters import InvalidConfig, Number, OneOf, hyper
+from .layers.polynomial_attention import ATTENTIONS, ORDER
+from .layers.token_attention import LINFORMER, Mixtures
+from .row_network import DROPOUT, WIDTH, RowNetwork
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TokenRows(RowNetwork):
+    """Base of networks whose tokens are the features of a row.
+
+    Parameters
+    ----------
+    n_layers
+        Blocks.
+    width
+        Width of a token, D; a multiple of n_heads.
+    n_heads
+        Heads of attention, H.
+    attention_dropout
+        Dropout on the attention weights.
+    residual_dropout
+        Dropout on what a block adds.
+    linformer
+        Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), with one
+        matrix for the keys and one for the values of a layer (`headwise`), one for both
+        (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all keys.
+    linformer_ratio
+        Number of mixtures as a share of the number of tokens.
+    attention
+        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs
+        linformer='none'.
+    order
+        Degree of the polynomial.
+    """
+
+    n_layers: int = hyper(3, Number(1, 1000, whole=True))
+    width: int = hyper(32, WIDTH)
+    n_heads: int = hyper(2, WIDTH)
+    attention_dropout: float = hyper(0.1, DROPOUT)
+    residual_dropout: float = hyper(0.0, DROPOUT)
+    linformer: str = hyper("none", OneOf(LINFORMER))
+    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
+    attention: str = hyper("softmax", OneOf(ATTENTIONS))
+    order: int = hyper(5, ORDER)
+
+    def check(self) -> None:
+        """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""
+        super().check()
+        model = type(self).__name__
+        if self.width % self.n_heads:
+            raise InvalidConfig(
+                f"{model}: width must be a multiple of n_heads = {self.n_heads}, got {self.width}"
+            )
+        if self.attention != "softmax" and self.linformer != "none":
+            raise InvalidConfig(
+                f"{model}: attention={self.attention!r} needs linformer='none', got "
+                f"{self.linformer!r}: mixtures of keys leave no square attention matrix to take "
+                "powers of"
+            )
+
+    def _mixtures(self, n_tokens: int) -> Mixtures | None:
+        """What mixes the keys and values of so many tokens; None where all of them are kept."""
+        if self.linformer == "none":
+            return None
+        return Mixtures(n_tokens, self.linformer_ratio, self.linformer, self.n_layers)
