@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from .base import Estimator
+from .base import SklearnEstimator
 from .hyperparameters import COUNT, PATIENCE, RATE, ROUNDS, Number, hyper
 from .optional import optional
 from .policy import Policy
@@ -16,7 +14,7 @@ PAIRS = tuple(f"{n}x" for n in (0.5, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EBM(Estimator):
+class EBM(SklearnEstimator):
     """Explainable boosting machine of the library `interpret-core` (extra `ebm`).
 
     Categories and missing values are the library's own. It stops early on rows that it sets aside
@@ -80,22 +78,16 @@ class EBM(Estimator):
     def _early_stopping(self) -> bool:
         return False
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def _build(self, n_rows: int) -> Any:
         library = optional("interpret.glassbox", model="ebm", extra="ebm")
         kind = "Regressor" if self.task == "regression" else "Classifier"
         settings: dict[str, Any] = self.get_params(deep=False)
         for name in ("task", "seed", "threads"):
             del settings[name]
         codes = self.preprocessor_.categorical_
-        self.model_ = getattr(library, f"ExplainableBoosting{kind}")(
+        return getattr(library, f"ExplainableBoosting{kind}")(
             feature_types=["nominal" if code else "continuous" for code in codes],
             random_state=self.seed,
             n_jobs=self.threads,
             **settings,
-        ).fit(x, y)
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict(x)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return self.model_.predict_proba(x)
+        )

@@ -52,18 +52,6 @@ def test_a_layer_is_the_official_one(name):
     assert_same(layer(x).permute(2, 0, 1), given["out/y"])
 
 
-@each("name", LAYERS + DENSE)
-def test_the_official_levels_are_uniform_draws_tree_after_tree(name):
-    """Ours are uniform too, from a generator of the fit; theirs come from a seeded global one."""
-    given = case(name)
-    m = given.meta
-    shape = [m["num_trees"] if "num_trees" in m else m["layer_dim"], m["depth"]]
-    rng = np.random.RandomState(int(given["init/numpy_seed"]))
-    layers = [""] if name in LAYERS else [f"_{i}" for i in range(m["num_layers"])]
-    for layer in layers:
-        assert_same(rng.beta(1, 1, size=shape), given[f"init/quantile_levels{layer}"])
-
-
 @each("name", LAYERS)
 def test_a_layer_starts_as_the_official_one(name):
     layer, given = one_layer(name)

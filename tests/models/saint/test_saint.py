@@ -80,18 +80,6 @@ def test_an_asked_row_is_one_more_row_of_a_matrix_that_no_kept_row_looks_back_at
         torch.testing.assert_close(found[i], module.read(x)[-1], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_a_polynomial_of_degree_one_starts_as_softmax_in_every_way_of_asking(basis):
-    plain, rows, kept = small(), some_rows(6), some_rows(9, seed=4)
-    other = small(attention=basis, order=1)
-    other.load_state_dict(plain.state_dict(), strict=False)
-    for p in other.undecayed():
-        p.data = torch.tensor([[0.0, 0.5 if basis == "jacobi" else 1.0]] * 2).double()
-    torch.testing.assert_close(other(*rows), plain(*rows), rtol=1e-12, atol=1e-12)
-    asked = [m.ask(*rows, m.context(*kept)) for m in (plain, other)]
-    torch.testing.assert_close(*asked, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize(("on", "which"), [("column", [0, 2]), ("row", [1, 3]), ("both", range(4))])
 def test_the_polynomial_is_on_the_layers_that_it_is_asked_for(on, which):
     module = small(attention="legendre", polynomial_on=on)
@@ -228,15 +216,6 @@ def test_tables_of_many_features_have_small_tokens_and_batches():
         x, _ = net._prepare(rng.normal(size=(70, n)), rng.normal(size=70))
         module = net._network()
         assert module.embedding.cls.shape == (width,) and net.rows_a_batch(len(x)) == rows
-
-
-def test_the_polynomial_of_saint_cheatt_is_chebyshevs_and_has_no_weight_decay():
-    net = saint(name="saint-cheatt", weight_decay=0.25)
-    assert (net.attention, make_model("saint-cheatt", task="binary").order) == ("chebyshev", 5)
-    task = net._task(net._prepare(*table("regression")), None)
-    decayed, free = task.optimiser().param_groups
-    assert (decayed["weight_decay"], free["weight_decay"]) == (0.25, 0.0)
-    assert [p.shape for p in free["params"]] == [(1, 4), (1, 4)]  # a head of each of two layers
 
 
 SUITE = """
