@@ -34,20 +34,13 @@ class AdaBoost(WeightedSklearnEstimator):
     Where the first tree is no better than chance on the training rows, as a tree of depth 1 is on
     the exclusive or of two features, nothing can be boosted: that tree is the model.
 
-    Examples
-    --------
-    >>> from tabsweep.models.adaboost import AdaBoost
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = AdaBoost(task="binary", n_estimators=10).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Freund and Schapire 1997, doi:10.1006/jcss.1997.1504; Hastie et al. 2009 (SAMME),
     doi:10.4310/SII.2009.v2.n3.a8; Drucker 1997 (R2).
     """
 
+    example = "n_estimators=10"
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
     n_estimators: int = hyper(100, ROUNDS)

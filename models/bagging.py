@@ -29,19 +29,12 @@ class Bagging(WeightedSklearnEstimator):
     min_samples_leaf
         Fewest drawn rows in a leaf.
 
-    Examples
-    --------
-    >>> from tabsweep.models.bagging import Bagging
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = Bagging(task="binary", n_estimators=10).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Breiman 1996, doi:10.1007/BF00058655.
     """
 
+    example = "n_estimators=10"
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
     n_estimators: int = hyper(100, ROUNDS)

@@ -76,18 +76,12 @@ class CatBoost(CategoryBoosted):
     zero, as it does on a GPU, where the library continues no training. Pieces have their own seeds,
     and the noise of `random_strength` fades anew in each.
 
-    Examples
-    --------
-    >>> from tabsweep.models.catboost import CatBoost
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = CatBoost(task="binary", n_estimators=20).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Prokhorenkova et al. 2018, arXiv:1706.09516.
     """
+
+    example = "n_estimators=20"
 
     device: str = hyper("cpu", DEVICE)
     learning_rate: float | None = hyper(0.1, replace(RATE, words=(None,)))

@@ -103,16 +103,9 @@ class DCNV2(FlatRows):
     References
     ----------
     Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.9.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("dcn-v2", task="binary", epochs=5, width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
+
+    example = "epochs=5, width=16"
 
     n_cross_layers: int = hyper(2, Number(1, 1000, whole=True))
     n_hidden_layers: int = hyper(3, Number(1, 1000, whole=True))

@@ -24,19 +24,12 @@ class DecisionTree(WeightedSklearnEstimator):
         Cost-complexity pruning, in units of impurity (regression: variance of the standardised
         target).
 
-    Examples
-    --------
-    >>> from tabsweep.models.decision_tree import DecisionTree
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = DecisionTree(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Breiman et al. 1984, Classification and Regression Trees.
     """
 
+    example = ""
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
     max_depth: int = hyper(0, Number(0, 1000, whole=True))

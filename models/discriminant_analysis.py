@@ -30,19 +30,12 @@ class DiscriminantAnalysis(Estimator):
     features that depend on each other, leave directions without variance: it is raised to a
     millionth of the mean variance.
 
-    Examples
-    --------
-    >>> from tabsweep.models.discriminant_analysis import DiscriminantAnalysis
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = DiscriminantAnalysis(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Friedman 1989, doi:10.1080/01621459.1989.10478752.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
     uses_pools = True
 

@@ -28,20 +28,13 @@ class ElasticNet(WeightedSklearnEstimator):
     max_iter
         Passes over the rows (logistic regression) or the features, at most.
 
-    Examples
-    --------
-    >>> from tabsweep.models.elastic_net import ElasticNet
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = ElasticNet(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x; Friedman et al. 2010 (glmnet),
     doi:10.18637/jss.v033.i01.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

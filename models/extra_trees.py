@@ -15,18 +15,12 @@ class ExtraTrees(TreeEnsemble):
     Missing values are kept by the splits, or imputed with the criterion "absolute_error";
     categories are one-hot.
 
-    Examples
-    --------
-    >>> from tabsweep.models.extra_trees import ExtraTrees
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = ExtraTrees(task="binary", n_estimators=10).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Geurts et al. 2006, doi:10.1007/s10994-006-6226-1.
     """
+
+    example = "n_estimators=10"
 
     def _kinds(self) -> tuple[Any, Any]:
         from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor

@@ -211,17 +211,9 @@ class FeedForward(RowNetwork):
     Klambauer et al. 2017, arXiv:1706.02515; He et al. 2015, arXiv:1502.01852 (MSRA init); Ioffe and
     Szegedy 2015, arXiv:1502.03167; Ba et al. 2016, arXiv:1607.06450; Salimans and Kingma 2016,
     arXiv:1602.07868; Srivastava et al. 2015, arXiv:1505.00387; He et al. 2016, arXiv:1512.03385.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("feed-forward", task="binary", epochs=5, normalization="batch", width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = 'epochs=5, normalization="batch", width=16'
     make_task: ClassVar[Callable[..., Task]] = FeedForwardTask
 
     numeric: str = "standard"

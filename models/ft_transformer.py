@@ -139,16 +139,9 @@ class FTTransformer(TokenRows, EmbeddedRows):
     References
     ----------
     Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("ft-transformer", task="binary", epochs=5, width=8)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
+
+    example = "epochs=5, width=8"
 
     lr: float = 1e-4
     width: int = 192

@@ -28,19 +28,12 @@ class GaussianProcess(SklearnEstimator):
     -----
     Time grows with the cube of the rows: the registry limits them to 2,000.
 
-    Examples
-    --------
-    >>> from tabsweep.models.gaussian_process import GaussianProcess
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = GaussianProcess(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Rasmussen and Williams 2006, Gaussian Processes for Machine Learning.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

@@ -64,19 +64,12 @@ class GradientBoosting(Boosted):
     `fit_to` begins each piece with its own seed, for the rows that it draws and for ties between
     features.
 
-    Examples
-    --------
-    >>> from tabsweep.models.gradient_boosting import GradientBoosting
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = GradientBoosting(task="binary", n_estimators=20).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Friedman 2001, doi:10.1214/aos/1013203451.
     """
 
+    example = "n_estimators=20"
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
     n_estimators: int = 100

@@ -170,17 +170,9 @@ class GrowNet(RowNetwork):
     References
     ----------
     Badirli et al. 2020, arXiv:2002.07971; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.8.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("grownet", task="binary", epochs=3, hidden=8)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=3, hidden=8"
     batch_norm = True
 
     make_task = GrowTask

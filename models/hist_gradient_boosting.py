@@ -40,19 +40,12 @@ class HistGradientBoosting(CategoryBoosted):
     `fit_to` begins each piece with its own seed for the features it draws; where none are drawn it
     gives the trees of `fit`.
 
-    Examples
-    --------
-    >>> from tabsweep.models.hist_gradient_boosting import HistGradientBoosting
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = HistGradientBoosting(task="binary", min_samples_leaf=1).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Ke et al. 2017, LightGBM (NeurIPS), whose algorithm the library follows.
     """
 
+    example = "min_samples_leaf=1"
     uses_pools = True
 
     n_estimators: int = 100

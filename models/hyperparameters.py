@@ -120,9 +120,11 @@ def required(rule: Rule) -> Any:
 class Hyperparameters:
     """Base that collects `rules` and completes the section Parameters of its subclasses.
 
-    A subclass may give a field another default and keep the range: `lr: float = 1e-4`.
+    A subclass may give a field another default and keep the range: `lr: float = 1e-4`. With
+    `example`, the arguments of a quick fit, it gets a section Examples with such a fit.
     """
 
+    example: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -204,9 +206,25 @@ def _completed(cls: type[Hyperparameters]) -> str:
     before, _, after = _split(doc)
     while before and not before[-1]:
         before.pop()
+    if "example" in vars(cls):
+        after = [*after, *([""] if after else []), *_example(cls)]
     return "\n".join(
         [*before, "", TITLE, "-" * len(TITLE), *lines, *([""] if after else []), *after]
     )
+
+
+def _example(cls: type[Hyperparameters]) -> list[str]:
+    """Lines that fit an estimator of this class."""
+    arguments = ", ".join(filter(None, ['task="binary"', cls.example]))
+    return [
+        "Examples",
+        "--------",
+        f">>> from {cls.__module__} import {cls.__name__}",
+        '>>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5',
+        f">>> model = {cls.__name__}({arguments}).fit(X, y)",
+        ">>> model.predict([[0.0], [3.0]]).shape",
+        "(2,)",
+    ]
 
 
 def _field(cls: type[Hyperparameters], name: str) -> tuple[str, Any, Rule]:

@@ -28,19 +28,12 @@ class KNN(SklearnEstimator):
     How neighbours are searched (tree or brute force) does not change the predictions and is no
     hyperparameter.
 
-    Examples
-    --------
-    >>> from tabsweep.models.knn import KNN
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = KNN(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Cover and Hart 1967, doi:10.1109/TIT.1967.1053964.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
     uses_pools = True
 

@@ -78,18 +78,12 @@ class LightGBM(CategoryBoosted):
     the trees that a state holds, and goss would begin each piece with rounds on all rows: both
     train from zero.
 
-    Examples
-    --------
-    >>> from tabsweep.models.lightgbm import LightGBM
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = LightGBM(task="binary", min_child_samples=1).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Ke et al. 2017, LightGBM (NeurIPS).
     """
+
+    example = "min_child_samples=1"
 
     device: str = hyper("cpu", OneOf(("cpu", "cuda", "gpu")))
     num_leaves: int = hyper(31, Number(2, 131_072, whole=True))

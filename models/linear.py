@@ -21,19 +21,12 @@ class Linear(WeightedSklearnEstimator):
     max_iter
         Steps of the L-BFGS solver, at most (logistic regression).
 
-    Examples
-    --------
-    >>> from tabsweep.models.linear import Linear
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = Linear(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Hoerl and Kennard 1970, doi:10.2307/1267351 (ridge regression).
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

@@ -257,17 +257,9 @@ class MET(PretrainedNetwork):
     References
     ----------
     Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("met", task="binary", epochs=5, pretrain_epochs=2, embedding=7)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, pretrain_epochs=2, embedding=7"
     make_task: ClassVar[Callable[..., Task]] = METTask
 
     epochs: int = 100
@@ -329,16 +321,9 @@ class METCheAtt(MET):
     References
     ----------
     Kim et al. 2024 (CheAtt).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("met-cheatt", task="binary", epochs=5, pretrain_epochs=2, embedding=7)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
+
+    example = "epochs=5, pretrain_epochs=2, embedding=7"
 
     attention: str = "chebyshev"
     order: int = 2

@@ -28,15 +28,7 @@ class MLP(Perceptron):
     References
     ----------
     Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("mlp", task="binary", epochs=5, n_layers=2)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, n_layers=2"
     network = MLPNetwork

@@ -32,19 +32,12 @@ class MLPSklearn(SklearnEstimator):
         The library's own early stopping, on a tenth of the training rows (off where that tenth
         would be too small); the validation rows are not used.
 
-    Examples
-    --------
-    >>> from tabsweep.models.mlp_sklearn import MLPSklearn
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = MLPSklearn(task="binary", learning_rate_init=0.1).fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Rumelhart et al. 1986, doi:10.1038/323533a0.
     """
 
+    example = "learning_rate_init=0.1"
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

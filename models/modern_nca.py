@@ -169,17 +169,9 @@ class ModernNCA(LookupRows):
     References
     ----------
     Ye et al. 2025, Revisiting Nearest Neighbor for Tabular Data, arXiv:2407.03257.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("modern-nca", task="binary", epochs=5, width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, width=16"
     make_task: ClassVar[Callable[..., Task]] = NCATask
     batch_norm = True
 

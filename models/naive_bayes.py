@@ -28,19 +28,12 @@ class NaiveBayes(Estimator):
     Whether a number is missing is a category of its own, where training held such gaps. Numbers are
     left out where all of them are constant.
 
-    Examples
-    --------
-    >>> from tabsweep.models.naive_bayes import NaiveBayes
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = NaiveBayes(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     John and Langley 1995, Estimating continuous distributions in Bayesian classifiers (UAI).
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="ordinal", missing="impute")
 
     task: str = required(CLASSES)

@@ -28,19 +28,12 @@ class NearestCentroid(Estimator):
     A feature's distance is divided by its standard deviation within classes plus the median of
     those over features; features that are constant within all classes, with a median of 0, by 1.
 
-    Examples
-    --------
-    >>> from tabsweep.models.nearest_centroid import NearestCentroid
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = NearestCentroid(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Tibshirani et al. 2002, doi:10.1073/pnas.082099299.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
 
     task: str = required(CLASSES)

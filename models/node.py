@@ -228,17 +228,9 @@ class NODE(RowNetwork):
     References
     ----------
     Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.6.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("node", task="binary", epochs=5, n_trees=16, depth=3)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, n_trees=16, depth=3"
     make_task = _Task
 
     lr: float = 1e-3

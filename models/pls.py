@@ -28,19 +28,12 @@ class PLS(Estimator):
     class with the largest prediction is the answer; negative ones are cut and the rest divided by
     their sum, so that they are probabilities.
 
-    Examples
-    --------
-    >>> from tabsweep.models.pls import PLS
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = PLS(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Wold et al. 1984, doi:10.1137/0905052; Barker and Rayens 2003 (classes), doi:10.1002/cem.785.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

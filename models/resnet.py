@@ -96,17 +96,9 @@ class ResNet(FlatRows):
     References
     ----------
     Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("resnet", task="binary", epochs=5, width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, width=16"
     batch_norm = True
 
     n_layers: int = hyper(4, Number(1, 1000, whole=True))

@@ -56,20 +56,13 @@ class RuleList(Estimator):
     most rows; here it is scikit-learn's tree, of limited depth, and CN2's estimate (Clark and
     Boswell 1991) that chooses.
 
-    Examples
-    --------
-    >>> from tabsweep.models.rule_list import RuleList
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = RuleList(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Frank and Witten 1998, Generating accurate rule sets without global optimization (ICML); Clark
     and Boswell 1991, doi:10.1007/BFb0017011.
     """
 
+    example = ""
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute")
 
     task: str = required(CLASSES)

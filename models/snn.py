@@ -45,17 +45,9 @@ class SNN(Perceptron):
     References
     ----------
     Klambauer et al. 2017, arXiv:1706.02515; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.5.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("snn", task="binary", epochs=5, n_layers=2)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, n_layers=2"
     network = SNNNetwork
 
     n_layers: int = hyper(4, Number(2, 1000, whole=True))

@@ -36,20 +36,13 @@ class Stacking(Estimator):
     A class that is not among the rows of a fit has probability 0 there. Naive Bayes is Gaussian,
     with one-hot categories; it is left out in regression.
 
-    Examples
-    --------
-    >>> from tabsweep.models.stacking import Stacking
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = Stacking(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1; Ting and Witten 1999 (probabilities),
     doi:10.1613/jair.594.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 

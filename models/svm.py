@@ -48,19 +48,12 @@ class SVM(Estimator):
     softmax of those values times one factor, which is fitted on out-of-fold decision values; so
     they never disagree with the labels. Platt's two-parameter sigmoid could.
 
-    Examples
-    --------
-    >>> from tabsweep.models.svm import SVM
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = SVM(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Cortes and Vapnik 1995, doi:10.1007/BF00994018.
     """
 
+    example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
 
     C: float = hyper(1.0, Number(0.0, low_open=True))

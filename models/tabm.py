@@ -208,17 +208,9 @@ class TabM(FlatRows):
     References
     ----------
     Gorishniy et al. 2025, arXiv:2410.24210.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("tabm", task="binary", epochs=5, k=4, width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, k=4, width=16"
     make_task: ClassVar[Callable[..., Task]] = TabMTask
     ple_version: ClassVar[str] = "B"
 

@@ -259,17 +259,9 @@ class TabNet(RowNetwork):
     References
     ----------
     Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.7.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("tabnet", task="binary", epochs=5, width=8)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, width=8"
     make_task = _Task
     batch_norm = True
 

@@ -206,17 +206,9 @@ class TabR(LookupRows):
     References
     ----------
     Gorishniy et al. 2024, arXiv:2307.14338.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("tabr", task="binary", epochs=5, width=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, width=16"
     make_task: ClassVar[Callable[..., Task]] = TabRTask
 
     lr: float = 3.1e-4

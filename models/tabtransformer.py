@@ -261,17 +261,9 @@ class TabTransformer(PretrainedNetwork):
     References
     ----------
     Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("tabtransformer", task="binary", epochs=5, pretrain_epochs=2, width=8)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, pretrain_epochs=2, width=8"
     make_task: ClassVar[Callable[..., Task]] = MaskedTask
 
     epochs: int = 80
@@ -339,15 +331,8 @@ class TabTransformerCheAtt(TabTransformer):
     References
     ----------
     Kim et al. 2024 (CheAtt).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("tabtransformer-cheatt", task="binary", epochs=5, pretrain_epochs=2)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
+
+    example = "epochs=5, pretrain_epochs=2"
 
     attention: str = "chebyshev"

@@ -148,17 +148,9 @@ class VIME(PretrainedNetwork):
     ----------
     Yoon et al. 2020, VIME: Extending the success of self- and semi-supervised learning to tabular
     domain, NeurIPS.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("vime", task="binary", epochs=5, pretrain_epochs=2, hidden=16)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "epochs=5, pretrain_epochs=2, hidden=16"
     make_task: ClassVar[Callable[..., Task]] = VIMETask
 
     epochs: int = 100

@@ -55,19 +55,12 @@ class XGBoost(CategoryBoosted):
     `fit_to` seeds every round by its number (the library's `seed_per_iteration`), which `fit` does
     not: where rows or columns are drawn the two differ, elsewhere they give the same trees.
 
-    Examples
-    --------
-    >>> from tabsweep.models.xgboost import XGBoost
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]] * 5, ["no", "no", "yes", "yes"] * 5
-    >>> model = XGBoost(task="binary").fit(X, y)
-    >>> model.predict([[0.0], [3.0]])
-    array(['no', 'yes'], dtype='<U3')
-
     References
     ----------
     Chen and Guestrin 2016, arXiv:1603.02754.
     """
 
+    example = ""
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
     device: str = hyper("cpu", DEVICE)

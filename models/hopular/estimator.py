@@ -97,17 +97,9 @@ class Hopular(DeepEstimator):
     References
     ----------
     Schaefl et al. 2022, arXiv:2206.00664.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("hopular", task="binary", steps=5, width=8, n_blocks=1)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "steps=5, width=8, n_blocks=1"
     policy = Policy("standard", "native", "native", "standard")
     transient = (*DeepEstimator.transient, "_memory")
 

@@ -95,17 +95,9 @@ class NPT(CellEstimator):
     References
     ----------
     Kossen et al. 2021, arXiv:2106.02584; Kim et al. 2024 (CheAtt).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tabsweep import make_model
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> model = make_model("npt", task="binary", steps=10, width=8, n_layers=2)
-    >>> model.fit(X, y).predict(X).shape
-    (40,)
     """
 
+    example = "steps=10, width=8, n_layers=2"
     transient = (*CellEstimator.transient, "_contexts")
 
     width: int = hyper(64, COUNT)
