@@ -33,7 +33,10 @@ PARSERS = {
     "california": (),
     "counted": ("classes",),
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
-    "file": ("group", "time", "weight", "drop", "missing"),
+    "file": (
+        *("group", "time", "weight", "drop", "missing"),
+        *("date", "text", "day_first", "drop_missing_target"),
+    ),
     "openml": ("task", "dataset", "version", "md5"),
 }
 ROLES = {
@@ -123,8 +126,14 @@ class Card:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Column name -> 'numeric' or 'categorical'; empty where the source names its columns."""
-        return {c: "categorical" if c in self.categorical else "numeric" for c in self.columns}
+        """Column name -> 'numeric', 'categorical', 'date' or 'text'; empty where the source names
+        its columns."""
+        kinds = dict.fromkeys(self.columns, "numeric") | dict.fromkeys(
+            self.categorical, "categorical"
+        )
+        for kind in ("date", "text") if self.parser == "file" else ():
+            kinds |= dict.fromkeys(self.options.get(kind, ()), kind)
+        return kinds
 
     @property
     def large(self) -> bool:

@@ -6,44 +6,57 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from ..common.columns.dates import parsed
+from ..common.columns.kinds import DATE, NUMBER, Kind
+from ..common.columns.numbers import is_missing, read_numbers
 from ..common.text import one_line
-from .infer import Notes, Reading, check_columns, feature, table_from_cells
+from .errors import DataError
+from .infer import feature, table_from_cells
 from .passport import passport
 from .protocols import make_folds
 from .reading.cells import Cells
-from .reading.numbers import is_missing, read_numbers
-from .table import Table, is_categorical
+from .reading.columns import Notes, Problems, Reading, column_problems
+from .table import Table
 
 SENTINELS = (-9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 SHOWN = 3  # categories of a column
 
 
 def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
-    """Facts about a file, as plain data: `form`, `n_rows`, `columns` (name -> role, kind,
-    n_missing, marks, n_distinct, values), `warnings`; and where `reading` names a target its
-    `task`, a line about the `target`, `protocol`, `n_folds`, `sizes` of the first fold, and the
-    passport's `flags`.
-
-    Raises DataError for a target or another column that is not there or cannot be used.
+    """Facts about a file, as plain data: `form`, `n_rows`, `columns` (name -> role, kind, style,
+    n_missing, marks, n_distinct, values), `warnings`, and `problems`, for which the file is
+    refused; and where `reading` names a target that can be used, its `task`, a line about the
+    `target`, `protocol`, `n_folds`, `sizes` of the first fold, and the passport's `flags`.
     """
-    notes = Notes(list(cells.notices))
-    table: Table | None = None
-    check_columns(path, reading, map(str, cells.frame.columns))
-    if reading.target:
-        table = table_from_cells(path, cells, reading, path.stem)
+    problems, decided = Problems(keep=True), dict[str, Kind]()
+    names = list(map(str, cells.frame.columns))
+    problems.add(*column_problems(path.name, reading, names))
+    known, table = reading.of_columns(names), None
+    warnings: list[str] = []
+    if known.target:
+        rest = Problems(keep=True)
+        try:
+            table = table_from_cells(path, cells, known, path.stem, rest, decided)
+            warnings = list(table.warnings)
+        except DataError:  # it is among the problems
+            pass
+        problems.add(*(text for text in rest.kept if text not in problems.kept))
+    if table is None:
+        notes = Notes(list(cells.notices))
+        for name in names:
+            if name not in decided and name not in (known.target, *known.drop):
+                with Problems(keep=True).watched():
+                    decided[name] = feature(name, cells, known, notes)[0]
+        warnings = notes.all()
     roles = {reading.target: "target", reading.group: "group", reading.time: "time"}
     roles |= {reading.weight: "weight"} | dict.fromkeys(reading.drop, "left out")
     columns = {}
-    for name in map(str, cells.frame.columns):
-        values = feature(name, cells, reading, notes) if table is None else None
-        if table is not None and name in table.frame.columns:
-            values = table.frame[name]
-        facts = column_facts(cells, name, reading, values)
+    for name in names:
+        facts = column_facts(cells, name, reading, decided.get(name))
         columns[name] = {"role": roles.get(name, "feature"), **facts}
         if facts["suspect"]:
-            notes.sentences.append(
+            warnings.append(
                 f"column {name!r}: {facts['suspect']} stands out; if it marks a missing value: "
                 f"--missing {facts['suspect']}"
             )
@@ -52,15 +65,19 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         "form": cells.form,
         "n_rows": len(cells.frame),
         "columns": columns,
-        "warnings": notes.all(),
+        "warnings": warnings,
     }
-    if table is None:
-        return found
+    if table is not None:
+        with problems.watched():
+            found |= split_facts(table, known)
+    return found | {"problems": problems.kept}
+
+
+def split_facts(table: Table, reading: Reading) -> dict[str, Any]:
+    """The task, target, folds and flags of a table. DataError where it cannot be split."""
     folds = make_folds(table, reading.protocol)
     facts = passport(table, folds)
-    suspects = [note for note in notes.sentences if note not in cells.notices]
-    return found | {
-        "warnings": [*table.warnings, *suspects],
+    return {
         "task": table.task,
         "target": target_text(table),
         "class_counts": facts["class_counts"],
@@ -71,41 +88,40 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     }
 
 
-def column_facts(
-    cells: Cells, name: str, reading: Reading, values: pd.Series | np.ndarray | None
-) -> dict[str, Any]:
-    """Facts about one column; `values` as they are read, None for one that is no feature."""
+def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -> dict[str, Any]:
+    """Facts about one column; `kind` is None for one that is no feature."""
     column = cells.frame[name]
     missing = is_missing(column, reading.missing)
+    if kind is not None and len(kind.missing) == len(missing):
+        missing = kind.missing
     present = column[~missing]
     marks = sorted({str(text) or "(empty)" for text in column[missing].unique()})
     if column.dtype == np.float64:
         marks = ["(empty)"] if column.isna().any() else []
         known = column[column.notna()]
         marks += [mark for mark in reading.missing if is_missing(known, (mark,)).any()]
-    if values is None:
-        found = read_numbers(column, cells.delimiter, reading.missing)
-        numeric = found.n_numbers == found.n_present > 0
-        values = found.values if numeric else column
-        kind = ""
-    else:
-        numeric = not (isinstance(values, pd.Series) and is_categorical(values))
-        kind = "numeric" if numeric else "categorical"
+    found = read_numbers(column, cells.delimiter, reading.missing)
+    numeric = found.n_numbers == found.n_present > 0
+    n_distinct = int(present.nunique())
+    word = kind.word if kind is not None else ""
     suspect = ""
-    if numeric:
-        numbers = np.asarray(values, dtype=np.float64)
-        numbers = numbers[~np.isnan(numbers)]
-        text = f"{numbers.min():g} to {numbers.max():g}" if len(numbers) else ""
-        suspect = sentinel(numbers) if kind else ""
+    if numeric and word in ("", NUMBER):
+        numbers = found.values[~np.isnan(found.values)]
+        text = f"{numbers.min():g} to {numbers.max():g}"
+        suspect = sentinel(numbers) if word else ""
+    elif word == DATE and kind is not None and len(present):
+        times = parsed(map(str, present), kind.style)
+        text = f"{times.min()} to {times.max()}"
     else:
         counts = present.astype(str).value_counts()
         shown = [f"{one_line(text, 20)} ({n})" for text, n in counts.iloc[:SHOWN].items()]
         text = ", ".join(shown) + (", ..." if len(counts) > SHOWN else "")
     return {
-        "kind": kind,
+        "kind": "constant" if word and n_distinct == 1 else word,
+        "style": kind.style if kind is not None else "",
         "n_missing": int(missing.sum()),
         "marks": marks,
-        "n_distinct": int(present.nunique()),
+        "n_distinct": n_distinct,
         "values": text,
         "suspect": suspect,
     }

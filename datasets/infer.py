@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..common.text import one_line, suggest
-from .errors import DataError
-from .reading.cells import Cells, read_file
-from .reading.numbers import (
+from ..common.columns import kinds
+from ..common.columns.dates import DateError, parsed
+from ..common.columns.encoder import text_column
+from ..common.columns.kinds import Kind, NotOfKind, kind_of, leading_zeros
+from ..common.columns.numbers import (
     GROUPED_BY_POINT,
-    LEADING_ZERO,
     MISSING,
-    Numbers,
     exact_as_floats,
+    is_missing,
     read_numbers,
     two_spellings,
 )
+from ..common.text import one_line, suggest
+from .errors import DataError
+from .reading.cells import Cells, read_file
+from .reading.columns import TASKS, Notes, Problems, Reading, column_problems
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
@@ -34,135 +36,56 @@ SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 USUAL_WEIGHTS = 0.1, 10.0  # mean weight of a row from and to which nothing is said of the scale
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
 SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
-GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
-TASKS = ("binary", "multiclass", "classification", "regression")
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How the columns of a file become a table.
+def feature(
+    name: str, cells: Cells, reading: Reading, notes: Notes
+) -> tuple[Kind, pd.Series | np.ndarray | None]:
+    """(the kind of a column, its values as a `Table` has them, None for one that is left out).
 
-    target: the column to predict. task: 'binary', 'multiclass', 'classification' or 'regression';
-    None: from the target's values. group: rows with the same value here stay in one part of a
-    split. time: the rows' times; training rows come before the tested ones. weight: how much each
-    row counts, in fits and in scores. None of the three is a feature, nor is a column in `drop`.
-    missing: texts that mark a missing value, besides MISSING.
-    categorical, numeric: columns whose kind is not to be guessed.
+    The kind is guessed (`common/columns/kinds.py`), unless `reading` or the file states it.
+    Infinite numbers count as missing, which is noted. DataError for a cell that is not of the
+    stated kind, and for dates in several forms.
     """
-
-    target: str
-    task: str | None = None
-    group: str | None = None
-    time: str | None = None
-    weight: str | None = None
-    drop: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Reading:
-        """From a mapping, which may hold more; an absent field has its default."""
-        given = {f.name: data[f.name] for f in fields(cls) if data.get(f.name) is not None}
-        plain: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        return cls(**plain)
-
-    def to_data(self) -> dict[str, Any]:
-        """The fields that are set, lists for tuples, for JSON and TOML."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if v}
-
-    @property
-    def protocol(self) -> str:
-        """The usual protocol of such a table."""
-        return "grouped" if self.group else "temporal" if self.time else "kfold"
-
-
-@dataclass
-class Notes:
-    """What is said about a table's reading: sentences, and columns of numbers that are written in
-    some style ({style: {column: Numbers}})."""
-
-    sentences: list[str] = field(default_factory=list)
-    styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
-
-    def all(self) -> list[str]:
-        """The sentences, with one for each style."""
-        found = list(self.sentences)
-        for style, columns in self.styles.items():
-            name, numbers = next(iter(columns.items()))
-            names = list(map(repr, columns))
-            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
-            text, value = numbers.example
-            found.append(
-                f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "
-                f"{value:.15g}" + (f" ({name!r})" if names[1:] else "")
-            )
-        return found
-
-
-def leading_zeros(cells: pd.Series) -> bool:
-    """Whether a cell is a number such as 01234 (a postal code), so that all are texts."""
-    return cells.dtype != np.float64 and bool(cells.str.fullmatch(LEADING_ZERO).any())
-
-
-def feature(name: str, cells: Cells, reading: Reading, notes: Notes) -> pd.Series | np.ndarray:
-    """A column: float64 where every present cell is a number, else categorical, unless `reading` or
-    the file itself states its kind.
-
-    Numbers with a leading zero (postal codes) are categories. A column without any value is kept as
-    missing numbers, and infinite numbers count as missing; both are noted. DataError for a text
-    among the cells of a column that is stated to be numeric.
-    """
-    column, sentences = cells.frame[name], notes.sentences
-    found = read_numbers(column, cells.delimiter, reading.missing)
-    present = column[~found.missing]
-    stated = "numeric" if name in reading.numeric else cells.kinds.get(name, "")
-    stated = "categorical" if name in reading.categorical else stated
-    if found.n_present == 0:
-        sentences.append(f"column {name!r} has no value in any row; kept as missing numbers")
-        return found.values
-    numbers = found.n_numbers == found.n_present
-    coded = numbers and leading_zeros(present)
-    if stated == "numeric" and not numbers:
-        first = int(np.argmax(np.isnan(found.values) & ~found.missing))
+    column = cells.frame[name]
+    stated = reading.stated(name)
+    if not stated and cells.kinds.get(name) == "categorical":
+        stated = kinds.CATEGORY
+    how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
+    try:
+        kind = kind_of(column, stated=stated, **how)  # type: ignore[arg-type]
+    except NotOfKind as error:
         raise DataError(
-            f"column {name!r}: {one_line(column.iloc[first], 40)!r} on {cells.where(first)} is no "
-            "number, and the column is said to be numeric; say that it is categorical, or that "
-            "this text marks a missing value"
+            f"column {name!r}: {one_line(column.iloc[error.row], 40)!r} on "
+            f"{cells.where(error.row)} {error}; say that it is categorical, or that this text "
+            "marks a missing value"
+        ) from None
+    except DateError as error:
+        raise DataError(f"column {name!r}: {error}") from None
+    notes.sentences.extend(kind.notes)
+    if kind.word == kinds.ID:
+        return kind, None
+    present = column.where(~kind.missing, None)
+    if kind.word == kinds.DATE:
+        texts = present.map("{:.0f}".format) if column.dtype == np.float64 else present
+        return kind, parsed(texts.where(~kind.missing, None), kind.style)
+    if kind.word == kinds.TEXT:
+        return kind, text_column(present.astype(object).tolist())
+    numbers = kind.numbers
+    if kind.word == kinds.CATEGORY:
+        if numbers is not None and exact_as_floats(column, numbers.values):
+            floats = pd.Series(numbers.values, dtype=object)
+            return kind, categorical_column(floats.where(~kind.missing, None))
+        return kind, categorical_column(present.tolist())
+    assert numbers is not None
+    if numbers.style:
+        notes.styles.setdefault(numbers.style, {})[name] = numbers
+    infinite = np.isinf(numbers.values)
+    if infinite.any():
+        notes.sentences.append(
+            f"column {name!r}: {infinite.sum()} infinite values count as missing"
         )
-    if numbers and stated != "categorical" and (not coded or stated == "numeric"):
-        if found.style:
-            notes.styles.setdefault(found.style, {})[name] = found
-        pair = two_spellings(present) if present.nunique() <= MAX_CLASSES_GUESSED else None
-        if pair and not stated:
-            sentences.append(
-                f"column {name!r}: {pair[0]!r} and {pair[1]!r} are read as one number; "
-                "--categorical keeps them apart"
-            )
-        infinite = np.isinf(found.values)
-        if infinite.any():
-            sentences.append(f"column {name!r}: {infinite.sum()} infinite values count as missing")
-        return np.where(infinite, np.nan, found.values)
-    if coded and not stated:
-        sentences.append(f"column {name!r} has numbers with leading zeros; read as categories")
-    elif not stated and found.n_numbers > found.n_present / 2:
-        texts = present[np.isnan(found.values[~found.missing])]
-        shown = ", ".join(repr(one_line(text, 20)) for text in sorted(set(texts))[:3])
-        sentences.append(
-            f"column {name!r} mixes {found.n_numbers} numbers and {len(texts)} texts ({shown}); "
-            "read as categories: empty those cells to have numbers, or name them by --missing"
-        )
-    n_distinct = present.nunique()
-    if n_distinct > max(50, found.n_present / 2):
-        sentences.append(
-            f"column {name!r} has {n_distinct} categories in {found.n_present} rows: an "
-            "identifier, a date or free text? A model can learn little from it; --drop leaves it "
-            "out, --group keeps its rows together, --time splits by it"
-        )
-    coded = coded or two_spellings(present) is not None
-    if numbers and not coded and not found.style and exact_as_floats(column, found.values):
-        return categorical_column(pd.Series(found.values, dtype=object).where(~found.missing, None))
-    return categorical_column(column.where(~found.missing, None).tolist())
+    return kind, np.where(infinite, np.nan, numbers.values)
 
 
 def doubtful_points(cells: Cells, notes: Notes) -> None:
@@ -234,7 +157,7 @@ def encode_target(
         said = f" ({mark!r} counts as missing; a class of this name needs another)" if mark else ""
         raise DataError(
             f"target {name!r} is missing or infinite in {bad.sum()} rows, first on"
-            f" {cells.where(first)}{said}; remove or mend these rows"
+            f" {cells.where(first)}{said}; --drop-missing-target leaves these rows out"
         )
     if found.style:
         notes.styles.setdefault(found.style, {})[name] = found
@@ -312,36 +235,6 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
     return task != "regression" and pairs == len(np.unique(codes)) == len(np.unique(target))
 
 
-def check_columns(path: Path, reading: Reading, columns: Iterable[str]) -> None:
-    """DataError for a column that is not there, one with two roles, and an unknown task."""
-    known = list(columns)
-    if reading.task is not None and reading.task not in TASKS:
-        raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
-    roles = {reading.target: "the target"} if reading.target else {}
-    single = {"group": reading.group, "time": reading.time, "weight": reading.weight}
-    several = dict.fromkeys(reading.drop, "left out")
-    for column, role in [
-        *((column, f"the {role} column") for role, column in single.items() if column),
-        *several.items(),
-    ]:
-        if column in roles:
-            raise DataError(f"column {column!r} cannot be {roles[column]} and {role} as well")
-        roles[column] = role
-    for name in (*reading.categorical, *reading.numeric):
-        if name in reading.categorical and name in reading.numeric:
-            raise DataError(f"column {name!r} cannot be categorical and numeric")
-    for name in (*roles, *reading.categorical, *reading.numeric):
-        if name not in known:
-            raise DataError(f"{path.name} has no column {name!r}; {suggest(name, known)}")
-    if reading.group and reading.time:
-        raise DataError(GROUP_OR_TIME)
-    if len(roles) == len(known):
-        others = len(roles) > 1
-        raise DataError(
-            f"{path.name} has {'no feature left' if others else 'the target alone, and no feature'}"
-        )
-
-
 def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) a number for each group, in the order of the file. Where all cells are numbers, "17" and
     "17.0" are one group; numbers with leading zeros, and those of which one is written as 1.1 and
@@ -392,32 +285,83 @@ def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = 
     return values
 
 
-def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> Table:
-    """The table that `reading` makes of the cells of the file `path`; see `table_from_file`."""
-    check_columns(path, reading, cells.frame.columns)
+def with_target(cells: Cells, reading: Reading, notes: Notes) -> Cells:
+    """The cells; without the rows that have no target where `reading` says so, which is noted."""
+    if not reading.drop_missing_target:
+        return cells
+    column = cells.frame[reading.target]
+    missing = is_missing(column, reading.missing)
+    found = read_numbers(column, cells.delimiter, reading.missing)
+    if found.n_numbers == found.n_present:
+        missing = found.missing | np.isinf(found.values)
+    if not missing.any() or missing.all():
+        return cells
+    notes.sentences.append(
+        f"target {reading.target!r} is missing in {missing.sum()} of {len(column)} rows, which are "
+        "left out"
+    )
+    return cells.rows(~missing)
+
+
+def table_from_cells(
+    path: Path,
+    cells: Cells,
+    reading: Reading,
+    name: str,
+    problems: Problems | None = None,
+    decided: dict[str, Kind] | None = None,
+) -> Table:
+    """The table that `reading` makes of the cells of the file `path`; see `table_from_file`.
+
+    problems: where they are kept, and not raised. decided: gets the kind of each feature. With kept
+    problems the table lacks what they are about; DataError where nothing is left of it.
+    """
+    problems = problems or Problems()
+    problems.add(*column_problems(path.name, reading, cells.frame.columns))
     notes = Notes(list(cells.notices))
-    codes, task, classes = encode_target(cells, reading, notes)
-    aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
-    kept = [column for column in cells.frame.columns if column not in aside]
-    frame = pd.DataFrame({column: feature(column, cells, reading, notes) for column in kept})
+    cells = with_target(cells, reading, notes)
     marks = reading.missing
-    weights = row_weights(cells, reading.weight, notes, marks) if reading.weight else None
+    codes, task, classes = np.zeros(0), "", ()
+    with problems.watched():
+        codes, task, classes = encode_target(cells, reading, notes)
+    aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
+    columns = {}
+    decided = {} if decided is None else decided
+    for column in cells.frame.columns:
+        if column in aside:
+            continue
+        with problems.watched():
+            decided[column], values = feature(column, cells, reading, notes)
+            if values is not None:
+                columns[column] = values
+    frame = pd.DataFrame(columns)
+    weights = groups = times = None
+    if reading.weight:
+        with problems.watched():
+            weights = row_weights(cells, reading.weight, notes, marks)
     doubtful_points(cells, notes)
-    for column in frame.columns:
+    for column in frame.columns if task else ():
         if same_as_target(frame[column], codes, task):
-            raise DataError(
+            problems.add(
                 f"column {column!r} is the target {reading.target!r} itself, perhaps by other "
                 "names; leave it out (--drop) or remove it from the file"
             )
+    if frame.columns.empty:
+        problems.add(f"{path.name} has no feature left: {'; '.join(notes.all())}")
+    if reading.group:
+        with problems.watched():
+            groups = group_codes(cells, reading.group, marks)
+    if reading.time:
+        with problems.watched():
+            column, first = cells.frame[reading.time], reading.day_first
+            times = read_times(column, cells.delimiter, cells.where, marks, first)
+    if not task or frame.columns.empty:
+        raise DataError(problems.kept[0])
     digest = hashlib.sha256(path.read_bytes())
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
     if weights is not None:
         digest.update(f"|weight {reading.weight}|".encode() + weights.astype("<f8").tobytes())
-    groups = group_codes(cells, reading.group, marks) if reading.group else None
-    times = None
-    if reading.time:
-        times = read_times(cells.frame[reading.time], cells.delimiter, cells.where, marks)
     return Table(
         name,
         frame,
@@ -429,23 +373,19 @@ def table_from_cells(path: Path, cells: Cells, reading: Reading, name: str) -> T
         groups=groups,
         times=times,
         weights=weights,
-        styles={
-            column: style
-            for style, columns in notes.styles.items()
-            for column in columns
-            if column in frame.columns
-        },
+        styles={name: kind.style for name, kind in decided.items() if kind.style},
+        left_out=tuple(name for name, kind in decided.items() if kind.word == kinds.ID),
     )
 
 
 def table_from_file(path: str | Path, reading: Reading, *, name: str | None = None) -> Table:
     """The table in a file; `reading` names the column to predict and what else is known of it.
 
-    Files are CSV with a header (UTF-8, UTF-16, Latin-1 or Windows-1252; fields separated by comma,
-    semicolon, tab or bar), Parquet, Arrow and Feather, also compressed (gzip, bzip2, xz, zip).
-    MISSING lists the cells that count as missing. Columns of numbers are numeric, others
-    categorical. No row is ever dropped: what cannot be used raises a DataError that names the line
-    or column; doubtful decisions are listed in the table's `warnings`.
+    Files are CSV with a header (in any usual encoding; fields separated by comma, semicolon, tab or
+    bar), Parquet, Arrow and Feather, also compressed (gzip, bzip2, xz, zip). MISSING lists the
+    cells that count as missing. Columns are numbers, categories, dates or texts. What cannot be
+    used raises a DataError that names the line or column; doubtful decisions, and identifiers that
+    are left out, are listed in the table's `warnings`.
     """
     path = Path(path)
     if reading.task is not None and reading.task not in TASKS:

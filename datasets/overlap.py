@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from .table import Table
 
@@ -29,13 +30,20 @@ class Overlap:
 
 
 def column_codes(table: Table) -> dict[str, np.ndarray]:
-    """Feature name -> (N,) float64: numbers, or codes of categories; NaN where missing."""
+    """Feature name -> (N,) float64: numbers, codes of categories and texts, seconds of dates; NaN
+    where missing."""
     codes = {}
     for name, kind in table.kinds.items():
         column = table.frame[name]
         if kind == "categorical":
             values = column.cat.codes.to_numpy().astype(np.float64)
             codes[name] = np.where(values < 0, np.nan, values)
+        elif kind == "text":
+            values = pd.factorize(column)[0].astype(np.float64)
+            codes[name] = np.where(values < 0, np.nan, values)
+        elif kind == "date":
+            seconds = column.to_numpy().astype("datetime64[us]").astype(np.float64) / 1e6
+            codes[name] = np.where(column.isna(), np.nan, seconds)
         else:
             codes[name] = column.to_numpy()
     return codes

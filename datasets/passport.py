@@ -55,7 +55,8 @@ def column_facts(table: Table, x: np.ndarray) -> dict[str, dict[str, Any]]:
             "n_distinct": len(distinct),
             "n_missing": int(table.n_rows - len(present)),
             "constant": len(distinct) <= 1,
-            "id_like": every_row_differs and (kind == "categorical" or whole),
+            "id_like": every_row_differs
+            and (kind == "categorical" or (kind == "numeric" and whole)),
         }
     return facts
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
+from ..common.columns.encoder import ColumnEncoder, has_texts_or_dates, is_date, is_text
 from ..common.tasks import TASKS
 from .errors import DataError
 
@@ -16,6 +17,29 @@ from .errors import DataError
 def is_categorical(column: pd.Series) -> bool:
     """Whether a column has pandas' categorical dtype."""
     return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def kind_of(column: pd.Series) -> str:
+    """'categorical', 'date', 'text' or 'numeric', by the dtype."""
+    if is_categorical(column):
+        return "categorical"
+    return "date" if is_date(column) else "text" if is_text(column) else "numeric"
+
+
+def counted(kinds: Iterable[str]) -> str:
+    """How many features of each kind, in words.
+
+    >>> counted(["numeric", "text", "numeric"])
+    '2 numeric, 0 categorical features, 1 of text'
+    """
+    every = list(kinds)
+    more = [
+        f"{n} of {kind}s" if n > 1 else f"{n} of {kind}"
+        for kind in ("date", "text")
+        if (n := every.count(kind))
+    ]
+    first = f"{every.count('numeric')} numeric, {every.count('categorical')} categorical features"
+    return ", ".join([first, *more])
 
 
 def categorical_column(
@@ -66,6 +90,12 @@ def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, 
             for category in column.cat.categories:
                 add(str(category).encode())
             add(column.cat.codes.to_numpy().astype("<i8").tobytes())
+        elif is_date(column):
+            add(b"date" + column.astype("datetime64[us]").to_numpy().astype("<i8").tobytes())
+        elif is_text(column):
+            add(b"text")
+            for text in column.fillna("\0"):
+                add(text.encode())
         else:
             add(b"numeric")
             values = column.to_numpy().astype("<f8")
@@ -80,8 +110,9 @@ def content_sha256(frame: pd.DataFrame, target: np.ndarray, classes: tuple[str, 
 class Table:
     """One dataset in memory.
 
-    `frame` (N rows) holds the features alone: float64 columns, where NaN means missing, and
-    categorical columns, whose categories are strings. `target` (N,) holds codes 0..C-1 into
+    `frame` (N rows) holds the features alone: float64 columns, where NaN means missing,
+    categorical columns, whose categories are strings, and columns of datetimes and texts, which a
+    model gets as numbers (`encoded`). `target` (N,) holds codes 0..C-1 into
     `classes` (int64), or numbers (float64) for regression. `masks` are stored splits as pairs of
     boolean arrays (test, validation), each (N,). `sha256` identifies the source's bytes, the fields
     of the card that decide how they are parsed, and the content. `warnings` are sentences that a
@@ -89,7 +120,8 @@ class Table:
     passport. `groups` (N,; int64) and `times` (N,; float64) are what the protocols 'grouped' and
     'temporal' split by. `weights` (N,; float64, 0 or more) say how much each row counts in fits and
     scores; None: all alike. `styles` say how the numbers of a column were written, where they were
-    not plain ("decimal commas"). DataError where these do not fit together.
+    not plain ("decimal commas"), and its dates. `left_out` are columns that are identifiers.
+    DataError where these do not fit together.
     """
 
     name: str
@@ -104,6 +136,7 @@ class Table:
     times: np.ndarray | None = None
     weights: np.ndarray | None = None
     styles: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -124,9 +157,11 @@ class Table:
                 raise DataError(f"{self.name}: class codes {low}..{high}, {self.n_classes} classes")
         for name in self.frame.columns:
             column = self.frame[name]
-            if not is_categorical(column) and column.dtype != np.float64:
+            known = column.dtype == np.float64 or is_categorical(column)
+            if not (known or is_date(column) or is_text(column)):
                 raise DataError(
-                    f"{self.name}: column {name!r} is {column.dtype}, not float64 or categorical"
+                    f"{self.name}: column {name!r} is {column.dtype}, not float64, categorical, "
+                    "datetimes or texts"
                 )
         for what in ("groups", "times", "weights"):
             values = getattr(self, what)
@@ -141,11 +176,7 @@ class Table:
     def __repr__(self) -> str:
         kinds = list(self.kinds.values())
         classes = f", {self.n_classes} classes" if self.classes else ""
-        return (
-            f"<Table {self.name}: {self.task}{classes}, {self.n_rows} rows, "
-            f"{kinds.count('numeric')} numeric and {kinds.count('categorical')} categorical "
-            "features>"
-        )
+        return f"<Table {self.name}: {self.task}{classes}, {self.n_rows} rows, {counted(kinds)}>"
 
     @property
     def n_rows(self) -> int:
@@ -174,12 +205,19 @@ class Table:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Column name -> 'numeric' or 'categorical', in the frame's order."""
-        dtypes = self.frame.dtypes
-        return {
-            str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "numeric"
-            for name, dtype in zip(self.frame.columns, dtypes, strict=True)
-        }
+        """Column name -> 'numeric', 'categorical', 'date' or 'text', in the frame's order."""
+        return {str(name): kind_of(column) for name, column in self.frame.items()}
+
+    @property
+    def has_texts_or_dates(self) -> bool:
+        """Whether models get other columns than those of `frame`."""
+        return has_texts_or_dates(self.frame)
+
+    def encoded(self, train: np.ndarray, *, cyclic: bool) -> tuple[Table, ColumnEncoder]:
+        """(the table as a model sees it, what made it so): dates and texts as numbers, by what the
+        rows `train` hold. cyclic: see `DateEncoder`."""
+        encoder = ColumnEncoder(cyclic=cyclic).fit(self.rows(train))
+        return replace(self, frame=encoder.transform(self.frame)), encoder
 
     def rows(self, index: np.ndarray) -> pd.DataFrame:
         """The features of the rows `index`, with a new index from 0; categories are kept."""

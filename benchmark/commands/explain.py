@@ -220,7 +220,7 @@ class Origin:
             asked = replace(asked, warm_start=self._write_portfolio())
         csv = self.plan["datasets"][dataset].get("csv")
         if csv and not self.plan["suite"].get("file"):
-            reading = {name: csv[name] for name in READING if csv.get(name)}
+            reading = {name: csv[name] for name in READING if name in csv}
             lists = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
             source: dict[str, Any] = {"csv": (csv["path"],), "target": (csv["target"],), **lists}
             budget = self.plan["suite"]["budgets"][self.plan["options"]["budget"]]

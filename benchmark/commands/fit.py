@@ -69,7 +69,7 @@ def fit_chosen(
     path = place(run, out, found.dataset, name)
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
-    estimator, training, weights, fitted_on = fit_all(
+    estimator, encoder, training, weights, fitted_on = fit_all(
         asked, choice, table, folds, found.seed, found.time_limit_s
     )
     described = found.described.get("csv") or {"target": _target_of(found.described)}
@@ -102,6 +102,7 @@ def fit_chosen(
         estimator,
         path,
         schema=schema,
+        encoder=encoder,
         name=asked,
         config=config,
         training=training,

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.counting import count
-from ...common.files import write_atomically
-from ...common.text import one_line
-from ...datasets.reading.cells import Cells, read_file
-from ...datasets.reading.numbers import (
+from ...common.columns.dates import NoMoment, moments
+from ...common.columns.numbers import (
     TWO_READINGS,
     is_missing,
     numbers_in_style,
     read_numbers,
 )
+from ...common.counting import count
+from ...common.files import write_atomically
+from ...common.text import one_line
+from ...datasets.reading.cells import Cells, read_file
 from ...datasets.table import number_text
 from ...models.persistence.model_file import load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
@@ -138,13 +139,34 @@ def read_frame(
     """The columns that the model knows, read as in training: numbers or categories. marks: texts
     that stood for missing values there."""
     schema.check_names(list(cells.frame.columns), lambda text: None)
-    parts = {
-        column.name: numeric_cells(column, cells, marks, warn)
-        if column.kind == "numeric"
-        else category_cells(column, cells.frame[column.name], marks)
-        for column in schema.columns
-    }
+    parts: dict[str, Any] = {}
+    for column in schema.columns:
+        texts = cells.frame[column.name]
+        if column.kind == "numeric":
+            parts[column.name] = numeric_cells(column, cells, marks, warn)
+        elif column.kind == "categorical":
+            parts[column.name] = category_cells(column, texts, marks)
+        elif column.kind == "text":
+            parts[column.name] = texts.astype(object).where(~is_missing(texts, marks), None)
+        else:
+            parts[column.name] = date_cells(column, cells, marks)
     return pd.DataFrame(parts)
+
+
+def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Series:
+    """(N,) datetimes, written as in the file of the training rows or as 2024-12-31; SchemaError
+    names the line of the first that is none."""
+    texts = cells.frame[column.name]
+    if texts.dtype == np.float64:
+        texts = texts.map("{:.0f}".format, na_action="ignore")
+    known = texts.astype(object).where(~is_missing(cells.frame[column.name], marks), None)
+    try:
+        return moments(known, column.style)
+    except NoMoment as error:
+        raise SchemaError(
+            f"{cells.name}: column {column.name!r}: {one_line(known.iloc[error.row], 40)!r} on "
+            f"{cells.where(error.row)} is no date; write dates like 2024-12-31"
+        ) from None
 
 
 def numeric_cells(

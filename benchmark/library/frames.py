@@ -2,7 +2,7 @@
 
 A run's data must be found again by `bench resume`, `report`, `explain` and `fit`; so a sweep of a
 DataFrame is a sweep of a file that stands beside the run's folder, with the columns as the library
-reads them: numbers and categories.
+reads them: numbers, categories, dates and texts.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.encoder import text_column
+from ...common.columns.kinds import CATEGORY, DATE, TEXT
+from ...common.columns.number_forms import SIGNS, UNIT
+from ...common.columns.numbers import MISSING, read_numbers
 from ...common.files import write_atomically
-from ...common.number_forms import SIGNS
 from ...datasets.infer import MAX_CLASSES_GUESSED
-from ...datasets.reading.numbers import MISSING, read_numbers
 from ...datasets.table import number_text
-from ...models.library.columns import Categories, ColumnReader
+from ...models.library.columns import ColumnReader
 from ..errors import SweepError
 
 NUMBER_KINDS = ("floating", "integer", "mixed-integer-float", "decimal")  # of `infer_dtype`
 NUMBER_LIKE = re.compile(
-    rf"[-+\s{SIGNS}]*\.?\d[\d.,'\u2019\seE+{SIGNS}-]*|[-+]?(inf|nan).*", re.IGNORECASE
+    rf"[-+\s{SIGNS}]*\.?\d[\d.,'\u2019\seE+{SIGNS}-]*({UNIT})?\s*|[-+]?(inf|nan).*",
+    re.IGNORECASE,
 )
 
 
@@ -40,28 +43,32 @@ class CsvColumns(ColumnReader):
 
     categories: list[Any]
 
-    def fit(self, frame: pd.DataFrame) -> CsvColumns:
-        """As `ColumnReader.fit`; decides which columns' categories get their name. SweepError for
+    def decide(self, frame: pd.DataFrame) -> None:
+        """As `ColumnReader.decide`; and which columns' categories get their name. SweepError for
         two columns whose names differ in blanks alone."""
         frame = named_cleanly(frame)
         self.categories = [one_blank(name) for name in self.categories]
-        super().fit(frame)
+        super().decide(frame)
         self.named_ = {
             name
-            for name, kind in self.kinds_.items()
-            if isinstance(kind, Categories)
-            and doubtful({text for text in category_texts(frame[name]) if text})
+            for name in self.of_kind(CATEGORY)
+            if doubtful({text for text in category_texts(frame[name]) if text})
         }
-        return self
 
-    def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows; names of columns are text, numbers float64, categories text or None."""
-        found = super().transform(named_cleanly(frame))
-        for name in found.columns[[not is_float(d) for d in found.dtypes]]:
+    def of_kind(self, kind: str) -> list[str]:
+        """The columns of a kind."""
+        return [name for name, (word, _) in self.kinds_.items() if word == kind]
+
+    def read(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows; names of columns are text, and texts and categories are on one line."""
+        found = super().read(named_cleanly(frame))
+        for name in self.of_kind(CATEGORY):
             texts = category_texts(found[name])
             if name in self.named_:
                 texts = [None if text is None else f"{name}={text}" for text in texts]
             found[name] = pd.Series(texts, dtype=object)
+        for name in self.of_kind(TEXT):
+            found[name] = text_column(category_texts(found[name]))
         return found
 
 
@@ -86,11 +93,6 @@ def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
             )
         known[name] = given
     return frame.set_axis(names, axis=1)
-
-
-def is_float(dtype: Any) -> bool:
-    """Whether a column that a `ColumnReader` gave holds numbers."""
-    return dtype == np.float64
 
 
 def category_texts(column: pd.Series) -> list[str | None]:
@@ -251,19 +253,24 @@ class FrameData:
             )
         self._texts = label_texts(list(self._y.unique()), self.target, self.task)
         self.labels = {text: label for label, text in self._texts.items()}
-        self.columns = CsvColumns(text=text, categories=categorical_features or ()).fit(
-            self.features
-        )
+        self.columns = CsvColumns(text=text, categories=categorical_features or ())
+        self.columns.decide(self.features)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the file is read, beside its target."""
+        kinds = {"date": self.columns.of_kind(DATE), "text": self.columns.of_kind(TEXT)}
+        return {"task": self.task} | {kind: tuple(names) for kind, names in kinds.items() if names}
 
     def csv(self) -> bytes:
         """The CSV file: UTF-8, the target as the last column."""
-        table = self.columns.transform(self.features)
+        table = self.columns.read(self.features)
         if self.target in table.columns:
             raise SweepError(f"a feature is called {self.target!r} as the target is; rename one")
         infinite = [
             name
             for name in table.columns
-            if is_float(table[name].dtype) and np.isinf(table[name].to_numpy()).any()
+            if table[name].dtype == np.float64 and np.isinf(table[name].to_numpy()).any()
         ]
         if infinite:
             raise SweepError(

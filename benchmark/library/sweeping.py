@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.kinds import CATEGORY, DATE, NUMBER, TEXT
 from ...common.text import suggest
 from ...datasets import catalog
 from ...models import registry
 from ...models.library.classes import class_of
-from ...models.library.columns import ColumnNotice, ColumnReader, FreeText
+from ...models.library.columns import ColumnNotice, ColumnReader
 from ...models.library.estimator import steps_of
 from ...models.library.names import class_names
 from ...sweeps.engine import Stop
@@ -46,6 +47,7 @@ from .frames import FrameData
 from .leaderboard import leaderboard
 
 if TYPE_CHECKING:
+    from ...datasets.table import Table
     from ..planning.own_tables import OwnTable
 
 TASKS = ("binary", "multiclass", "classification", "regression")
@@ -102,10 +104,14 @@ class SweepResult:
         asked = importable(found, name, named)
         table, folds = read_data(found, mirror=None, cache=None, csv=None)
         choice = choose_config(found, name, asked, (table, folds), self._say)
-        fitted, *_, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
+        fitted, encoder, *_, rows = fit_all(
+            asked, choice, table, folds, found.seed, found.time_limit_s
+        )
         self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
         kind = "Regressor" if table.task == "regression" else "Classifier"
-        return self._estimator(asked, kind, choice.config, fitted, table, found.seed)
+        made = self._estimator(asked, kind, choice.config, fitted, table, found.seed)
+        made.columns_.encoder_ = encoder
+        return made
 
     def _estimator(
         self, model: str, kind: str, config: Mapping[str, Any], fitted: Any, table: Any, seed: int
@@ -116,7 +122,7 @@ class SweepResult:
         estimator = cls(**known, preset="paper", random_state=seed)
         data = self._data
         seen = table.frame if data is None else data.features
-        estimator.columns_ = ColumnReader().fit(seen) if data is None else data.columns
+        estimator.columns_ = reader_of(table) if data is None else data.columns
         estimator.estimator_ = fitted
         estimator.n_iter_ = steps_of(fitted)
         estimator.n_features_in_ = seen.shape[1]
@@ -150,6 +156,15 @@ class SweepResult:
         return f"<div><p>{html.escape(repr(self))}</p>{board}{link}</div>"
 
 
+def reader_of(table: Table) -> ColumnReader:
+    """The reader of columns of the kinds that a table has."""
+    reader = ColumnReader(categories=table.categorical)
+    words = {"numeric": NUMBER, "categorical": CATEGORY, "date": DATE, "text": TEXT}
+    reader.kinds_ = {n: (words[kind], table.styles.get(n, "")) for n, kind in table.kinds.items()}
+    reader.notices_ = []
+    return reader
+
+
 def sweep(
     data: Any,
     target: Any = None,
@@ -160,7 +175,7 @@ def sweep(
     budget: str | None = None,
     task: str | None = None,
     categorical_features: Iterable[Any] = (),
-    text: str = "drop",
+    text: str = "encode",
     seed: int = 0,
     name: str | None = None,
     runs: str | Path = "runs",
@@ -191,9 +206,8 @@ def sweep(
         Default: guessed from the target's values.
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
-    text : {"drop", "hash"}, default "drop"
-        What becomes of free text. "hash" learns its components from all rows, the tested ones too,
-        so that scores may be better than on new rows; fitted estimators learn them from their rows.
+    text : {"encode", "drop"}, default "encode"
+        Whether free text is read, by what the training rows of each fold hold, or left out.
     seed : int, default 0
         Seed of the folds, the search and the fits.
     name : str, optional
@@ -228,7 +242,7 @@ def sweep(
     if isinstance(data, str):
         if target is not None:
             raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
-        if task is not None or list(categorical_features) or text != "drop":
+        if task is not None or list(categorical_features) or text != "encode":
             raise SweepError(
                 f"dataset {data!r} has its task and kinds of columns already; leave `task`, "
                 "`categorical_features` and `text` out"
@@ -237,7 +251,7 @@ def sweep(
     else:
         frame = _frame_data(data, target, task, categorical_features, text)
         path, name = frame.write(runs, check_name(name) if name else None)
-        suite, tables = csv_suite([path], [frame.target], {"task": frame.task})
+        suite, tables = csv_suite([path], [frame.target], frame.reading)
     chosen = suite.budget(budget)[0]
     request = Request(
         suite=suite,
@@ -289,15 +303,6 @@ def _frame_data(
     )
     for notice in found.columns.notices_:
         warnings.warn(notice, ColumnNotice, stacklevel=3)
-    texts = [name for name, kind in found.columns.kinds_.items() if isinstance(kind, FreeText)]
-    if texts:
-        warnings.warn(
-            f"text='hash': the components of {', '.join(map(repr, texts))} are learned from all "
-            "rows, the tested ones too, so that scores may be better than on new rows; text='drop' "
-            "compares models without them",
-            ColumnNotice,
-            stacklevel=3,
-        )
     return found
 
 

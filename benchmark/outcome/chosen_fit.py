@@ -26,16 +26,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.columns.encoder import ColumnEncoder
 from ...common.counting import count
 from ...common.text import one_line, suggest
 from ...datasets.infer import Reading, table_from_file
 from ...models import registry
 from ...models.base import Estimator
+from ...models.library.columns import is_cyclic
 from ...models.persistence.model_file import fit_rows
 from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
+from ..column_encoding import encoding_identity
 from ..errors import FitError, command_on
 from ..planning.own_tables import planned_table
 from ..planning.plan import choose_folds
@@ -235,6 +238,7 @@ def score_cell(
     identity: dict[str, Any] = {"target": spec.target, "threads": spec.threads}
     if run.time_limit_s is not None and spec.resource:
         identity["time_limit_s"] = run.time_limit_s
+    identity |= encoding_identity(spec, data[0])
     trial = Trial(run.dataset, fold, model, config, run.seed, identity)
     try:
         result = run_trial(trial, data)
@@ -295,9 +299,9 @@ def fit_all(
     folds: Mapping[int, Fold],
     seed: int,
     time_limit_s: float | None = None,
-) -> tuple[Any, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
-    """Step 3 of the rule: (fitted estimator, the rows that it was given, their weights as for
-    `fit_rows` where they have some, a sentence about the rows).
+) -> tuple[Any, ColumnEncoder, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
+    """Step 3 of the rule: (fitted estimator, what encodes its columns, the rows that it was given,
+    their weights as for `fit_rows` where they have some, a sentence about the rows).
     time_limit_s: that of the run's fits, for a model trained in steps that knows no number of
     rounds."""
     spec = registry.spec(model)
@@ -314,10 +318,10 @@ def fit_all(
     by_rounds = {"n_estimators", "early_stopping_rounds"} <= set(vars(estimator))
     rest = every = np.arange(table.n_rows)
     stopping = every[:0]
+    fitted_on = f"all {table.n_rows} rows"
     if stops and by_rounds and choice.rounds is not None:
         estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
-        fitted_on = f"all {table.n_rows} rows, {choice.rounds} rounds (the median fold's)"
-        training: tuple[Any, ...] = (table.rows(every), table.target)
+        fitted_on += f", {choice.rounds} rounds (the median fold's)"
     elif stops and takes_val:
         stopping = folds[min(folds)].val
         rest = np.setdiff1d(every, stopping)
@@ -325,11 +329,10 @@ def fit_all(
             f"{len(rest)} rows; {len(stopping)} (fold {min(folds)}'s validation part) stopped the "
             "fit"
         )
-        training = (table.rows(rest), table.target[rest])
+    table, encoder = table.encoded(rest, cyclic=is_cyclic(spec))
+    training: tuple[Any, ...] = (table.rows(rest), table.target[rest])
+    if len(stopping):
         training += (table.rows(stopping), table.target[stopping])
-    else:
-        fitted_on = f"all {table.n_rows} rows"
-        training = (table.rows(every), table.target)
     limited = time_limit_s is not None and spec.resource and isinstance(estimator, Estimator)
     if limited and not (stops and by_rounds and choice.rounds is not None):
         estimator.limit_time(time_limit_s)
@@ -339,4 +342,4 @@ def fit_all(
         weights = {"weights": table.weights[rest], "val_weights": table.weights[stopping]}
         fitted_on += ", by their weights"
     fit_rows(estimator, training, weights)
-    return estimator, training, weights, fitted_on
+    return estimator, encoder, training, weights, fitted_on

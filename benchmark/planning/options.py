@@ -80,6 +80,14 @@ class Options:
     )
     categorical: tuple[str, ...] = column((), help="Categories, not numbers. Repeatable.")
     numeric: tuple[str, ...] = column((), help="Numbers, not categories. Repeatable.")
+    date: tuple[str, ...] = column((), help="Dates or times. Repeatable.")
+    text: tuple[str, ...] = column((), help="Texts, read by their letters. Repeatable.")
+    day_first: bool | None = data(
+        help="Dates such as 01/02/2024 begin with the day.",
+        flag="--day-first/--month-first",
+        reads=True,
+    )
+    drop_missing_target: bool = data(False, help="Leave out rows without a target.", reads=True)
     datasets: tuple[str, ...] = data(
         (),
         help="Only this dataset of the suite, or another one by name. Repeatable.",
@@ -230,7 +238,8 @@ class Options:
             flag = flag_of(FIELDS[name])
             for value in values if isinstance(values, tuple) else (values,):
                 said = f"{value:.15g}" if isinstance(value, float) else str(value)
-                found += [flag] if value is True else [flag, said]
+                on, _, off = flag.partition("/")
+                found += [on if value else off] if isinstance(value, bool) else [flag, said]
         return found
 
     @property

@@ -20,6 +20,7 @@ from ...sweeps.search.samplers import make_sampler, n_distinct
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
+from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
 from .code_identity import from_outside, own_code, source_print
 from .options import Options as Options
@@ -412,6 +413,7 @@ class Plan:
             "libraries": print_["libraries"],
         }
         identity |= {"time_limit_s": plan.time_limit_s} if plan.time_limit_s is not None else {}
+        identity |= encoding_identity(spec, data.table)
         if self.options.portable:  # other bytes: such trials are not mixed with others
             identity["portable"] = LEVEL
 

@@ -146,6 +146,9 @@ def _over(below: Search, above: Search) -> Search:
     return below.model_copy(update=given)
 
 
+NEWER = ("weight", "date", "text", "day_first", "drop_missing_target")  # keys of a file
+
+
 class File(Strict):
     """A dataset in a file of the user's, as `bench data add` takes it: the path, from the folder of
     the suite's file, and how its columns are read (`datasets/infer.py: Reading`)."""
@@ -160,12 +163,19 @@ class File(Strict):
     missing: list[str] = []
     categorical: list[str] = []
     numeric: list[str] = []
+    date: list[str] = []
+    text: list[str] = []
+    day_first: bool | None = None
+    drop_missing_target: bool = False
 
     @model_serializer(mode="wrap")
-    def _without_weight(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without a `weight` that is not set: plans of older runs have none."""
+    def _without_newer(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As usual, without what is not set of NEWER: plans of older runs have none."""
         found: dict[str, Any] = usual(self)
-        return {name: value for name, value in found.items() if name != "weight" or value}
+        unset = [
+            n for n in NEWER if found[n] is None or found[n] in ([], False) and n != "day_first"
+        ]
+        return {name: value for name, value in found.items() if name not in unset}
 
     @property
     def protocol(self) -> str:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ...common.columns.numbers import as_numbers
 from ...common.text import one_line, suggest
 from ...datasets.reading.cells import read_text
 from ...datasets.reading.files import check_size, unpacked
-from ...datasets.reading.numbers import as_numbers
 from ...reports.evidence import LARGEST, EvidenceError
 from ...reports.metrics import METRICS
 

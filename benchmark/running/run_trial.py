@@ -17,6 +17,7 @@ from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
 from ..cell import BadConfig, Cell, load_class, run_cell
+from ..column_encoding import encoder_source, table_of_trial
 from ..planning.code_identity import source_alone
 from ..planning.environment import cpu_model
 from ..prediction_time import BestSoFar, prediction_times
@@ -51,6 +52,8 @@ def check_source(trial: Trial) -> None:
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"
         )
+    if trial.identity.get("encoding", {}).get("source", encoder_source()) != encoder_source():
+        raise OtherCode("the encoder of dates and texts is not the one that the sweep began with")
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
@@ -66,6 +69,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         )
     table, folds = data
     fold = folds[trial.fold]
+    table = table_of_trial(table, fold, trial.identity)
     load_class(trial.identity["target"])  # what its import changes in the process stays
     try:
         with process_state_kept():

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from ...common.columns.numbers import MISSING
 from ...common.text import one_line, suggest, toml_string
 from ..card import Card
 from ..errors import DataError
-from ..infer import GROUP_OR_TIME, Reading, table_from_file
+from ..infer import Reading, table_from_file
 from ..protocols import make_folds
-from ..reading.numbers import MISSING
+from ..reading.columns import GROUP_OR_TIME
 from ..table import Table
 from . import store
 from .importing import Added, slug, toml_text
@@ -83,15 +84,15 @@ def _endings(path: Path) -> list[str]:
 def card_text(
     table: Table, reading: Reading, name: str, protocol: str, origin: str, copy: Path
 ) -> str:
-    """The card of a stored file. `categorical` states the kinds, and may be edited by its user."""
+    """The card of a stored file. It states the kinds of columns, which its user may edit."""
     marks = ", ".join(repr(mark) for mark in (*MISSING[1:], *reading.missing))
     notes = f"Missing values are empty cells and {marks}."
     columns = [str(column) for column in table.frame.columns]
-    options = {
-        key: value
-        for key, value in reading.to_data().items()
-        if key in ("group", "time", "weight", "drop", "missing")
-    }
+    options = {k: v for k, v in reading.to_data().items() if k in PARSERS["file"]}
+    kept = {kind: [n for n, k in table.kinds.items() if k == kind] for kind in ("date", "text")}
+    options |= {kind: names for kind, names in kept.items() if names}
+    if table.left_out:
+        options["drop"] = [*reading.drop, *table.left_out]
     lines = [
         f"name = {toml_text(name)}",
         f"title = {toml_text(f'{origin}: {reading.target}')}",
@@ -111,7 +112,7 @@ def card_text(
         "",
         "[options]",
         *(
-            f"{key} = {toml_list(v) if isinstance(v, list) else toml_string(v)}"
+            f"{key} = {toml_list(v) if isinstance(v, list) else json.dumps(v, ensure_ascii=False)}"
             for key, v in options.items()
         ),
         *store.file_lines("data", copy),

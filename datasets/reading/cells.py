@@ -6,19 +6,21 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ...common.text import one_line
 from ..errors import DataError
 from .columnar import read_columnar
-from .encoding import encoding_of
+from .encoding import NAMES, encoding_of
 from .files import BLOCK, check_memory, check_size, kind_of, unpacked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+MAX_COLUMNS = 50_000
 NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
 
 
@@ -41,12 +43,19 @@ class Cells:
         """A row, counted from 0, as readers of the file find it: "line 7" or "row 6"."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
+    def rows(self, mask: np.ndarray) -> Cells:
+        """The rows of the mask (N,) alone; the others keep their lines."""
+        at = np.flatnonzero(mask)
+        lines = [self.lines[row] for row in at] if self.lines else ()
+        return replace(self, frame=self.frame.iloc[at].reset_index(drop=True), lines=lines)
+
 
 def read_file(path: Path) -> Cells:
     """The cells of a file of a table. Raises DataError, in one line, for what is no such file.
 
-    Read are CSV (fields separated by comma, semicolon, tab or bar; UTF-8, UTF-16, Latin-1 or
-    Windows-1252), Parquet, Arrow and Feather; each also compressed by gzip, bzip2, xz or zip.
+    Read are CSV (fields separated by comma, semicolon, tab or bar; in any usual encoding), Parquet,
+    Arrow and Feather; each also compressed by gzip, bzip2, xz or zip. Row numbers in a first column
+    without a name, as pandas and R write them, are left out with a notice.
     """
     check_size(path)
     try:
@@ -68,15 +77,18 @@ def read_file(path: Path) -> Cells:
         ) from None
     form = f"{found.form}, {packed}" if packed else found.form
     check_header(list(map(str, found.frame.columns)), path.name)
-    return Cells(
-        found.name,
-        found.frame,
-        found.lines,
-        found.delimiter,
-        found.kinds,
-        form,
-        tuple(f"{path.name}: {notice}" for notice in found.notices),
-    )
+    notices = found.notices
+    if found.frame.columns[0] == "" and _numbers_rows(found.frame[""]):
+        found = replace(found, frame=found.frame.drop(columns=""))
+        notices += ("the first column has no name and numbers the rows; left out",)
+    told = tuple(f"{path.name}: {notice}" for notice in notices)
+    return replace(found, form=form, notices=told)
+
+
+def _numbers_rows(column: pd.Series) -> bool:
+    """Whether a column counts its rows, from 0 or from 1."""
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return any(np.array_equal(numbers, np.arange(len(column)) + first) for first in (0, 1))
 
 
 def _without_index(frame: pd.DataFrame) -> tuple[pd.DataFrame]:
@@ -102,7 +114,7 @@ def read_text(path: Path, name: str) -> Cells:
 
 
 def _called(encoding: str) -> str:
-    return {"latin-1": "Latin-1", "cp1252": "Windows-1252"}.get(encoding, "UTF-16")
+    return NAMES.get(encoding, encoding)
 
 
 def records(
@@ -140,10 +152,14 @@ def find_delimiter(path: Path, encoding: str) -> str:
 
 
 def check_header(names: list[str], where: str) -> None:
-    """DataError for a column name that is empty, repeated, too long or not printable."""
+    """DataError for a column name that is repeated, too long or not printable, and for more columns
+    than are read. One may have no name, which `--drop ""` knows."""
+    if len(names) > MAX_COLUMNS:
+        raise DataError(
+            f"{where}: {len(names):,} columns; at most {MAX_COLUMNS:,} are read: leave some out of "
+            "the file, or turn it if its rows are columns"
+        )
     for position, name in enumerate(names, start=1):
-        if not name:
-            raise DataError(f"{where}: column {position} has no name; name it or remove it")
         if not name.isprintable() or len(name) > 200:
             raise DataError(
                 f"{where}: the name of column {position}, {one_line(name, 40)!r}, has control"
@@ -151,7 +167,8 @@ def check_header(names: list[str], where: str) -> None:
             )
     for name, n in Counter(names).items():
         if n > 1:
-            raise DataError(f"{where}: {n} columns are called {name!r}; rename them")
+            called = f"are called {name!r}; rename them" if name else "have no name; name them"
+            raise DataError(f"{where}: {n} columns {called}")
 
 
 def _has_lone_returns(path: Path, encoding: str) -> bool:
@@ -197,4 +214,4 @@ def _read_csv(path: Path, name: str, encoding: str) -> tuple[pd.DataFrame, list[
         raise DataError(
             f"{name}: {len(lines)} or {len(cells)} rows, depending on how its quotes are read"
         )
-    return cells.apply(lambda column: column.str.strip()), lines, delimiter
+    return pd.DataFrame({n: c.str.strip() for n, c in cells.items()}), lines, delimiter

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.numbers import EXACT
 from ...common.text import one_line
 from ..errors import DataError
 from .files import check_memory
-from .numbers import EXACT
 
 BYTES_PER_CELL = 10  # as much as a cell of a CSV has, about
 ROWS_OF_NUMBERS = 1 << 16  # that are decoded at once

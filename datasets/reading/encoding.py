@@ -1,4 +1,4 @@
-"""The encoding of a text file: UTF-8, UTF-16, or a one-byte encoding that is named in a notice."""
+"""The encoding of a text file: UTF-8, UTF-16, or another one that is named in a notice."""
 
 from __future__ import annotations
 
@@ -12,15 +12,33 @@ UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 MOSTLY = 0.7  # of every second byte is zero in UTF-16 without a mark (Latin letters)
 C1 = frozenset(range(0x80, 0xA0))  # letters and quotes in Windows-1252, controls in Latin-1
+OTHERS = {  # codec -> what it is called; these tell themselves apart from Western texts
+    "gb18030": "GB 18030 (GBK)",
+    "big5": "Big5",
+    "cp932": "Shift JIS",
+    "euc_jp": "EUC-JP",
+    "cp949": "Korean (EUC-KR)",
+    "cp1251": "Windows-1251",
+    "koi8_r": "KOI8-R",
+    "cp1253": "Windows-1253",
+    "cp1255": "Windows-1255",
+    "cp1256": "Windows-1256",
+}
+NAMES = {"latin-1": "Latin-1", "cp1252": "Windows-1252", "utf-16": "UTF-16", **OTHERS}
+NAMES |= {"utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+ALIASES = {"gbk": "gb18030", "gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+ALIASES |= {"big5hkscs": "big5", "johab": "cp949"}
+FEW_LETTERS = 8  # bytes beyond ASCII, below which a text does not tell its encoding
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 
 
 def encoding_of(path: Path, name: str) -> tuple[str, str]:
     """(codec, notice) of a text file; the notice is "" for UTF-8. `name` stands in errors.
 
-    A file whose letters beyond ASCII are no UTF-8 is read as Windows-1252 where it has bytes of
-    that alone, else as Latin-1: no byte is wrong in these, so the notice shows a word to look at.
-    Where other letters of the file are UTF-8, single bytes are damaged, and DataError names the
+    A file whose letters beyond ASCII are no UTF-8 is read in one of OTHERS where its text is likely
+    in that, else as Windows-1252 where it has bytes of that alone, else as Latin-1: no byte is
+    wrong in these, so the notice shows a word to look at. Where other letters of the file are
+    UTF-8, single bytes are damaged, and DataError names the
     first; it also refuses UTF-32 and control characters, which no text has.
     """
     data = path.read_bytes()
@@ -42,15 +60,17 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
         _check_controls(text[:65536].encode(), data, name)
         return "utf-8-sig", ""
     line = data.count(b"\n", 0, first) + 1
+    if codec := _other(data):
+        return codec, _notice(data, first, codec)
     if not data.decode("utf-8", "ignore").removeprefix("\ufeff").isascii():
         raise DataError(
             f"{name}: near line {line}: byte 0x{data[first]:02x} is not UTF-8, which the rest of "
             "the file is; save the file as UTF-8"
         )
     _check_controls(data, data, name)
-    codec, called = "latin-1", "Latin-1"
+    codec = "latin-1"
     if C1.intersection(data):
-        codec, called = "cp1252", "Windows-1252"
+        codec = "cp1252"
         try:
             data.decode(codec)
         except UnicodeDecodeError as error:
@@ -59,9 +79,35 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
                 f"{name}: line {bad}: byte 0x{data[error.start]:02x} is no text in UTF-8, Latin-1 "
                 "or Windows-1252; save the file as UTF-8"
             ) from None
-    start = max(data.rfind(b"\n", 0, first), first - 15) + 1
-    word = data[start : first + 15].decode(codec, "replace").partition("\n")[0]
-    return codec, f"not UTF-8; read as {called} (line {line}: {one_line(word, 40)!r})"
+    return codec, _notice(data, first, codec)
+
+
+def _other(data: bytes) -> str:
+    """The codec of OTHERS that the text is likely in, "" for none."""
+    letters = sum(data[: 1 << 20].count(bytes([code])) for code in range(0x80, 0x100))
+    if letters < FEW_LETTERS:
+        return ""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[: data.rfind(b"\n", 0, 1 << 20) + 1] or data).best()
+    codec = ALIASES.get(best.encoding, best.encoding) if best else ""
+    if codec not in OTHERS:
+        return ""
+    try:
+        data.decode(codec)
+    except UnicodeDecodeError:
+        return ""
+    return codec
+
+
+def _notice(data: bytes, first: int, codec: str) -> str:
+    """That a file is no UTF-8, with the text about its first byte that is none."""
+    start, end = data.rfind(b"\n", 0, first) + 1, data.find(b"\n", first)
+    line, text = data.count(b"\n", 0, first) + 1, data[start : end if end >= 0 else None]
+    word = text.decode(codec, "replace")
+    at = len(data[start:first].decode(codec, "replace"))
+    shown = one_line(word[max(0, at - 15) : at + 15], 40)
+    return f"not UTF-8; read as {NAMES[codec]} (line {line}: {shown!r})"
 
 
 def _utf_16(data: bytes, codec: str, name: str) -> tuple[str, str]:

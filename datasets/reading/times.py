@@ -7,17 +7,11 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
+from ...common.columns.dates import DateError, first_no_date, form_of, is_no_date, parsed
+from ...common.columns.numbers import read_numbers
 from ...common.text import one_line
 from ..errors import DataError
-from .numbers import read_numbers
 
-FORMATS = (
-    *("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%y"),
-    *("%d/%m/%Y", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S"),
-    *("%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S"),
-    *("%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S"),
-    *("%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y", "%b %Y", "%B %Y"),
-)
 # Dates that are written as a number of so many digits; a zero in front may have been lost.
 YEAR_LAST = {8: ("%d%m%Y", "%m%d%Y"), 6: ("%d%m%y", "%m%d%y", "%m%Y")}
 YEAR_FIRST = {8: ("%Y%m%d",), 6: ("%y%m%d", "%Y%m")}
@@ -31,13 +25,14 @@ def read_times(
     delimiter: str,
     where: Callable[[int], str],
     marks: Collection[str] = (),
+    day_first: bool | None = None,
 ) -> np.ndarray:
     """(N,) the times of a column as numbers: numbers as they are, dates as seconds since 1970.
 
-    Dates are ISO 8601 (with or without a time, offsets to UTC) or in one of FORMATS, all cells
-    alike. `where(row)` names a row. DataError for a missing or infinite value, for what is none of
-    these, for days and months that could be swapped with another order as the result, and for dates
-    that begin with the month or the day and are read as numbers, whose order is another.
+    Dates are those of `common/columns/dates.py`, all cells alike. `where(row)` names a row.
+    DataError for a missing or infinite value, for what is none of these, for days and months that
+    could be swapped, and for dates that begin with the month or the day and are read as numbers,
+    whose order is another.
     """
     name = cells.name
     numbers = read_numbers(cells, delimiter, marks)
@@ -59,27 +54,21 @@ def read_times(
                 "are no numbers in the order of time; write dates like 2024-12-31"
             )
         return numbers.values
-    iso = pd.to_datetime(cells, format="ISO8601", utc=True, errors="coerce")
-    if not iso.isna().any():
-        return _seconds(iso)
-    found: dict[str, np.ndarray] = {}
-    for form in FORMATS:
-        times = pd.to_datetime(cells, format=form, utc=True, errors="coerce")
-        if not times.isna().any():
-            found[form] = _seconds(times)
-    if not found:
-        first = int(np.argmax(iso.isna().to_numpy()))
+    try:
+        form = form_of(cells, day_first)
+    except DateError as error:
+        raise DataError(f"time column {name!r}: {error}") from None
+    gaps = cells.map(is_no_date).to_numpy(dtype=bool)
+    if not form or gaps.any():
+        odd = first_no_date(cells)
+        wrong = gaps | (cells == odd).to_numpy() if form or odd else ~gaps
+        first = int(np.argmax(wrong))
         raise DataError(
             f"time column {name!r}: {one_line(cells.iloc[first], 40)!r} on {where(first)} is no "
-            "number and no date like 2024-12-31, or not written like the others"
+            "number and no date like 2024-12-31"
         )
-    orders = {form: np.argsort(times, kind="stable").tobytes() for form, times in found.items()}
-    if len(set(orders.values())) > 1:
-        raise DataError(
-            f"time column {name!r}: days and months may be swapped ({' or '.join(found)}); write "
-            "dates like 2024-12-31"
-        )
-    return next(iter(found.values()))
+    seconds = (parsed(cells, form) - pd.Timestamp(0).as_unit("s")) / pd.Timedelta(seconds=1)
+    return seconds.to_numpy(np.float64)
 
 
 def _disordered(values: np.ndarray) -> str:
@@ -125,9 +114,3 @@ def _dates(texts: pd.Series, form: str) -> pd.Series | None:
 def _span(dates: pd.Series) -> int:
     """The years from the first date to the last."""
     return int(dates.dt.year.max() - dates.dt.year.min())
-
-
-def _seconds(times: pd.Series) -> np.ndarray:
-    return ((times - pd.Timestamp(0, tz="UTC").as_unit("s")) / pd.Timedelta(seconds=1)).to_numpy(
-        np.float64
-    )

@@ -27,7 +27,7 @@ from ..model_spec import ModelSpec
 from ..registry import make_model, unsupported
 from ..sample_weights import OFTEN, checked_weights, drawn_by_weight
 from . import inputs
-from .columns import ColumnNotice, ColumnReader
+from .columns import ColumnNotice, ColumnReader, is_cyclic
 from .presets import BY_PRESET, PRESETS
 from .progress import FitProgress
 
@@ -37,7 +37,7 @@ COMMON: dict[str, Any] = {
     "preset": "quick",
     "validation_fraction": 0.15,
     "categorical_features": None,
-    "text": "hash",
+    "text": "encode",
     "random_state": 0,
     "n_jobs": None,
     "verbose": 0,
@@ -141,7 +141,9 @@ class LibraryEstimator(BaseEstimator):
             frame, target = frame[there].reset_index(drop=True), target[there]
             weights = checked_weights(weights[there], frame)
         seed, task = self._seed(), self._task()
-        self.columns_ = ColumnReader(text=self.text, categories=self._categorical(frame))
+        self.columns_ = ColumnReader(
+            text=self.text, categories=self._categorical(frame), cyclic=is_cyclic(self.spec)
+        )
         table = self.columns_.fit(frame).transform(frame)
         for notice in self.columns_.notices_:
             warnings.warn(notice, ColumnNotice, stacklevel=3)

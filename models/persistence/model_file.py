@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.encoder import ColumnEncoder
 from ...common.files import write_atomically
 from .. import registry
 from ..base import Estimator
@@ -60,6 +61,7 @@ from .trial_prediction import check_apart, predict_made_up
 FORMAT, VERSION = "tabsweep-model", 1
 OURS = {**registry.MODELS, **IN_CONTEXT}  # their code is tabsweep's
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
+ENCODED = "encoded columns"  # beside the attributes: what a ColumnEncoder has learned
 N_CHECKED = 200  # training rows whose predictions a saved model must repeat
 
 
@@ -80,7 +82,7 @@ class Fitted:
     """A loaded model and the schema of its input.
 
     `about` holds the remarks given to `save_model`; `how` is 'state' (the fitted attributes were
-    stored) or 'refit' (fitted again from stored rows).
+    stored) or 'refit' (fitted again from stored rows). `encoder` makes numbers of dates and texts.
     """
 
     estimator: Any
@@ -88,6 +90,7 @@ class Fitted:
     name: str
     how: str
     about: Mapping[str, Any]
+    encoder: ColumnEncoder | None = None
 
     def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
         """(N,) values, or labels (the class of the largest probability, as the benchmark scores).
@@ -95,7 +98,7 @@ class Fitted:
         Columns are found by name; SchemaError for an absent one or a text where numbers belong.
         """
         if self.schema.task == "regression":
-            known = self.schema.conform(frame, warn)
+            known = self._encoded(frame, warn)
             with arrays_inside():
                 found = np.asarray(self.estimator.predict(known), dtype=np.float64)
             return found.reshape(len(known))
@@ -105,7 +108,7 @@ class Fitted:
         """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
         if self.schema.task == "regression":
             raise AttributeError("a regression model has no predict_proba; use predict")
-        known = self.schema.conform(frame, warn)
+        known = self._encoded(frame, warn)
         with arrays_inside():
             found = np.asarray(self.estimator.predict_proba(known))
         if not self.schema.classes:
@@ -113,6 +116,11 @@ class Fitted:
         full = np.zeros((len(frame), len(self.schema.classes)))
         full[:, np.asarray(self.estimator.classes_).astype(int)] = found
         return full
+
+    def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
+        """The rows as the estimator was fitted on them."""
+        known = self.schema.conform(frame, warn)
+        return known if self.encoder is None else self.encoder.transform(known)
 
     @property
     def labels(self) -> np.ndarray:
@@ -130,6 +138,7 @@ def save_model(
     path: str | Path,
     *,
     schema: Schema,
+    encoder: ColumnEncoder | None = None,
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
     training: tuple[Any, ...] | None = None,
@@ -138,6 +147,7 @@ def save_model(
 ) -> Path:
     """Write a fitted estimator to one file, atomically; returns its path.
 
+    encoder: what made the columns of the fit of those of the schema, where that has dates or texts.
     name: registry name or `package.module:Class`; found from the class where it is registered.
     config: hyperparameters, those of `get_params` by default. training: the arguments of `fit`,
     (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
@@ -158,9 +168,10 @@ def save_model(
         "python": platform.python_version(),
         "about": dict(about or {}),
     }
+    columns = encoder.to_data() if encoder is not None else []
     answer = _answers(estimator, schema, training) if training is not None else None
     try:
-        data = _state_file(estimator, common)
+        data = _state_file(estimator, common, columns)
         if training is not None and answer is not None:
             again = _answers(open_members(unpack(data), trust=(name,)).estimator, schema, training)
             if again.tobytes() != answer.tobytes():
@@ -172,7 +183,7 @@ def save_model(
                 "(training=(X, y)) to have it fitted again on loading"
             ) from None
         assert answer is not None
-        data = _refit_file(common, training, weights, answer, str(error))
+        data = _refit_file(common, columns, training, weights, answer, str(error))
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the model takes {len(data)} bytes, more than {MAX_BYTES}")
     write_atomically(Path(path), data)
@@ -236,18 +247,20 @@ def _transient(cls: type) -> set[str]:
     return {name for base in cls.__mro__ for name in vars(base).get("transient", ())}
 
 
-def _state_file(estimator: Any, common: Mapping[str, Any]) -> bytes:
+def _state_file(estimator: Any, common: Mapping[str, Any], columns: list[Any]) -> bytes:
     if not isinstance(estimator, Estimator):
         raise NotPlain(f"a class that is not tabsweep's ({type(estimator).__qualname__})")
     params = estimator.get_params(deep=False)
     writer = Writer()
     left = {*params, *_transient(type(estimator))}
     state = {k: writer.write(v) for k, v in sorted(vars(estimator).items()) if k not in left}
+    state |= {ENCODED: writer.write(columns)} if columns else {}
     return _file(common, state, writer, how="state")
 
 
 def _refit_file(
     common: Mapping[str, Any],
+    columns: list[Any],
     training: tuple[Any, ...],
     weights: Mapping[str, np.ndarray] | None,
     answer: np.ndarray,
@@ -258,6 +271,7 @@ def _refit_file(
         state: dict[str, Any] = {"training": [_write_part(part, writer) for part in training]}
         if weights is not None:
             state["weights"] = writer.write(dict(weights))
+        state |= {ENCODED: writer.write(columns)} if columns else {}
     except NotPlain as error:
         raise ModelFileError(f"the training rows hold {error}, which has no plain form") from None
     sha256 = hashlib.sha256(to_json(state) + writer.arrays).hexdigest()
@@ -375,7 +389,12 @@ def open_members(
         if how == "refit":
             _refit(estimator, state, members, manifest, schema, warn)
         else:
-            _restore(estimator, state, members, model["threads"])
+            attributes = {key: value for key, value in state.items() if key != ENCODED}
+            _restore(estimator, attributes, members, model["threads"])
+        encoder = None
+        if ENCODED in state:
+            learned = Reader(members["arrays.bin"], {}, threads=1).read(state[ENCODED])
+            encoder = ColumnEncoder.of_data(learned)
     except NotPlain as error:
         raise ModelFileError(f"it holds {error}; refused") from None
     except CheckpointError as error:  # the file is whole, the user's own part is not there
@@ -384,7 +403,7 @@ def open_members(
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"it is no whole model: {type(error).__name__}: {error}") from None
-    return Fitted(estimator, schema, name, how, manifest["about"])
+    return Fitted(estimator, schema, name, how, manifest["about"], encoder)
 
 
 def _trusted(name: str, target: str, trust: Collection[str]) -> str:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.dates import FORMS, ISO, NUMBERS, moments
+from ...common.columns.encoder import is_date, is_text, text_column
+from ...common.columns.number_forms import style_of
 from ...common.counting import count
-from ...common.number_forms import STYLES
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
 from ..preprocessing import is_categorical
 
+KINDS = ("numeric", "categorical", "date", "text")
 Scalar = str | int | float | bool
 
 
@@ -24,10 +27,11 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Column:
-    """One feature: `numeric`, or `categorical` with the categories that training knew.
+    """One feature: `numeric`, `date`, `text`, or `categorical` with the categories that training
+    knew.
 
     style: how the numbers were written in the file of the training rows, where they were not plain
-    ("decimal commas").
+    ("decimal commas"), and the dates.
     """
 
     name: str
@@ -67,9 +71,12 @@ class Schema:
         """
         columns = []
         for name in frame.columns:
-            column = frame[name]
-            if not is_categorical(column):
-                columns.append(Column(name, "numeric", style=(styles or {}).get(name, "")))
+            column, style = frame[name], (styles or {}).get(name, "")
+            if is_date(column):
+                columns.append(Column(name, "date", style=style or ISO))
+                continue
+            if is_text(column) or not is_categorical(column):
+                columns.append(Column(name, "text" if is_text(column) else "numeric", style=style))
                 continue
             levels = column.astype("category").cat.categories.tolist()
             columns.append(Column(name, "categorical", tuple(levels)))
@@ -103,13 +110,13 @@ class Schema:
             name, kind = item["name"], item["kind"]
             levels = tuple(item.get("categories", ()))
             plain = all(isinstance(v, str | int | float | bool) for v in levels)
-            if not isinstance(name, str | int) or kind not in ("numeric", "categorical"):
+            if not isinstance(name, str | int) or kind not in KINDS:
                 raise SchemaError(f"a column is a name and a kind, not {item!r:.80}")
             if not plain:
                 raise SchemaError(f"column {name!r}: categories must be texts or numbers")
             style = item.get("style", "")
-            if style not in ("", *STYLES):
-                raise SchemaError(f"column {name!r}: numbers are not written in {style!r:.40}")
+            if not _is_style(kind, style):
+                raise SchemaError(f"column {name!r}: a {kind} is not written in {style!r:.40}")
             columns.append(Column(name, kind, levels, style))  # type: ignore[arg-type]
         names = [column.name for column in columns]
         if not names or len(set(names)) != len(names) or data["task"] not in TASKS:
@@ -144,12 +151,20 @@ class Schema:
         if not isinstance(frame, pd.DataFrame):
             frame = pd.DataFrame(np.asarray(frame))
         self.check_names(list(frame.columns), warn)
-        parts = {
-            c.name: self._numbers(frame[c.name], c)
-            if c.kind == "numeric"
-            else self._levels(frame[c.name], c, warn)
-            for c in self.columns
-        }
+        parts = {}
+        for c in self.columns:
+            if c.kind == "numeric":
+                parts[c.name] = self._numbers(frame[c.name], c)
+            elif c.kind == "categorical":
+                parts[c.name] = self._levels(frame[c.name], c, warn)
+            elif c.kind == "text":
+                texts = [None if _is_gap(v) else str(v) for v in frame[c.name]]
+                parts[c.name] = text_column(texts).set_axis(frame.index)
+            else:
+                try:
+                    parts[c.name] = moments(frame[c.name], c.style).set_axis(frame.index)
+                except ValueError as error:
+                    raise SchemaError(str(error)) from None
         return pd.DataFrame(parts, index=frame.index)
 
     def _numbers(self, column: pd.Series, known: Column) -> pd.Series:
@@ -185,6 +200,20 @@ class Schema:
             )
         categories = pd.Index(_objects([*known.categories, *new]), dtype=object)
         return pd.Series(pd.Categorical(values, categories=categories), index=column.index)
+
+
+def _is_style(kind: str, style: str) -> bool:
+    """Whether the values of a column of this kind are written so."""
+    if kind == "date":
+        return style in (ISO, *FORMS, *NUMBERS)
+    try:
+        return not style or (kind == "numeric" and bool(style_of(style)))
+    except KeyError:
+        return False
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value is pd.NaT or value is pd.NA or value != value
 
 
 def _is_number(value: Any) -> bool:

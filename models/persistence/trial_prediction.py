@@ -36,6 +36,8 @@ def _column(column: Column, n: int, rng: np.random.Generator) -> Any:
         values = rng.normal(size=n) * SCALES[rng.integers(len(SCALES), size=n)]
         values[:: FEW - 1] = np.nan
         return values
+    if column.kind == "date":
+        return pd.Timestamp("2024-01-31") + pd.to_timedelta(rng.integers(0, 10**9, n), unit="s")
     known = [*column.categories, "a category that training did not know", None]
     values = np.empty(n, dtype=object)
     values[:] = [known[i % len(known)] for i in range(n)]

@@ -203,5 +203,5 @@ def test_a_table_that_breaks_its_promise_cannot_be_made() -> None:
 def test_a_table_is_printed_in_one_line() -> None:
     table = catalog.load_dataset("iris")
     assert repr(table) == (
-        "<Table iris: multiclass, 3 classes, 150 rows, 4 numeric and 0 categorical features>"
+        "<Table iris: multiclass, 3 classes, 150 rows, 4 numeric, 0 categorical features>"
     )

@@ -110,17 +110,17 @@ def _add_file(
     from ....datasets.added import store, tables
     from ....datasets.infer import Reading
     from ....datasets.passport import leaks
+    from ....datasets.table import counted
 
     wanted = tables.name_of(path, name, catalog.built_in())
     one, table = tables.add(path, Reading.of(reading), wanted, protocol)
     card = one.card
     for warning in (*table.warnings, *leaks(table)):
         console.warn(warning)
-    kinds = list(table.kinds.values())
     done = "added" if one.new else "is there already, the same"
     console.say(
-        f"{card.name}: {done}; {card.task}, {table.n_rows:,} rows, {kinds.count('numeric')} "
-        f"numeric, {kinds.count('categorical')} categorical features, protocol {card.protocol}"
+        f"{card.name}: {done}; {card.task}, {table.n_rows:,} rows, "
+        f"{counted(table.kinds.values())}, protocol {card.protocol}"
     )
     place = store.folder() / card.name / store.CARD
     console.say(f"card: {place}")

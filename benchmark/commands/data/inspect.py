@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...console import OK, Console, common, count
+from ...console import OK, USAGE, Console, common, count
 from ...planning.options import COLUMNS
 from .catalog import say_flags
 
@@ -19,7 +19,8 @@ from .catalog import say_flags
 @common
 def data_inspect(console: Console, file: Path, target: str | None, **given: Any) -> int:
     """Show what a file is read as: its columns with their kinds, missing values and what marks
-    them; with --target also classes or range, the split, and problems such as leaks.
+    them; with --target also classes or range, the split, and problems such as leaks. A file that a
+    sweep would refuse is shown, too, with all reasons.
 
     \b
     bench data inspect houses.csv --target price
@@ -34,12 +35,13 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     size = f"{found['n_rows']:,} rows, {len(cells.frame.columns)} columns"
     console.say(f"{file.name}: {found['form']}; {size}")
     console.table(
-        ["column", "role", "kind", "missing", "marked by", "distinct", "values"],
+        ["column", "role", "kind", "written", "missing", "marked by", "distinct", "values"],
         [
             [
                 name,
                 facts["role"],
                 facts["kind"],
+                facts["style"],
                 facts["n_missing"] or "",
                 " ".join(facts["marks"]),
                 facts["n_distinct"],
@@ -50,14 +52,17 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     )
     for warning in found["warnings"]:
         console.warn(warning)
+    for problem in found["problems"]:
+        console.say(f"refused {problem}")
     if target is None:
         console.say(
             "name the column to predict to see its task, splits and problems: --target COLUMN"
         )
-        return OK
+    if "task" not in found:
+        return USAGE if found["problems"] else OK
     console.say(f"target {target}: {found['task']}; {found['target']}")
     sizes = ", ".join(f"{part} {n:,}" for part, n in found["sizes"].items())
     folds = count(found["n_folds"], "fold")
     console.say(f"protocol {found['protocol']}: {folds}; rows of the first: {sizes}")
     say_flags(console, found["flags"])
-    return OK
+    return USAGE if found["problems"] else OK

@@ -14,8 +14,8 @@ import tabsweep
 from tabsweep.benchmark.errors import NoRun, SweepError
 from tabsweep.benchmark.library.frames import FrameData, doubtful, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
-from tabsweep.datasets.infer import table_from_csv
-from tabsweep.datasets.reading.numbers import read_numbers
+from tabsweep.common.columns.numbers import read_numbers
+from tabsweep.datasets.infer import Reading, table_from_csv, table_from_file
 
 
 def frame(n=80):
@@ -103,14 +103,13 @@ def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
 def test_a_csv_file_holds_what_the_library_reads(tmp_path):
     data = FrameData(frame(), "dear")
     path, name = data.write(tmp_path, None)
-    table = table_from_csv(path, "dear", task=data.task)
-    kinds = table.kinds
-    assert kinds.pop("rooms") == kinds.pop("city") == "categorical"
-    assert set(kinds.values()) == {"numeric"} and name.startswith("dear-")
+    table = table_from_file(path, Reading.of({**data.reading, "target": "dear"}))
+    kinds = {"size": "numeric", "rooms": "categorical", "day": "date", "city": "categorical"}
+    assert table.kinds == kinds and name.startswith("dear-")
     assert set(table.frame["rooms"].cat.categories) == {"rooms=1", "rooms=2", "rooms=3"}
     assert set(table.frame["city"].cat.categories) == {"city=NA", "city=Ulm"}
     assert table.classes == ("False", "True") == tuple(map(label_text, (False, True)))
-    read = data.columns.transform(data.features)
+    read = data.columns.read(data.features)
     np.testing.assert_array_equal(table.frame["size"], read["size"])
 
 
@@ -194,7 +193,7 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
     ):
         table = pd.DataFrame({"x": np.arange(n), name: pd.Categorical(values * (n // 2))})
         data = FrameData(table.assign(y=["a", "b"] * (n // 2)), "y")
-        read = data.columns.transform(data.features)
+        read = data.columns.read(data.features)
         clean = " ".join(name.split())
         assert list(read) == ["x", clean]
         assert set(read[clean]) == {f"{clean}={value}" for value in values}
@@ -211,17 +210,17 @@ def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
     assert result.best_model.predict(table[["x"]]).dtype == np.float64
 
 
-def test_free_text_is_left_out_unless_asked_for_and_every_notice_is_a_warning(tmp_path):
+def test_free_text_is_read_unless_it_is_left_out_and_every_notice_is_a_warning(tmp_path):
     said = [f"{'old new'.split()[i % 2]} house number {i} of the street" for i in range(40)]
     table = pd.DataFrame({"x": np.arange(40.0), "said": said, "y": ["a", "b"] * 20})
     given = {"models": ["knn"], "trials": 1, "folds": 1, "runs": tmp_path, "verbose": 0}
     with pytest.warns(tabsweep.ColumnNotice, match="left out") as told:
-        result = tabsweep.sweep(table, "y", **given)
+        result = tabsweep.sweep(table, "y", text="drop", **given)
     assert len(told) == 1 and told[0].filename == __file__
     assert list(pd.read_csv(result.run.with_suffix(".csv"))) == ["x", "y"]
-    with pytest.warns(tabsweep.ColumnNotice, match="tested ones too"):
-        hashed = tabsweep.sweep(table, "y", text="hash", **given)
-    assert "said.text0" in pd.read_csv(hashed.run.with_suffix(".csv"))
+    with pytest.warns(tabsweep.ColumnNotice, match="free text"):
+        read = tabsweep.sweep(table, "y", **given)
+    assert read.leaderboard()["test_roc_auc"].iloc[0] > result.leaderboard()["test_roc_auc"].iloc[0]
 
 
 def test_the_best_model_takes_an_array_by_the_positions_of_its_columns(swept):

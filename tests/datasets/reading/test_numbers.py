@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.common.columns.numbers import numbers_in_style, read_numbers
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.reading.numbers import numbers_in_style, read_numbers
 from tabsweep.datasets.reading.times import read_times
 
 READ = [  # cells, separator, style, numbers
@@ -27,12 +27,17 @@ READ = [  # cells, separator, style, numbers
     (["21.0%", "4 %", "", "0"], ",", "'%'", [21, 4, np.nan, 0]),
     (["7", "€5"], ",", "'€'", [7, 5]),
     (["1.234,5 €", "12\u00a0€"], ";", "'€' and decimal commas", [1234.5, 12]),
+    (["57.3 °C", "-12°C", ""], ",", "'°C'", [57.3, -12, np.nan]),
+    (["1,200 kg", "3 kg"], ",", "'kg' and commas between thousands", [1200, 3]),
+    (["3.5 m²", "-", "n/a"], ",", "'m²'", [3.5, np.nan, np.nan]),
 ]
 TEXTS = [
     ["12,34,5", "1"],
     ["1.2.3.4", "1"],
     ["12 3", "4"],
     ["1,234 kg", "2"],
+    ["12 kg", "500 g"],
+    ["007 A", "012 A"],
     ["a", "1"],
     ["$1", "€2"],
     ["$1,000", "1000 kg"],
@@ -70,7 +75,7 @@ def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
     assert times("1970-01-01T01:00:00+01:00", "1970-01-01") == [0, 0]
     assert times("31.01.1970", "01.02.1970") == [30 * 86400, 31 * 86400]
     assert times("01/13/1970", "02/01/1970") == [12 * 86400, 31 * 86400]
-    with pytest.raises(DataError, match="may be swapped"):
+    with pytest.raises(DataError, match="--day-first"):
         times("02/01/1970", "01/03/1970")
     with pytest.raises(DataError, match="'soon' on row 1"):
         times("1970-01-01", "soon")

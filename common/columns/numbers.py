@@ -1,4 +1,4 @@
-"""Numbers in cells of text: plain, or with decimal commas, marks between thousands, or a sign."""
+"""Numbers in cells of text: plain, or with decimal commas, thousands, a sign or a unit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ...common import number_forms
-from ...common.number_forms import STYLES, without_sign
+from . import number_forms
+from .number_forms import SIGNS, style_of, styles_with, without_sign
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
+WORDS = frozenset(("-", "--", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing"))
+"""Texts, in lower case, that mark a missing value among numbers and dates, and nowhere else."""
 DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
 GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
@@ -85,23 +87,43 @@ def read_numbers(
     cells: pd.Series, delimiter: str, marks: Collection[str] = (), *, signs: bool = True
 ) -> Numbers:
     """The numbers of a column, in whatever of the known styles all its cells are written; without
-    `signs`, in one of those without a sign of currency or percent.
+    `signs`, in one of those without a sign of currency or percent and without a unit.
 
     Where "1,234" fits two styles it has a decimal comma if semicolons separate the fields or some
-    other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40.
+    other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40. Where all
+    other cells are numbers, those of WORDS are missing.
     """
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
     values = _parsed(cells, missing)
-    if not np.isnan(values[~missing]).any():
+    odd = ~missing & np.isnan(values)
+    if not odd.any():
+        return Numbers(values, missing)
+    words = odd & cells.str.lower().isin(WORDS).to_numpy()
+    found = Numbers(values, missing)
+    if words.any() and not (missing | words).all():
+        found = _in_some_style(cells, missing | words, delimiter)
+    if found.n_numbers < found.n_present:
+        found = _in_some_style(cells, missing, delimiter)
+    signed = bool(found.style and style_of(found.style).sign)
+    return Numbers(values, missing) if signed and not signs else found
+
+
+def _in_some_style(cells: pd.Series, missing: np.ndarray, delimiter: str) -> Numbers:
+    values = _parsed(cells, missing)
+    odd = ~missing & np.isnan(values)
+    if not odd.any():
         return Numbers(values, missing)
     # Most columns of text are told by one cell.
-    odd, sign = without_sign(str(cells[~missing & np.isnan(values)].iloc[0]))
-    styles = {name: style for name, style in STYLES.items() if style.sign == sign}
-    if (sign and not signs) or not any(re.fullmatch(s.form, odd) for s in styles.values()):
+    text, sign = without_sign(str(cells[odd].iloc[0]))
+    styles = styles_with(sign)
+    if not any(re.fullmatch(s.form, text) for s in styles.values()):
         return Numbers(values, missing)
-    present = _unsigned(cells, sign)[~missing]
+    there = cells[~missing]
+    present = _unsigned(there, sign)
+    if sign not in SIGNS and ((present == there).any() or present.str.match(r"[-+]?0\d").any()):
+        return Numbers(values, missing)  # some cell has no unit, or is a code such as 007A
     fits = [
         name
         for name, style in styles.items()
@@ -126,7 +148,7 @@ def _unsigned(cells: pd.Series, sign: str) -> pd.Series:
 
 
 def _styled(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
-    style = STYLES[name]
+    style = style_of(name)
     unsigned = _unsigned(cells, style.sign)
     plain = unsigned
     for old, new in style.replaced:
@@ -142,12 +164,15 @@ def _styled(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
 
 
 def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) -> Numbers:
-    """The numbers of a column that is known to be written in `style`, each cell read by itself: NaN
-    for one that is written in another way. KeyError for an unknown style."""
-    known = STYLES[style]
+    """The numbers of a column that is known to be written in `style` ("" for plain), each cell read
+    by itself: NaN for one that is written in another way. KeyError for an unknown style."""
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
+    missing = missing | cells.str.lower().isin(WORDS).to_numpy()
+    if not style:
+        return Numbers(_parsed(cells, missing), missing)
+    known = style_of(style)
     other = ~_unsigned(cells, known.sign).str.fullmatch(known.form).to_numpy(dtype=bool)
     found = _styled(cells.where(~other, ""), missing | other, style)
     return replace(found, missing=missing)

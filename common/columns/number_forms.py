@@ -39,19 +39,24 @@ def space_thousands(marks: str, decimal: str) -> str:
 SIGNS = "$€£¥%"
 _SIGN_BEFORE = re.compile(r"\s*([-+]?)\s*([$€£¥])\s*")
 _SIGN_BEHIND = re.compile(r"\s*([%$€£¥])\s*$")
+UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}"
+_UNIT_BEHIND = re.compile(rf"(?<=[\d.,])\s*({UNIT})\s*$")
 
 
 def without_sign(text: str) -> tuple[str, str]:
-    """(the text without its signs of currency and percent, the signs: one before the number and one
-    behind it at most).
+    """(the text without its signs, the signs: one of currency before the number, and one of
+    currency or percent or a unit behind it, at most).
 
     >>> without_sign("-$1,200"), without_sign("40 %"), without_sign("12")
     (('-1,200', '$'), ('40', '%'), ('12', ''))
+    >>> without_sign("57.3 °C")
+    ('57.3', '°C')
     """
     signs = ""
     if before := _SIGN_BEFORE.match(text):
         text, signs = before[1] + text[before.end() :], before[2]
-    if behind := _SIGN_BEHIND.search(text):
+    behind = _SIGN_BEHIND.search(text) or (None if signs else _UNIT_BEHIND.search(text))
+    if behind:
         text, signs = text[: behind.start()], signs + behind[1]
     return text, signs
 
@@ -62,7 +67,7 @@ class Style:
 
     form: of every cell, without its sign. needed: the form that some cell must have. replaced:
     (what, by what) to make a cell a plain number. sign: of currency or percent, which some cell has
-    and no cell another.
+    and no cell another; or a unit, which every cell has.
     """
 
     form: str
@@ -71,7 +76,7 @@ class Style:
     sign: str = ""
 
 
-_UNSIGNED = {
+STYLES = {  # without a sign, by name
     "decimal commas": Style(POINTS_AND_COMMA, r".*,.*", ((".", ""), (",", "."))),
     "commas between thousands": Style(COMMA_THOUSANDS, r".*,.*", ((",", ""),)),
     "points between thousands": Style(POINT_THOUSANDS, r".*\..*\..*", ((".", ""),)),
@@ -81,12 +86,24 @@ _UNSIGNED = {
         (*((space, "") for space in SPACES + APOSTROPHES), (",", ".")),
     ),
 }
-STYLES: dict[str, Style] = {  # by name
-    **_UNSIGNED,
-    **{
-        f"'{sign}' and {name}": replace(style, sign=sign)
-        for sign in SIGNS
-        for name, style in _UNSIGNED.items()
-    },
-    **{f"'{sign}'": Style(PLAIN, ".*", sign=sign) for sign in SIGNS},
-}
+_SIGNED = re.compile(rf"'([{SIGNS}]|{UNIT})'( and (.+))?")
+
+
+def styles_with(sign: str) -> dict[str, Style]:
+    """The styles of numbers with a sign, by name; {} for what is no sign.
+
+    >>> list(styles_with("kg"))[-1], styles_with("$%")
+    ("'kg'", {})
+    """
+    if not sign:
+        return STYLES
+    if not re.fullmatch(rf"[{SIGNS}]|{UNIT}", sign):
+        return {}
+    signed = {f"'{sign}' and {name}": replace(s, sign=sign) for name, s in STYLES.items()}
+    return {**signed, f"'{sign}'": Style(PLAIN, ".*", sign=sign)}
+
+
+def style_of(name: str) -> Style:
+    """The style of that name; KeyError where there is none."""
+    signed = _SIGNED.fullmatch(name)
+    return (styles_with(signed[1]) if signed else STYLES)[name]

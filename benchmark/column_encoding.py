@@ -1,0 +1,41 @@
+"""What a model sees of dates and texts: numbers, by what the training rows of the fold hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from ..datasets.protocols import Fold
+from ..datasets.table import Table
+from ..models.library.columns import is_cyclic
+from ..models.model_spec import ModelSpec
+from ..sweeps.fingerprint import source_hash
+
+ENCODER = f"{__name__.partition('.')[0]}.common.columns.encoder:ColumnEncoder"
+
+
+@cache
+def encoder_source() -> str:
+    """The fingerprint of the encoder's source."""
+    return source_hash(ENCODER)
+
+
+def encoding_identity(spec: ModelSpec, table: Table) -> dict[str, Any]:
+    """What a trial's identity says of the encoding: {"encoding": {cyclic, source}}; {} for a table
+    without dates and texts, whose trials keep their ids."""
+    if not table.has_texts_or_dates:
+        return {}
+    return {"encoding": {"cyclic": is_cyclic(spec), "source": encoder_source()}}
+
+
+def table_of_trial(table: Table, fold: Fold, identity: Mapping[str, Any]) -> Table:
+    """The table as the model of a trial sees it."""
+    if not table.has_texts_or_dates:
+        return table
+    return _encoded(table, fold.sha256, fold, bool(identity["encoding"]["cyclic"]))
+
+
+@lru_cache(maxsize=4)  # the trials of a study, and of its neighbours, share theirs
+def _encoded(table: Table, _split: str, fold: Fold, cyclic: bool) -> Table:
+    return table.encoded(fold.train, cyclic=cyclic)[0]

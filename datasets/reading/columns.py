@@ -1,0 +1,167 @@
+"""How the columns of a user's file are read: what is asked for, what is noted, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ...common.columns import kinds
+from ...common.columns.numbers import Numbers
+from ...common.text import suggest
+from ..errors import DataError
+
+STATED = ("categorical", "numeric", "date", "text")  # kinds that a column is said to have
+GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
+TASKS = ("binary", "multiclass", "classification", "regression")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the columns of a file become a table.
+
+    target: the column to predict. task: 'binary', 'multiclass', 'classification' or 'regression';
+    None: from the target's values. group: rows with the same value here stay in one part of a
+    split. time: the rows' times; training rows come before the tested ones. weight: how much each
+    row counts, in fits and in scores. None of the three is a feature, nor is a column in `drop`.
+    missing: texts that mark a missing value, besides MISSING.
+    categorical, numeric, date, text: columns whose kind is not to be guessed. day_first: whether
+    dates such as 01/02/2024 begin with the day; None: the column tells. drop_missing_target:
+    whether rows without a target are left out, and not refused.
+    """
+
+    target: str
+    task: str | None = None
+    group: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    date: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    day_first: bool | None = None
+    drop_missing_target: bool = False
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Reading:
+        """From a mapping, which may hold more; an absent field has its default."""
+        given = {f.name: data[f.name] for f in fields(cls) if data.get(f.name) is not None}
+        plain: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        return cls(**plain)
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields that are set, lists for tuples, for JSON and TOML."""
+        fields_set = {
+            k: v for k, v in asdict(self).items() if v or (k == "day_first" and v is False)
+        }
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in fields_set.items()}
+
+    def stated(self, column: str) -> str:
+        """The word of the kind that a column is said to have, "" for a guess."""
+        said = {
+            kinds.CATEGORY: self.categorical,
+            kinds.NUMBER: self.numeric,
+            kinds.DATE: self.date,
+            kinds.TEXT: self.text,
+        }
+        return next((word for word, columns in said.items() if column in columns), "")
+
+    def of_columns(self, known: Collection[str]) -> Reading:
+        """Without the names that are no column."""
+        given = self.to_data()
+        for key in ("target", "group", "time", "weight"):
+            if given.get(key) not in known:
+                given.pop(key, None)
+        lists = {k: [c for c in given.get(k, ()) if c in known] for k in (*STATED, "drop")}
+        return Reading.of({"target": "", **given, **lists})
+
+    @property
+    def protocol(self) -> str:
+        """The usual protocol of such a table."""
+        return "grouped" if self.group else "temporal" if self.time else "kfold"
+
+
+@dataclass
+class Notes:
+    """What is said about a table's reading: sentences, and columns of numbers that are written in
+    some style ({style: {column: Numbers}})."""
+
+    sentences: list[str] = field(default_factory=list)
+    styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
+
+    def all(self) -> list[str]:
+        """The sentences, with one for each style."""
+        found = list(self.sentences)
+        for style, columns in self.styles.items():
+            name, numbers = next(iter(columns.items()))
+            names = list(map(repr, columns))
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+            text, value = numbers.example
+            found.append(
+                f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "
+                f"{value:.15g}" + (f" ({name!r})" if names[1:] else "")
+            )
+        return found
+
+
+def column_problems(name: str, reading: Reading, columns: Iterable[str]) -> list[str]:
+    """What is wrong with the columns that are named for the file `name`: one that is not there, one
+    with two roles or kinds, none left; and an unknown task. `columns` are those of the file."""
+    known = list(columns)
+    found = []
+    if reading.task is not None and reading.task not in TASKS:
+        found.append(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
+    roles = {reading.target: "the target"} if reading.target else {}
+    single = {"group": reading.group, "time": reading.time, "weight": reading.weight}
+    several = dict.fromkeys(reading.drop, "left out")
+    for column, role in [
+        *((column, f"the {role} column") for role, column in single.items() if column),
+        *several.items(),
+    ]:
+        if column in roles:
+            found.append(f"column {column!r} cannot be {roles[column]} and {role} as well")
+        roles[column] = role
+    stated: dict[str, str] = {}
+    for word in STATED:
+        for column in getattr(reading, word):
+            if stated.setdefault(column, word) != word:
+                found.append(f"column {column!r} cannot be {stated[column]} and {word}")
+    for column in dict.fromkeys((*roles, *stated)):
+        if column not in known:
+            found.append(f"{name} has no column {column!r}; {suggest(column, known)}")
+    if "" in known and "" not in roles:
+        place = known.index("") + 1
+        found.append(f'{name}: column {place} has no name; name it, or leave it out (--drop "")')
+    if reading.group and reading.time:
+        found.append(GROUP_OR_TIME)
+    if len(roles) == len(known):
+        others = len(roles) > 1
+        found.append(
+            f"{name} has {'no feature left' if others else 'the target alone, and no feature'}"
+        )
+    return found
+
+
+class Problems:
+    """What is wrong with a file: the first problem is raised, unless all are `kept`."""
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self.keep = keep
+        self.kept: list[str] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Within it a DataError is kept, and what follows goes on."""
+        try:
+            yield
+        except DataError as error:
+            self.add(str(error))
+
+    def add(self, *problems: str) -> None:
+        """Keep problems, or raise the first as a DataError."""
+        if problems and not self.keep:
+            raise DataError(problems[0])
+        self.kept += problems
