@@ -104,7 +104,7 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
     ],
     "npt-variants": [("npt-variants", {"variant": "base"}, {})],
     "npt-cost": [
-        ("npt-cost-protein", {"method": "npt"}, {"published s": 42_685, "published GPU GB": 11.88}),
+        ("npt-cost-protein", {"method": "npt"}, {"published s": 42_685, "published GPU GB": 6.17}),
         # of which 90 differ
         ("npt-cost-protein", {"method": "mlp"}, {"published grid": 270, "fitted": "1 of 90"}),
         ("npt-cost-higgs", {"method": "knn"}, {"published grid": None, "published GPU GB": None}),
