@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +22,10 @@ from torch import Tensor
 from ....datasets.protocols import make_folds
 from ....models.deep.cell_masking import generator, hide
 from ....models.deep.cells import Cells
-from ....models.deep.optimisers import Lamb
-from ....models.deep.schedules import rate, tradeoff
+from ....models.deep.schedules import rate
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
-from ....models.npt.masking import loss_on, select
+from ....models.npt.masking import select
+from ....models.npt.task import NPTTask
 from ..experiment_result import Setting, Size
 from .batched_tables import Tables, numeric_cells, numeric_columns
 
@@ -201,13 +203,17 @@ def source_of(setting: Setting, settings: Settings) -> Source:
     return Stored(settings.rows, tuple(parts))
 
 
-class LookupTask:
-    """Network and losses: squared error on the originals' targets, of fresh draws in every step."""
+class LookupTask(NPTTask):
+    """NPT's training on tables that are drawn anew in every step: squared error on the originals'
+    targets, and on their masked features where `p_feature` asks for it."""
 
     def __init__(
         self, source: Source, variant: Variant, settings: Settings, *, seed: int, device: str
     ) -> None:
-        self.source, self.variant, self.settings, self.seed = source, variant, settings, seed
+        self.source, self.variant, self.seed = source, variant, seed
+        weight = 1.0 if settings.p_feature else 0.0
+        of_loss = {"seed": seed, "tradeoff": weight, "tradeoff_schedule": "cosine"}
+        self.settings: Any = SimpleNamespace(**asdict(settings), **of_loss)
         self.device = torch_device(device)
         self.columns = numeric_columns(source.n_features)
         with seeded(seed_of(seed, 0)):
@@ -234,35 +240,21 @@ class LookupTask:
         found = self.module.decode(state, self.columns.targets).values[:, 0]
         return found.view(len(tables.truth), -1)[:, tables.shown.shape[1] :]
 
-    # -- what a Training asks for -----------------------------------------------------------------
-
-    def optimiser(self) -> Lamb:
-        """LAMB over the network's weights."""
-        return Lamb(self.module.parameters(), segments=self.module.segments())
-
-    def loss(self, step: int) -> Tensor:
-        """The training loss of a step on fresh tables."""
+    def draw(self, step: int) -> tuple[Cells, Cells, Tensor, Tensor]:
+        """As of `NPTTask`, on fresh tables."""
         settings, g = self.settings, generator(self.device, seed_of(self.seed, step, 4))
         tables = self.drawn(TRAIN, step, settings.tables)
+        self.module.rows = tables.features.shape[1]
         cells = tables.cells
         whole = torch.cat([tables.shown, tables.truth], dim=1).flatten()
         truth = Cells(
             torch.cat([cells.values[:, :-1], whole[:, None]], 1), cells.codes, cells.hidden
         )
-        targets = cells.hidden
-        features = torch.zeros_like(targets)
-        features[:, :-1] = targets[:, -1:]  # of originals
+        features = torch.zeros_like(cells.hidden)
+        features[:, :-1] = cells.hidden[:, -1:]  # of originals
         hidden, randomised = select(features, settings.p_feature, g)
-        self.module.rows = tables.features.shape[1]
         shown = hide(cells, self.columns, hidden, randomised, g) if settings.p_feature else cells
-        state = self.module(shown, (self.seed, step) if settings.dropout else None)
-        weight = tradeoff("cosine", step, settings.steps) if settings.p_feature else 0.0
-        decoded = self.module.decode(state, None if weight else self.columns.targets)
-        total, count = loss_on(decoded, truth, self.columns, targets)
-        if not weight:
-            return total / count
-        on_features, n_features = loss_on(decoded, truth, self.columns, hidden | randomised)
-        return (1 - weight) * total / count + weight * on_features / n_features.clamp(min=1)
+        return shown, truth, hidden | randomised, cells.hidden
 
     def val_loss(self) -> float:
         """Mean squared error on the validation tables."""
