@@ -41,30 +41,23 @@ NO_CARD = (
 @dataclass(frozen=True)
 class Small:
     """A sweep for minutes on a CPU: random ones of `rates`, then the chosen one under every seed.
-    fixed: the other hyperparameters of each model. ValueError for a single seed, which a sweep does
-    not evaluate again, so that no score could be read."""
+    fixed: the other hyperparameters of each model. seeds: two or more, as a sweep does not evaluate
+    a single one again."""
 
     trials: int
     seeds: int
     fixed: Mapping[str, Mapping[str, Any]]
     rates: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds = {self.seeds}: a chosen configuration needs two or more")
-
 
 @dataclass(frozen=True)
 class Tuned:
     """A tuned model on a dataset: what its evaluation seeds scored on the test rows (accuracy as a
-    fraction, or RMSE) and the seconds that each fit took; the chosen configuration and how many
-    trials it was chosen from."""
+    fraction, or RMSE), the seconds that each fit took, and the chosen configuration."""
 
-    metric: str
     scores: tuple[float, ...]
     fit_s: tuple[float, ...]
     config: dict[str, Any]
-    n_trials: int
 
 
 Results = dict[tuple[str, str], Tuned]
@@ -250,18 +243,14 @@ def _other_runs(setting: Setting) -> tuple[Path, ...]:
 def results_of(run: Path) -> Results:
     """{(dataset, model): result} of a run's evaluation seeds."""
     frame = load_results(run)
-    done = frame[frame["status"] == DONE] if len(frame) else frame
-    found: Results = {}
-    for (dataset, model), trials in done.groupby(["dataset", "model"], sort=True):
-        seeds = trials[trials["stage"] == EVAL].sort_values("seed")
-        if not len(seeds):
-            continue
-        metric = METRIC[str(seeds["task"].iloc[0])]
-        found[str(dataset), str(model)] = Tuned(
-            metric=metric,
-            scores=tuple(map(float, seeds[f"test_{metric}"])),
-            fit_s=tuple(map(float, seeds["fit_s"])),
-            config=json.loads(seeds["config"].iloc[0]),
-            n_trials=int((trials["stage"] != EVAL).sum()),
+    if not len(frame):
+        return {}
+    seeds = frame[(frame["status"] == DONE) & (frame["stage"] == EVAL)].sort_values("seed")
+    return {
+        (str(dataset), str(model)): Tuned(
+            scores=tuple(map(float, trials[f"test_{METRIC[str(trials['task'].iloc[0])]}"])),
+            fit_s=tuple(map(float, trials["fit_s"])),
+            config=json.loads(trials["config"].iloc[0]),
         )
-    return found
+        for (dataset, model), trials in seeds.groupby(["dataset", "model"], sort=True)
+    }
