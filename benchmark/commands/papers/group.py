@@ -66,8 +66,8 @@ def reproduce(
     results: Path | None,
     **given: Any,
 ) -> int:
-    """Run what a paper's table needs, then print the published values beside ours. --list names
-    every table and figure of the papers, with its command or why there is none.
+    """Run what a paper's table or figure needs, then print the published values beside ours.
+    --list names every table and figure of the papers, with its command or why there is none.
 
     \b
     bench reproduce --list

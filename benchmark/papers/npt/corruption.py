@@ -7,20 +7,18 @@ hold them, and the two image sets. `corrupted_rows.py` has the algorithm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ....datasets.images import load_images
-from ....datasets.protocols import Fold
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
 from . import images
 from .corrupted_rows import Scores, scores_of
-from .fitted_inputs import fitted, inputs_of, paper_configs
+from .fitted_inputs import fitted, inputs_of, paper_configs, some_rows
 
 FOLDER = Path(__file__).parent
 PUBLISHED = "table2"
@@ -82,22 +80,6 @@ def config_of(name: str, settings: Mapping[str, Any], batched: Mapping[str, Any]
     if settings and name in WIDEST:
         found["width"] = min(WIDEST[name], found["width"])
     return found
-
-
-def some_rows(fold: Fold, n: int, seed: int) -> Fold:
-    """The fold with n of its rows (0, or more than there are: all), drawn from each part in
-    proportion to its size, at least one."""
-    parts = (fold.train, fold.val, fold.test)
-    total = sum(map(len, parts))
-    if not 0 < n < total:
-        return fold
-    rng = np.random.default_rng([seed, fold.index])
-    sizes = [max(1, round(n * len(part) / total)) for part in parts]
-    drawn = [
-        np.sort(rng.choice(part, size, replace=False))
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    return replace(fold, train=drawn[0], val=drawn[1], test=drawn[2])
 
 
 def run(

@@ -8,7 +8,6 @@ memory is then its own; the whole is the measured time, times how much of it is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..own_process import in_own_process
 from ..published_values import load, printed_values
-from .fitted_inputs import paper_configs
+from .fitted_inputs import paper_configs, some_rows
 
 FOLDER = Path(__file__).parent
 
@@ -59,14 +58,6 @@ SIZES: dict[str, dict[str, Any]] = {
     },
     "full": {"rows": 0, "configs": 0, "npt": {}, "cut": {}},
 }
-
-
-def some_rows(data: Data, n: int, seed: int) -> Data:
-    """n rows of a table drawn without replacement (0 or more than there are: all)."""
-    if not 0 < n < data.n_rows:
-        return data
-    rows = np.sort(np.random.default_rng(seed).choice(data.n_rows, n, replace=False))
-    return replace(data, frame=data.rows(rows), target=data.target[rows], masks=())
 
 
 def generated(n: int, seed: int) -> Data:
@@ -126,8 +117,8 @@ def cost_of(
         data = generated(rows, setting.seed)
         fold = make_folds(data, "holdout", seed=setting.seed)[0]
     else:
-        data = some_rows(setting.load(dataset), rows, setting.seed)
-        fold = setting.folds(data)[0]
+        data = setting.load(dataset)
+        fold = some_rows(setting.folds(data)[0], rows, setting.seed)
     costs = [
         run_cell(
             target=spec(OURS.get(method, method)).target, task=data.task, config=config,
@@ -146,7 +137,7 @@ def cost_of(
         whole_s = fit_s * steps / configs[0]["steps"] + predict_s
     vram_mb = max(c.get("peak_vram_mb", 0.0) for c in costs)
     return {
-        "rows": data.n_rows,
+        "rows": sum(map(len, (fold.train, fold.val, fold.test))),
         "threads": setting.threads,
         "fitted": f"{len(configs)} of {grid}",
         "fit s": fit_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,22 @@ def paper_configs(dataset: str) -> list[dict[str, Any]]:
     )
     space = plan.search("npt", card(dataset).task, dataset)[1]
     return [space.grid_point(i) for i in range(space.size or 0)]
+
+
+def some_rows(fold: Fold, n: int, seed: int) -> Fold:
+    """The fold with n of its rows (0, or more than there are: all), drawn from each part in
+    proportion to its size, at least one."""
+    parts = (fold.train, fold.val, fold.test)
+    total = sum(map(len, parts))
+    if not 0 < n < total:
+        return fold
+    rng = np.random.default_rng([seed, fold.index])
+    sizes = [max(1, round(n * len(part) / total)) for part in parts]
+    drawn = [
+        np.sort(rng.choice(part, size, replace=False))
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return replace(fold, train=drawn[0], val=drawn[1], test=drawn[2])
 
 
 def fitted(

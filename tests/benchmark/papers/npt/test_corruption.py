@@ -9,7 +9,7 @@ import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import corrupted_rows, corruption, images
-from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, table_inputs
+from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, some_rows, table_inputs
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.datasets import download, source
 from tabsweep.datasets.catalog import load_dataset, splits
@@ -145,11 +145,11 @@ def test_the_columns_are_those_of_table_2_with_the_papers_settings():
 def test_some_rows_of_a_fold_keep_the_shares_of_its_parts():
     rows = np.random.default_rng(0).permutation(1000)
     fold = Fold(0, *map(np.sort, (rows[:700], rows[700:800], rows[800:])))
-    found = corruption.some_rows(fold, 100, seed=0)
+    found = some_rows(fold, 100, seed=0)
     assert [len(p) for p in (found.train, found.val, found.test)] == [70, 10, 20]
     for part, whole in ((found.train, fold.train), (found.val, fold.val), (found.test, fold.test)):
         assert (np.diff(part) > 0).all() and np.isin(part, whole).all()
-    assert corruption.some_rows(fold, 0, 0) is corruption.some_rows(fold, 1000, 0) is fold
+    assert some_rows(fold, 0, 0) is some_rows(fold, 1000, 0) is fold
 
 
 def test_a_change_is_in_points_of_accuracy_and_in_percent_of_an_error():
