@@ -265,24 +265,24 @@ def _keys_at(path: KeyPath) -> Iterable[str]:
     return model.model_fields
 
 
-def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
+Fault = tuple[KeyPath, str]  # a key, and what is wrong with it
+
+
+def _faults(paper: PaperFile, folder: Path) -> Iterator[Fault]:
     """What types cannot say: names that must be known elsewhere, and keys that exclude others."""
     files = sorted(path.name for path in (folder / "published").glob("*.csv"))
     suites = {*suite_names(), *files_in(folder)}
+    printed = [name for name, table in paper.table.items() if table.published]
     for name, figure in paper.figure.items():
         if name in paper.table:
             yield ("figure", name), "is the name of a table, too"
-        yield from _unknown_sources(paper, suites, ("figure", name), figure)
+        yield from _source_faults(paper, suites, ("figure", name), figure)
     for name, table in paper.table.items():
         at: KeyPath = ("table", name)
-        if table.published and table.published not in files:
-            yield (
-                (*at, "published"),
-                f"no file {table.published!r} in published/; {suggest(table.published, files)}",
-            )
+        yield from _unknown((*at, "published"), "no file in published/ is", table.published, files)
         if table.suite and not table.published:
             yield (*at, "published"), "is missing: the suite's scores stand beside its numbers"
-        yield from _unknown_sources(paper, suites, at, table)
+        yield from _source_faults(paper, suites, at, table)
         if table.suite and not table.metrics:
             yield (*at, "metrics"), "is missing"
         if table.shape not in ("cells", "ensembles") and not table.function:
@@ -290,25 +290,24 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[tuple[KeyPath, str]]:
         if table.deviations and table.errors != "replicates" and table.shape != "ensembles":
             yield (*at, "deviations"), 'goes with errors = "replicates" or shape = "ensembles"'
         for metric, ours in table.metrics.items():
-            if ours.ours not in METRICS:
-                key = (*at, "metrics", metric, "ours")
-                yield key, f"unknown metric {ours.ours!r}; {suggest(ours.ours, METRICS)}"
-        counts, printed = table.configurations, [n for n, t in paper.table.items() if t.published]
-        if counts and counts not in printed:
-            yield (
-                (*at, "configurations"),
-                f"no published table {counts!r} here; {suggest(counts, printed)}",
+            yield from _unknown(
+                (*at, "metrics", metric, "ours"), "no metric is", ours.ours, METRICS
             )
-    if paper.stand_ins:
-        known = _datasets_in(folder)
-        for name, stand_in in paper.stand_ins.items():
-            if stand_in.of not in known:
-                at = ("stand_ins", name, "of")
-                yield at, f"no dataset {stand_in.of!r} in published/; {suggest(stand_in.of, known)}"
-    named = {path.removesuffix(".csv") for path in files}
-    used = {t.published.removesuffix(".csv") for t in paper.table.values() if t.published}
-    for file in sorted(named - used):
-        yield ("table",), f"no table has the file published/{file}.csv"
+        counts = (*at, "configurations")
+        yield from _unknown(counts, "no table with numbers is", table.configurations, printed)
+    known = _datasets_in(folder) if paper.stand_ins else set()
+    for name, stand_in in paper.stand_ins.items():
+        at = ("stand_ins", name, "of")
+        yield from _unknown(at, "no dataset in published/ is", stand_in.of, known)
+    used = {table.published for table in paper.table.values()}
+    for file in (file for file in files if file not in used):
+        yield ("table",), f"no table has the file published/{file}"
+
+
+def _unknown(at: KeyPath, law: str, name: str, known: Collection[str]) -> Iterator[Fault]:
+    """The fault of a name that is given and not known."""
+    if name and name not in known:
+        yield at, f"{law} called {name!r}; {suggest(name, known)}"
 
 
 def _datasets_in(folder: Path) -> set[str]:
@@ -323,9 +322,9 @@ def _datasets_in(folder: Path) -> set[str]:
     return found
 
 
-def _unknown_sources(
-    paper: PaperFile, suites: set[str], at: KeyPath, entry: Entry
-) -> Iterator[tuple[KeyPath, str]]:
+def _source_faults(
+    paper: PaperFile, suites: Collection[str], at: KeyPath, entry: Entry
+) -> Iterator[Fault]:
     """What is wrong with what stands behind a table or figure."""
     behind = [key for key in BEHIND if getattr(entry, key)]
     if len(behind) != 1:
@@ -333,8 +332,7 @@ def _unknown_sources(
         yield at, f"needs one of suite, experiment, command and why, not {given}"
     if entry.command and not entry.command.startswith("bench "):
         yield (*at, "command"), f"is a command of this package, bench ..., not {entry.command!r}"
-    if entry.suite and entry.suite not in suites:
-        yield (*at, "suite"), f"unknown suite {entry.suite!r}; {suggest(entry.suite, suites)}"
-    if entry.experiment and entry.experiment not in paper.experiment:
-        hint = suggest(entry.experiment, paper.experiment)
-        yield (*at, "experiment"), f"no experiment {entry.experiment!r} here; {hint}"
+    yield from _unknown((*at, "suite"), "no suite is", entry.suite, suites)
+    yield from _unknown(
+        (*at, "experiment"), "no experiment here is", entry.experiment, paper.experiment
+    )
