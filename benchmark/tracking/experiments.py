@@ -86,14 +86,14 @@ def experiment_of(
 def _opened(client: MlflowClient, name: str, note: str, view: str, run: Path, uri: str) -> Any:
     from mlflow.exceptions import MlflowException
 
-    experiment = client.get_experiment_by_name(name)
+    experiment: Any = client.get_experiment_by_name(name)
     if experiment is None:
         place = None if is_server(uri) else (run.resolve() / "mlartifacts").as_uri()
         described = {"mlflow.note.content": note}
         try:
             client.create_experiment(name, artifact_location=place, tags=described)
-        except MlflowException:  # another process may have been faster
-            if client.get_experiment_by_name(name) is None:
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                 raise
         experiment = client.get_experiment_by_name(name)
     if experiment.lifecycle_stage == "deleted":
