@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ RUNNING = "running"
 
 
 class Heartbeat:
-    """Writes `live.json`, at most once in `every_s` seconds however often `beat` is called."""
+    """Writes `live.json`, at most once in `every_s` seconds however often `listen` is called."""
 
     def __init__(self, run: Path, *, every_s: float = EVERY_S) -> None:
         self.path = Path(run) / "live.json"
@@ -32,29 +32,15 @@ class Heartbeat:
         self._beats = 0
         self._next = time.monotonic()
 
-    def due(self) -> bool:
-        """Whether the last heartbeat is at least `every_s` seconds old."""
-        return time.monotonic() >= self._next
-
-    def beat(
-        self,
-        *,
-        workers: Sequence[Mapping[str, Any]] = (),
-        queue: Mapping[str, int] | None = None,
-        **more: Any,
-    ) -> None:
-        """Write the state of workers and queue, if a heartbeat is due.
+    def listen(self, event: str, details: Mapping[str, Any]) -> None:
+        """A listener of the engine, which emits "beat" every few seconds.
 
         `workers` as the worker pool lists them (name, host, threads, gpus, trial, since_s,
-        waiting), `queue` numbers by name ({"queued": 12}).
+        waiting), `queued`: how many trials wait.
         """
-        if self.due():
-            self._write(RUNNING, workers=list(workers), queue=dict(queue or {}), **more)
-
-    def listen(self, event: str, details: Mapping[str, Any]) -> None:
-        """A listener of the engine, which emits "beat" every few seconds."""
-        if event == "beat":
-            self.beat(workers=details["workers"], queue={"queued": details["queued"]})
+        if event == "beat" and time.monotonic() >= self._next:
+            queue = {"queued": details["queued"]}
+            self._write(RUNNING, workers=list(details["workers"]), queue=queue)
 
     def end(self, state: str) -> None:
         """Write the final state: "ended", "interrupted" or "aborted"."""

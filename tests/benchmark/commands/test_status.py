@@ -99,7 +99,7 @@ def test_a_look_at_a_busy_run_shows_workers_queue_failures_and_the_best(busy):
 
 def test_a_screen_has_no_more_lines_than_the_terminal(busy):
     many = [{**WORKERS[0], "name": f"w{n}"} for n in range(500)]
-    busy.live.beat(workers=many)
+    busy.live.listen("beat", {"workers": many, "queued": 0})
     console = Console(file=io.StringIO(), width=80)
     console.print(screen_of(Watcher(busy.run).look(), busy.run, height=24))
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -147,7 +147,7 @@ def test_a_heartbeat_that_stands_still_is_spoken_of(busy, monkeypatch):
     view = watcher.look()
     assert "no heartbeat for 1 min" in str(watch.trouble(view, busy.run))
     assert "WARNING: no heartbeat" in watch.line_of(view, busy.run)
-    busy.live.beat()
+    busy.live.listen("beat", {"workers": [], "queued": 0})
     assert watch.trouble(watcher.look(), busy.run) is None
 
 
@@ -159,7 +159,7 @@ def test_a_large_run_is_looked_at_less_often():
 def test_a_heartbeat_is_written_now_and_then_and_never_stops_a_sweep(tmp_path):
     live = Heartbeat(tmp_path, every_s=1000.0)
     for _ in range(100):
-        live.beat(workers=WORKERS, queue={"queued": 1})
+        live.listen("beat", {"workers": WORKERS, "queued": 1})
     found = read_live(tmp_path)
     assert found is not None, "nothing was written"
     assert (found["beat"], found["pid"]) == (1, os.getpid()), "the others came too early"
@@ -168,7 +168,8 @@ def test_a_heartbeat_is_written_now_and_then_and_never_stops_a_sweep(tmp_path):
     found = read_live(tmp_path)
     assert found is not None and (found["state"], found["beat"]) == ("ended", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["live.json"]
-    Heartbeat(tmp_path / "gone", every_s=0.0).beat()
+    gone = Heartbeat(tmp_path / "gone", every_s=0.0)
+    gone.listen("beat", {"workers": [], "queued": 0})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"beat": "x"}', '{"beat": 1, "workers": 7}'])
