@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from repo import tree
+
 TESTS = Path(__file__).parents[1]
 TABLE = TESTS.parent / "docs" / "faults.md"
 
@@ -27,7 +29,7 @@ def marks() -> dict[int, set[str]]:
     """{number of a row: the files with a test that is marked with it}, from their text alone."""
     found: dict[int, set[str]] = defaultdict(set)
     for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             for mark in getattr(node, "decorator_list", []):
                 if not ast.unparse(mark).startswith("pytest.mark.fault"):
                     continue

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
+from repo import ROOMS, ROOT, tree
+
 LISTS = {"models", "datasets/cards", "models/spaces"}  # folders that are an index: one file a thing
 MOST_MODULES, MOST_LINES = 15, 500
 
@@ -37,7 +37,7 @@ def test_no_module_is_longer_than_five_hundred_lines() -> None:
 
 def test_every_module_begins_with_a_statement_of_what_it_is() -> None:
     heads = {
-        place(path): (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        place(path): (ast.get_docstring(tree(path)) or "")
         for path in [ROOT / "__init__.py", *sources(*ROOMS, "tests")]
     }
     wrong = {name: head.partition("\n")[0] for name, head in heads.items() if not states(head)}
@@ -54,7 +54,7 @@ def test_every_public_name_has_a_docstring() -> None:
     silent = [
         f"{place(path)}:{line}: {name}"
         for path in [ROOT / "__init__.py", *sources(*ROOMS)]
-        for line, name in undocumented(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in undocumented(tree(path))
     ]
     assert not silent, f"{len(silent)} names\n" + "\n".join(silent)
 

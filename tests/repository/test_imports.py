@@ -11,9 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from repo import ROOT, tree
 from tabsweep.models import registry
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "tabsweep"
 
 # Room -> the other rooms that it may import.
@@ -143,7 +143,7 @@ def imports_of(root: Path, folders: tuple[str, ...]) -> list[Import]:
     found = set()
     for module, path in known.items():
         place = path.relative_to(root).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             for target, name in named(node, module, path.name == "__init__.py"):
                 deeper = f"{target}.{name}" if target else name
                 imported = deeper if name and deeper in known else target
@@ -204,10 +204,10 @@ def absent(room: str, unit: str) -> bool:
     return not (ROOT / room / unit).is_dir() and not (ROOT / room / f"{unit}.py").is_file()
 
 
-def bound(tree: ast.Module) -> set[str]:
+def bound(parsed: ast.Module) -> set[str]:
     """The names that a module binds at its top level, in branches and `try` blocks as well."""
     found: set[str] = set()
-    todo: list[ast.stmt] = list(tree.body)
+    todo: list[ast.stmt] = list(parsed.body)
     while todo:
         node = todo.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -229,14 +229,14 @@ def bound(tree: ast.Module) -> set[str]:
 def test_every_name_that_is_imported_from_the_package_exists() -> None:
     """Types are checked within a room; across rooms, relative imports lead out of mypy's sight."""
     known = modules_of(ROOT, tuple(ROOMS))
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in known.items()}
+    trees = {name: tree(path) for name, path in known.items()}
     names = {name: bound(tree) for name, tree in trees.items()}
     sources = [(name, path, trees[name]) for name, path in known.items()]
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        sources.append(("", path, ast.parse(path.read_text(encoding="utf-8"))))
+        sources.append(("", path, tree(path)))
     wrong = []
-    for module, path, tree in sources:
-        for node in ast.walk(tree):
+    for module, path, parsed in sources:
+        for node in ast.walk(parsed):
             if module == "" and isinstance(node, ast.ImportFrom) and node.level:
                 continue  # tests import each other by name
             for target, name in named(node, module, path.name == "__init__.py"):
@@ -321,7 +321,7 @@ def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() 
     wrong = []
     tables = {"numpy", "pandas", "sklearn", "threadpoolctl"}
     for path in sorted((ROOT / "common").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names.append(node.module or "")

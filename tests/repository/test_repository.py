@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from repo import ROOT, tree
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
@@ -37,7 +37,7 @@ def modules(folder: str) -> list[Path]:
     )
 
 
-def tree() -> Iterator[Path]:
+def source_files() -> Iterator[Path]:
     """Every file of the source tree: no hidden folder, no cache, no build, no result."""
     skip = {"__pycache__", "build", "dist", "runs", "mlruns", "catboost_info", "node_modules"}
     for folder, names, files in os.walk(ROOT):
@@ -51,7 +51,7 @@ def tree() -> Iterator[Path]:
 
 def libraries_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line, top-level name) of each absolute import, late ones included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -136,7 +136,7 @@ def data_files(folder: str) -> list[Path]:
 def test_only_python_and_known_data_lie_in_the_folders() -> None:
     odd = [
         path
-        for path in tree()
+        for path in source_files()
         if path.relative_to(ROOT).parts[0] in FOLDERS
         and not any(path.is_relative_to(ROOT / scripts) for scripts in SCRIPTS)
         and path.suffix not in (".py", *DATA)
@@ -213,7 +213,7 @@ def test_no_path_of_a_machine_and_no_secret_is_in_the_repository() -> None:
         *([here] if here else []),
     ]
     wrong = []
-    for path in tree():
+    for path in source_files():
         if path.name == Path(__file__).name:
             continue
         text = path.read_bytes().decode("utf-8", errors="replace")

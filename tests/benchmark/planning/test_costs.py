@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.planning import estimate as estimates
 from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
-from tabsweep.benchmark.planning.estimate import TrialCosts, by_study, estimate
+from tabsweep.benchmark.planning.estimate import by_study, estimate
 from tabsweep.benchmark.planning.options import Options
 from tabsweep.benchmark.planning.plan import Plan
 from tabsweep.benchmark.planning.plan_record import planned_slots
@@ -52,16 +50,6 @@ def test_a_measured_fit_is_told_within_a_factor_of_two_by_the_others_mostly():
             n += 1
             wrong += not 0.5 < told / cost.seconds < 2
     assert n > 500 and wrong / n < 0.2
-
-
-def test_what_trials_took_here_moves_the_estimate_of_others(monkeypatch):
-    plan = limited("knn", trials=2, model={})
-    (study,) = plan.studies
-    usual = TrialCosts(plan)(study).seconds
-    far = max(shipped().costs["knn"], key=lambda cost: cost.work.rows)
-    slow = {"knn": [replace(far, seconds=40 * far.seconds)]}
-    monkeypatch.setattr(estimates, "costs_in", lambda *given, gpu: {} if gpu else slow)
-    assert TrialCosts(plan, [SimpleNamespace()])(study).seconds > 10 * usual
 
 
 # CPU seconds of one trial on contraceptive and on medical-cost, means over five seeds (MET on
@@ -118,15 +106,6 @@ def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again(mirror
     assert five.models["met"] == pytest.approx(5 * one.models["met"], rel=0.01)
 
 
-def test_a_deeper_decoder_costs_more_without_being_measured():
-    settings = {"epochs": 40, "embedding": 16, "n_heads": 2, "n_decoder_layers": 2}
-    lookup = Lookup([Cost(Work(settings, 900, 6, 1), fits=5, seconds=2.0, mb=500)])
-    deep = Work({**settings, "n_decoder_layers": 12}, 900, 6, 1)
-    wide = Work({**settings, "embedding": 128}, 900, 6, 1)
-    (deeper, wider), _ = lookup([deep, wide])
-    assert deeper > 3 and wider > 5
-
-
 def test_a_newcomers_dry_run_says_time_and_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = bench("sweep", "--suite", "smoke", "--dry-run", "--workers", "2")
@@ -143,10 +122,6 @@ def test_a_model_of_ones_own_is_said_to_be_guessed(tmp_path, monkeypatch):
     found = bench(*call, "--model", "mine.py:Mine", "--model", "knn")
     (line,) = [line for line in found.out.splitlines() if line.startswith("guessed")]
     assert "Mine" in line and "knn" not in line
-
-
-def test_the_probe_is_short_and_positive():
-    assert 0 < probe_s() < 1
 
 
 def test_the_first_eta_is_the_estimate_and_trials_correct_it():
