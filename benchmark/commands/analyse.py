@@ -45,7 +45,7 @@ class Found:
     "--what",
     type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric"]),
     required=True,
-    help="budgets: ranks after n trials; tuners: samplers compared (one run: by replay); "
+    help="budgets: ranks after n trials; tuners: samplers compared; "
     "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
@@ -66,7 +66,6 @@ def analyse(
     \b
     bench analyse runs/uci-small-quick --what ensembles
     bench analyse runs/random runs/tpe --what tuners
-    bench analyse runs/random --what tuners
     """
     from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
@@ -160,8 +159,7 @@ def begun_with(plan: Record) -> dict[tuple[str, str], list[dict[str, Any]]]:
 
 
 def tuners(runs: Sequence[Path], **unused: Any) -> Found:
-    """Samplers on the same studies and spaces, beside each other; where one alone has searched
-    them, all samplers on its recorded trials."""
+    """Samplers on the same studies and spaces, beside each other."""
     import numpy as np
 
     from ...reports.aggregation.anytime import running
@@ -182,8 +180,6 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
         names = np.array([samplers[key] for key in keys], dtype=object)
         for name in sorted(set(names)):
             steps[name, run] = mine[names == name]
-    if len(steps) == 1:
-        return replayed_tuners(runs[0], evidences[runs[0]])
     often = [name for name, _ in steps]
     alone = len({run.name for run in runs}) == len(set(runs))
     labelled = {
@@ -202,25 +198,6 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     first = evidences[runs[0]]
     section = made.section(first, found, notes)
     return Found(section, {"figures/tuners.svg": made.figure(found)}, notes)
-
-
-def replayed_tuners(run: Path, evidence: Evidence) -> Found:
-    """Every sampler, and fewer promotions of halving, answered from a run's own trials."""
-    from ...reports.analyses import tuners as made
-    from ..results.replayed import replay_of, rungs_of
-
-    replay = replay_of(run, evidence)
-    found = made.frame(replay.steps)
-    section = made.replay_section(
-        evidence,
-        found,
-        replay.known,
-        rungs_of(run, evidence),
-        made.separations(replay.losses, int(found["n"].max())),
-        repeats=replay.repeats,
-        notes=replay.notes,
-    )
-    return Found(section, {"figures/tuners.svg": made.figure(found)}, replay.notes)
 
 
 def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
