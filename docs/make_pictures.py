@@ -62,8 +62,8 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
     models, _ = matrix.order()
     why_not = why_no_friedman(matrix)
     right = None if why_not else diagram(matrix)
-    width = BOARD + GAP + (right.width if right else 220.0)
-    height = TOP + max(ROW * len(models) + 22.0, right.height if right else 0.0)
+    width = BOARD + GAP + (right.width if right else 0.0)
+    height = TOP + max(ROW * len(models) + 30.0, right.height if right else 0.0)
     about = f"Mean ranks of {len(models)} models on {len(matrix.datasets)} datasets"
     with fixed_style():
         figure = Figure(figsize=(width / 72.0, height / 72.0), facecolor=page)
@@ -72,7 +72,7 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
         style = {"va": "center", "fontsize": SIZE, "color": text, "parse_math": False}
         sheet.text(4, 10, f"{about} (1 is best)", weight="bold", **style)
         board = figure.add_axes(
-            (100.0 / width, 22.0 / height, (BOARD - 100.0) / width, 1 - (TOP + 22.0) / height)
+            (100.0 / width, 30.0 / height, (BOARD - 100.0) / width, 1 - (TOP + 30.0) / height)
         )
         draw_leaderboard(board, matrix, text, faint, colours)
         x = BOARD + GAP
@@ -80,7 +80,8 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
             sheet.text(x, 10, "Bars join models that Nemenyi's test does not tell apart", **style)
             draw_diagram(sheet, right, x, text)
         else:
-            sheet.text(x, 10, f"Critical differences: {why_not.removeprefix('n/a: ')}", **style)
+            said = f"(critical differences: {why_not.removeprefix('n/a: ')})"
+            sheet.text(4, height - 6, said, **style)
         return to_svg(figure, about)
 
 
