@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ...common.columns.numbers import MISSING
 from ...common.text import one_line, suggest, toml_string
-from ..card import Card
+from ..card import PARSERS, Card
 from ..errors import DataError
 from ..infer import Reading, table_from_file
 from ..protocols import make_folds
