@@ -35,7 +35,8 @@ class ModelSpec:
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
     sample_weight: whether `fit` takes weights of rows. quick: what the preset "quick" of the
-    library sets, for a model without a space `quick`.
+    library sets, for a model without a space `quick`. title: its name in a paper, where that is not
+    the name of its class.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ModelSpec:
     threads: int = 1
     max_rows: int | None = None
     max_classes: int | None = None
+    title: str = ""
     summary: str = ""
     paper: str = ""
     preprocessing: Policy = field(default_factory=Policy)
@@ -59,6 +61,11 @@ class ModelSpec:
     checkpoint: bool = False
     sample_weight: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def display_name(self) -> str:
+        """The model's name in a paper."""
+        return self.title or self.target.rpartition(":")[2]
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""

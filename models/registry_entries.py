@@ -126,6 +126,7 @@ MODELS: dict[str, ModelSpec] = {
             "Breiman et al. 1984, Classification and Regression Trees",
             _ONE_HOT,
             sample_weight=True,
+            title="Decision tree",
         ),
         _own(
             "discriminant-analysis",
@@ -135,6 +136,7 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED_X,
             tasks=_CLASSES,
             memory_bytes_per_column_pair=64.0,
+            title="Discriminant analysis",
         ),
         _own(
             "ebm",
@@ -151,6 +153,7 @@ MODELS: dict[str, ModelSpec] = {
             "Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x",
             _SCALED,
             sample_weight=True,
+            title="Elastic net",
         ),
         _own(
             "extra-trees",
@@ -159,6 +162,7 @@ MODELS: dict[str, ModelSpec] = {
             "Geurts et al. 2006, doi:10.1007/s10994-006-6226-1",
             _TREE,
             sample_weight=True,
+            title="Extra trees",
         ),
         _own(
             "feed-forward",
@@ -167,6 +171,7 @@ MODELS: dict[str, ModelSpec] = {
             "Klambauer et al. 2017, arXiv:1706.02515",
             _SCALED,
             **_FEATURES,
+            title="Feed-forward",
         ),
         _own(
             "ft-transformer",
@@ -175,6 +180,7 @@ MODELS: dict[str, ModelSpec] = {
             "Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3",
             _ROWS,
             **_EMBEDDED,
+            title="FT-Transformer",
         ),
         _own(
             "gaussian-process",
@@ -185,6 +191,7 @@ MODELS: dict[str, ModelSpec] = {
             max_rows=2000,
             max_classes=10,
             memory_bytes_per_pair=64.0,
+            title="Gaussian process",
         ),
         _own(
             "gradient-boosting",
@@ -193,6 +200,7 @@ MODELS: dict[str, ModelSpec] = {
             "Friedman 2001, doi:10.1214/aos/1013203451",
             _IMPUTED,
             **_GBDT,
+            title="Gradient boosting",
         ),
         _own(
             "grownet",
@@ -211,6 +219,7 @@ MODELS: dict[str, ModelSpec] = {
             "Ke et al. 2017 (LightGBM), which it follows",
             _NATIVE,
             **_GBDT,
+            title="Hist. gradient boosting",
         ),
         _own(
             "hopular",
@@ -229,6 +238,7 @@ MODELS: dict[str, ModelSpec] = {
             "Cover and Hart 1967, doi:10.1109/TIT.1967.1053964",
             _SCALED_X,
             max_rows=1_000_000,
+            title="k-NN",
         ),
         _own(
             "lightgbm",
@@ -265,6 +275,7 @@ MODELS: dict[str, ModelSpec] = {
             _STANDARD_ROWS,
             **_FEATURES,
             quick={**_PRETRAINED, "lr": 3e-3},
+            title="MET-CheAtt",
         ),
         _own(
             "mlp",
@@ -281,6 +292,7 @@ MODELS: dict[str, ModelSpec] = {
             "scikit-learn's multi-layer perceptron",
             "Rumelhart et al. 1986, doi:10.1038/323533a0",
             _SCALED,
+            title="MLP (scikit-learn)",
         ),
         _own(
             "modern-nca",
@@ -297,6 +309,7 @@ MODELS: dict[str, ModelSpec] = {
             "John and Langley 1995 (UAI)",
             Policy("standard", "ordinal", "impute", "none"),
             tasks=_CLASSES,
+            title="Naive Bayes",
         ),
         _own(
             "nearest-centroid",
@@ -339,6 +352,7 @@ MODELS: dict[str, ModelSpec] = {
             "Breiman 2001, doi:10.1023/A:1010933404324",
             _TREE,
             sample_weight=True,
+            title="Random forest",
         ),
         _own(
             "realmlp",
@@ -365,6 +379,7 @@ MODELS: dict[str, ModelSpec] = {
             "Frank and Witten 1998 (ICML)",
             Policy("shift", "one-hot", "impute", "none"),
             tasks=_CLASSES,
+            title="Rule list",
         ),
         _own(
             "saint",
@@ -383,6 +398,7 @@ MODELS: dict[str, ModelSpec] = {
             _STANDARD_ROWS,
             **_SAINT,
             quick={**_PRETRAINED, "hidden": 64, "lr": 3e-3},
+            title="SAINT-CheAtt",
         ),
         _own(
             "snn",
@@ -449,6 +465,7 @@ MODELS: dict[str, ModelSpec] = {
             "Kim et al. 2024 (CheAtt)",
             _STANDARD_ROWS,
             **_FEATURES,
+            title="TabTransformer-CheAtt",
         ),
         _own(
             "vime",
@@ -476,6 +493,7 @@ MODELS: dict[str, ModelSpec] = {
             _SCALED,
             libraries=("xrfm", "torch", "numpy", "pandas", "scikit-learn"),
             memory_bytes_per_cell=2000.0,
+            title="xRFM",
         ),
     )
 }

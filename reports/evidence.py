@@ -80,6 +80,7 @@ META_KEYS: dict[str, str] = {
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
     "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
     "families": "the family, summary and paper of each model: {model: [text, text, text]}",
+    "names": "how a paper calls a model or dataset: {name: text}",
     "facts": "what the page of a dataset shows besides its results: {dataset: {key: value}}, keys "
     "as in benchmark/results/page_facts.py",
     "published": "published values of each dataset: {dataset: [{method, metric, value, spread, "

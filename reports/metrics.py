@@ -141,6 +141,10 @@ class Metric:
     fn: Callable[..., float | None]
     label: str  # as a table's heading writes it
     bounded: bool = False  # at most 1, so that 1 - value is an error
+    lowest: float = 0.0
+    percent: bool = False  # as tables print it
+    decimals: int | None = None  # as tables print it; None: as many as the smallest value needs
+    synonyms: tuple[str, ...] = ()  # names that other tools give it
 
     def value(
         self, y: np.ndarray, prediction: np.ndarray, weights: np.ndarray | None = None
@@ -153,6 +157,11 @@ class Metric:
         if not there.any():
             return None
         return self.fn(y[there], prediction[there], weights[there])
+
+    @property
+    def factor(self) -> float:
+        """What a value is multiplied by where a table prints it."""
+        return 100.0 if self.percent else 1.0
 
     @property
     def sign(self) -> float:
@@ -171,16 +180,50 @@ class Metric:
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("accuracy", "max", CLASSIFICATION, accuracy, "accuracy", bounded=True),
         Metric(
-            "balanced_accuracy", "max", CLASSIFICATION, balanced_accuracy, "balanced accuracy", True
+            "accuracy",
+            "max",
+            CLASSIFICATION,
+            accuracy,
+            "accuracy",
+            bounded=True,
+            percent=True,
+            decimals=2,
+            synonyms=("acc",),
         ),
-        Metric("roc_auc", "max", CLASSIFICATION, roc_auc, "ROC AUC", bounded=True),
-        Metric("log_loss", "min", CLASSIFICATION, log_loss, "log loss"),
+        Metric(
+            "balanced_accuracy",
+            "max",
+            CLASSIFICATION,
+            balanced_accuracy,
+            "balanced accuracy",
+            bounded=True,
+            percent=True,
+            decimals=2,
+        ),
+        Metric(
+            "roc_auc",
+            "max",
+            CLASSIFICATION,
+            roc_auc,
+            "ROC AUC",
+            bounded=True,
+            decimals=3,
+            synonyms=("auc", "auroc"),
+        ),
+        Metric(
+            "log_loss",
+            "min",
+            CLASSIFICATION,
+            log_loss,
+            "log loss",
+            decimals=3,
+            synonyms=("nll", "cross-entropy", "cross_entropy", "logloss"),
+        ),
         Metric("rmse", "min", (REGRESSION,), rmse, "RMSE"),
         Metric("mse", "min", (REGRESSION,), mse, "MSE"),
         Metric("mae", "min", (REGRESSION,), mae, "MAE"),
-        Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True),
+        Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True, lowest=-np.inf, decimals=3),
     )
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from . import paper
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from .aggregation.ranking_rules import ranking_rule
@@ -45,6 +46,7 @@ NOT_ALWAYS = (
     "regimes.*",
     "regime-scores.*",
     "figures/critical-difference-*",
+    "paper/*.tex",
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
@@ -175,6 +177,7 @@ def write(
     texts.update(time.figures(evidence, found.headline))
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
+    texts.update(paper.files(evidence, found.sections, found.matrices, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
     if html:
         from .html.write import pages
@@ -254,6 +257,9 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         lines.append(
             "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
         )
+    lines.append(
+        "- `paper/main.tex`: a paper's tables and diagram, one a file, and how to call them"
+    )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [

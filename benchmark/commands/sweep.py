@@ -206,7 +206,7 @@ def dry_run(console: Console, request: Request) -> int:
     for line in by_reason({**plan.left_out, **found.unsupported}):
         console.say(f"left out: {line}")
     warn_of_plan(console, plan)
-    for note in plan.notes:
+    for note in [*plan.notes, *plan.hints]:
         console.say(note)
     if plan.nothing_runs:
         console.warn(plan.nothing_runs)
@@ -266,7 +266,7 @@ def run_and_report(console: Console, request: Request) -> int:
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
             warn_of_plan(console, plan)
-            for note in plan.notes:
+            for note in [*plan.notes, *plan.hints]:
                 console.say(note)
             left = details["left"]
             total = details["known"] + sum(left.values())

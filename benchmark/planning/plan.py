@@ -125,6 +125,7 @@ class Plan:
         self.data = dict(data)
         self.left_out = dict(left_out)
         self.notes = list(notes)
+        self.hints: list[str] = []  # said when a sweep starts; no report repeats them
         self.dropped = ""  # what an earlier plan of the run had more
         self.budget_name, self.budget = suite.budget(options.budget)
         self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())

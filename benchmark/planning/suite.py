@@ -189,7 +189,7 @@ class Suite(Strict):
     `transductive`: models that can do so see the features of the rows to predict while they train.
     `official`: where a dataset `<official>-<name>` was added (`bench data add`), it is used with
     its own split in place of the dataset `<name>`. `file`: datasets in files, which need not be
-    among `datasets`.
+    among `datasets`. `names`: what a paper calls a model or dataset.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
@@ -202,6 +202,7 @@ class Suite(Strict):
     protocol: dict[str, Protocol] = {}
     official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""
+    names: dict[str, str] = {}
     metric: dict[Task, str] = {}
     transductive: bool = False
     default_budget: str = "quick"
@@ -218,11 +219,12 @@ class Suite(Strict):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without an empty `file`: plans of older runs have no such key."""
+        """As usual, without empty `file` and `names`: plans of older runs have no such keys."""
         found: dict[str, Any] = usual(self)
-        if not found["file"]:
-            del found["file"]
-        return found
+        return {key: value for key, value in found.items() if value or key not in NEWER}
+
+
+NEWER = ("file", "names")
 
 
 def files() -> dict[str, Path]:

@@ -30,8 +30,7 @@ TRIAL = ["dataset", "split", "method", "kind", "seed"]  # what the lines of one 
 CELL = ["dataset", "method", "split"]
 ENSEMBLES = "Ensembles: as the file has them."
 # What others call our metrics.
-SYNONYMS = {"auc": "roc_auc", "auroc": "roc_auc", "acc": "accuracy", "nll": "log_loss"}
-SYNONYMS |= {"cross-entropy": "log_loss", "cross_entropy": "log_loss", "logloss": "log_loss"}
+SYNONYMS = {word: m.name for m in METRICS.values() for word in m.synonyms}
 
 
 def read_results(
@@ -141,14 +140,14 @@ def _check_words(lines: Lines) -> None:
 def _check_ranges(lines: Lines, value: NDArray[np.float64]) -> None:
     """A value that its metric cannot have: percent for a fraction, a negative error."""
     name = lines.cells["metric"]
-    fraction = name.isin(["accuracy", "balanced_accuracy", "roc_auc"]).to_numpy()
+    lowest = name.map({m.name: m.lowest for m in METRICS.values()}).to_numpy(dtype=float)
+    bounded = name.map({m.name: m.bounded for m in METRICS.values()}).to_numpy(dtype=bool)
+    fraction = bounded & (lowest == 0.0)
     law = "{metric} {value} is not between 0 and 1"
-    percent = fraction & (value > 1) & (value <= 100)
-    lines.refuse(percent, f"{law}; divide percent by 100")
+    lines.refuse(fraction & (value > 1) & (value <= 100), f"{law}; divide percent by 100")
     lines.refuse(fraction & ((value < 0) | (value > 1)), law)
-    lines.refuse((name == "r2") & (value > 1), "{metric} {value} is above 1")
-    errors = [m.name for m in METRICS.values() if m.direction == "min"]
-    lines.refuse(name.isin(errors) & (value < 0), "{metric} {value} is below 0")
+    lines.refuse(bounded & (value > 1), "{metric} {value} is above 1")
+    lines.refuse(value < lowest, "{metric} {value} is below 0")
 
 
 def _refuse_twice(lines: Lines) -> None:

@@ -32,6 +32,19 @@ def families_of(plans: Iterable[Record]) -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
+def names_of(plans: Iterable[Record]) -> dict[str, str]:
+    """{model or dataset of the plans: what a paper calls it}: as the suite's `names` say, else by
+    the registry or, for a class of the user's, its name."""
+    from ...models.registry_entries import MODELS
+
+    found = {}
+    for plan in plans:
+        for name in {study["model"] for study in plan["studies"]}:
+            found[name] = MODELS[name].display_name if name in MODELS else name.rpartition(":")[2]
+        found |= plan["suite"].get("names") or {}
+    return dict(sorted(found.items()))
+
+
 def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """{dataset: what its page says of the data}, from the plan alone.
 

@@ -102,7 +102,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     plan.notes.extend(warm_notes(plan.options.portfolio, plan.studies, data_of))
     outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
     if outside:
-        plan.notes.append(WHAT_X_IS.format(models=", ".join(outside)))
+        plan.hints.append(WHAT_X_IS.format(models=", ".join(outside)))
     return plan
 
 

@@ -199,13 +199,12 @@ def _means_and_spreads(lists: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndar
     return mean, spread
 
 
-def best_models(block: pd.DataFrame, direction: str, place: int = 1) -> set[str]:
-    """The models with the best complete mean of a dataset (several if nearly equal), or with
-    place=2 those with the second best: none, where several are best."""
+def best_models(block: pd.DataFrame, direction: str) -> set[str]:
+    """The models with the best complete mean of a dataset, several if nearly equal."""
     cells = zip(block["model"].tolist(), block["state"].tolist(), block["mean"], strict=True)
     whole = {model: mean for model, state, mean in cells if state == COMPLETE}
     found = places(list(whole.values()), direction)
-    return {m for m, p in zip(whole, found, strict=True) if p == place}
+    return {m for m, p in zip(whole, found, strict=True) if p == 1}
 
 
 def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:

@@ -116,7 +116,7 @@ def _tables(evidence: Evidence, frame: pd.DataFrame) -> tuple[ReportTable, ...]:
 
 def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     name = evidence.headline(task)
-    scale = 100.0 if name in footnotes.PERCENT else 1.0
+    scale = METRICS[name].factor
     panels = []
     for dataset, part in frame.groupby("dataset", sort=True):
         means = part.groupby("library", sort=True)[["test_single", "test_ensemble"]].mean()

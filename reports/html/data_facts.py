@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..metrics import METRICS
-from ..output import escape, footnotes
-from ..output.tables import decimals_for, fixed
+from ..output import escape
+from ..output.marks import ScoreText
 from . import commands, figures
 from .page import Source
 
@@ -126,16 +125,15 @@ def _published(source: Source, name: str) -> list[dict[str, Any]]:
     rows = []
     for entry in found:
         metric = METRICS[entry["metric"]]
-        scale = 100.0 if entry["metric"] in footnotes.PERCENT else 1.0
         like = [e["value"] for e in found if e["metric"] == entry["metric"]]
-        decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(like)
+        score = ScoreText.of(entry["metric"], like, more=1)
         spread = entry["spread"]
         rows.append(
             {
                 "method": escape.one_line(entry["method"]),
-                "metric": metric.label + (" (%)" if scale > 1 else ""),
-                "value": fixed(scale * entry["value"], decimals),
-                "spread": "–" if math.isnan(spread) else fixed(scale * spread, decimals),
+                "metric": metric.label + (" (%)" if metric.percent else ""),
+                "value": score(entry["value"]),
+                "spread": score(spread) or "–",
                 "table": entry["table"],
                 "comparable": entry["comparable"],
             }

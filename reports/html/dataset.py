@@ -13,7 +13,7 @@ import pandas as pd
 from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
-from ..output.tables import decimals_for, fixed
+from ..output.marks import ScoreText
 from . import commands, figures
 from .board import all_rounded, rounded
 from .data_facts import about_data, notes_on
@@ -79,9 +79,10 @@ def _link(source: Source, name: str) -> tuple[str, str]:
 def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
     """One entry per model, best first; those without a complete score last, with the reason."""
     metric = METRICS[metric_name]
-    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     means = [cell.mean for cell in cells if not math.isnan(cell.mean)]
-    decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
+    whole = [cell for cell in cells if cell.state == COMPLETE]
+    score, places = ScoreText.of(metric_name, means, more=1).apart([cell.mean for cell in whole])
+    place = dict(zip((cell.model for cell in whole), places, strict=True))
     entries = []
     for cell in cells:
         known = not math.isnan(cell.mean)
@@ -98,13 +99,13 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
                 "fit": seconds(fit),
                 "predict": seconds(predict),
                 "command": commands.explain(source.runs, cell.dataset, cell.model),
-                "mean": fixed(scale * cell.mean, decimals) if known else "–",
+                "mean": score(cell.mean) or "–",
                 "value": rounded(cell.mean) if known else "",
-                "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
+                "spread": score(cell.spread),
                 "folds": source.folds(cell),
                 "state": cell.state,
                 "cause": cell.cause,
-                "best": bool(cell.best),
+                "best": place.get(cell.model) == 1,
                 "cpu": seconds(cpu),
                 "order": (loss, cell.model),
             }

@@ -13,7 +13,7 @@ import pandas as pd
 from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import decimals_for, fixed
+from ..output.marks import ScoreText
 from ..statistics.ranking import places
 from . import commands, figures
 from .board import all_rounded
@@ -73,21 +73,19 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
     """The model's score on a dataset, its place there and its costs."""
     metric_name = source.evidence.headline(cell.task)
     metric = METRICS[metric_name]
-    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     rivals = [c for c in source.cells[cell.dataset] if c.state == COMPLETE]
     means = [c.mean for c in rivals] or [cell.mean]
-    decimals = 2 if scale > 1 else 4 if metric.bounded else decimals_for(means)
+    score = ScoreText.of(metric_name, means, more=1)
     in_order = places([c.mean for c in rivals], metric.direction)
     place_of = dict(zip((c.model for c in rivals), in_order, strict=True))
-    known = not math.isnan(cell.mean)
     fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
     cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
     return {
         "dataset": escape.one_line(cell.dataset),
         "file": f"{source.files[cell.dataset]}#{source.anchor(cell.model)}",
         "metric": footnotes.metric_title(metric_name),
-        "mean": fixed(scale * cell.mean, decimals) if known else "–",
-        "spread": "" if math.isnan(cell.spread) else fixed(scale * cell.spread, decimals),
+        "mean": score(cell.mean) or "–",
+        "spread": score(cell.spread),
         "best": bool(cell.best),
         "place": f"{place_of[cell.model]} of {len(rivals)}" if cell.state == COMPLETE else "–",
         "folds": source.folds(cell),
@@ -154,7 +152,7 @@ def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
     found = []
     for row in trials[needed].iloc[rows[:MAX_CHOSEN]].to_dict("records"):
         name = source.evidence.headline(row["task"])
-        scale = 100.0 if name in footnotes.PERCENT else 1.0
+        scale = METRICS[name].factor
         val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))
         found.append(
             {

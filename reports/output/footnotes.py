@@ -36,8 +36,6 @@ WILCOXON = (
     "ties share their rank."
 )
 
-PERCENT = ("accuracy", "balanced_accuracy")
-
 
 def arrow(direction: str) -> str:
     """↑ for a metric where higher is better, ↓ where lower is."""
@@ -46,7 +44,7 @@ def arrow(direction: str) -> str:
 
 def metric_title(name: str) -> str:
     """Name of a metric with its direction, and its unit where that is percent."""
-    unit = ", %" if name in PERCENT else ""
+    unit = ", %" if METRICS[name].percent else ""
     return f"{METRICS[name].label}{unit} {arrow(METRICS[name].direction)}"
 
 

@@ -3,6 +3,7 @@
 A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs (and
 siunitx, if asked for) and fits the text width of an article: the writer takes the largest of three
 font sizes in which the table fits, and otherwise splits its columns into blocks below each other.
+In a class with two columns a table that is wider than one stands over both.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from . import escape, siunitx
 from .text_width import width
 
 TEXT_WIDTH_PT = 345.0  # of an article at 10pt, the narrowest common single column
+COLUMN_PT = 200.0  # of a column of an article in two columns at 10pt
+MOST_WAITING = 4  # floats of a file in a row; LaTeX keeps 52 until there is room for them
 PAGE_PT = 550.0  # height of its text
 NOTE_CHARACTERS = 95  # about so many characters of a note in \scriptsize fit on a line
 LABEL_GAP_PT = 6.0  # between two columns of text
@@ -169,11 +172,10 @@ def to_latex(tables: Sequence[ReportTable], *, aligned: bool = False) -> str:
     `aligned`: columns of numbers are aligned on their decimal points, which also needs siunitx.
     """
     needs = siunitx.PREAMBLE if aligned else "\\usepackage{booktabs}"
-    parts = [f"% Made by tabsweep. Needs {needs} in the preamble.\n"]
-    for table in tables:
-        if "tex" in table.outputs:
-            parts.extend(_float(table, aligned))
-    return "\n".join(parts)
+    floats = [f for table in tables if "tex" in table.outputs for f in _float(table, aligned)]
+    for last in range(MOST_WAITING - 1, len(floats), MOST_WAITING):
+        floats[last] += "\\clearpage\n"
+    return "\n".join([f"% Made by tabsweep. Needs {needs} in the preamble.\n", *floats])
 
 
 def _float(table: ReportTable, aligned: bool) -> list[str]:
@@ -236,14 +238,16 @@ def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int, set
             "  \\end{minipage}\n"
         )
     tabulars = "  \\par\\medskip\n".join(body)
+    widest = max(sum(fit.widths[c] + 2 * fit.gap for c in block) for block in fit.blocks)
+    kind = "table" if widest <= COLUMN_PT else "table*"  # over both columns of a two-column class
     return (
-        "\\begin{table}[tp]\n"
+        f"\\begin{{{kind}}}[tp]\n"
         "  \\centering\n"
         f"  \\caption{{{title}}}\\par\\smallskip\n"
         f"  \\label{{tab:{table.name}{suffix}}}\n"
         f"  \\{fit.size}\\setlength{{\\tabcolsep}}{{{fit.gap:g}pt}}%\n{setup}"
         f"{tabulars}{notes}"
-        "\\end{table}\n"
+        f"\\end{{{kind}}}\n"
     )
 
 

@@ -34,7 +34,7 @@ def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
             continue  # the run's own metric, which nobody published here
         shown = rows[~published | (published.cumsum() <= MOST)]
         cut |= len(shown) < len(rows)
-        scale = 100.0 if name in footnotes.PERCENT else 1.0
+        scale = METRICS[name].factor
         decimals = decimals_for([float(v) * scale for v in rows["score"]])
         panels.append(
             Panel(

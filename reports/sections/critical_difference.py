@@ -7,7 +7,7 @@ SVG and PDF come from Matplotlib. The same ranking matrix gives the same bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..aggregation.rank_tests import nemenyi_difference, nemenyi_groups, why_no_friedman
@@ -79,15 +79,17 @@ def critical_differences(matrices: Sequence[RankingMatrix]) -> dict[str, str | b
 # --- the layout -----------------------------------------------------------------------------------
 
 
-def diagram(matrix: RankingMatrix, alpha: float = ALPHA) -> Drawing:
+def diagram(
+    matrix: RankingMatrix, alpha: float = ALPHA, *, named: Callable[[str], str] = escape.label
+) -> Drawing:
     """Models on an axis of mean ranks, the best on the left. Bars join models that do not differ
     significantly by Nemenyi's test; the critical difference is drawn above the axis. The models'
-    names are below the axis, left of the best and right of the worst mean rank, so that the axis
-    can take the full width."""
+    names (`named`) are below the axis, left of the best and right of the worst mean rank, so that
+    the axis can take the full width."""
     models, mean = matrix.order()
     found = nemenyi_groups(matrix, alpha)
     difference = nemenyi_difference(matrix, alpha)
-    labels = [f"{escape.label(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
+    labels = [f"{named(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
     left = max(map(_width, labels[:half])) + 14.0  # of the best rank
     right = max(map(_width, labels[half:])) + 14.0  # of the worst one
@@ -185,7 +187,7 @@ def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
 
 def to_tikz(drawing: Drawing) -> str:
     """A tikzpicture for \\input, scaled to an article's text width; needs \\usepackage{tikz}."""
-    scale = min(1.0, WIDTH / drawing.width)
+    scale = min(1.0, math.floor(1000 * WIDTH / drawing.width) / 1000)
     smaller = f", scale={scale:.3f}, transform shape" if scale < 1.0 else ""
     parts = [
         "% Made by tabsweep. Needs \\usepackage{tikz} in the preamble.",

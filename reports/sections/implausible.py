@@ -37,7 +37,6 @@ FEW_ROWS = 0.05  # of a share of rows: what chance does to few rows
 TEST_SHARE, SEEN_NONE = 0.1, 3.0  # no error in n rows is an error of up to 3/n; rows in a test part
 MIN_PEERS = 3  # models whose ratio is the usual one
 PRINTED_DIGITS = 6  # of scores that come from a printed table
-CONTINUOUS = ("log_loss", "roc_auc", "rmse", "mse", "mae", "r2")  # equal by chance only in ties
 FAR, FAR_SE = 2.0, 5.0  # times the published error, and joint standard errors
 
 CHECKS = {
@@ -378,7 +377,7 @@ def _improbable(scores: np.ndarray, metrics: Sequence[str], n_folds: int) -> boo
             continue
         perfect &= bool(errors(np.array([value]), name)[0] <= 1e-9)
         printed = float(f"{value:.{PRINTED_DIGITS}g}") == value
-        long |= not printed and (name in CONTINUOUS or n_folds >= MIN_EVERYWHERE)
+        long |= not printed and (not METRICS[name].percent or n_folds >= MIN_EVERYWHERE)
     return long and not perfect
 
 

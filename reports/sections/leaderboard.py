@@ -25,6 +25,7 @@ from ..aggregation.ranking_matrix import (
 from ..evidence import Evidence, EvidenceError
 from ..metrics import METRICS
 from ..output import escape, footnotes
+from ..output.marks import FIGURES, figure_cells
 from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 from ..statistics.distributions import t_isf
 from ..statistics.ranking import (
@@ -40,6 +41,7 @@ from ..statistics.ranking import (
 )
 
 COMPLETE, IMPUTED = "complete", "imputed"
+TOO_FEW = "too few"  # datasets for an interval
 WORST = "worst"  # the fallback that ranks a missing cell last
 DEFAULT_FALLBACK = "constant"
 
@@ -48,14 +50,6 @@ RESAMPLES, SEED = 1000, 0
 MIN_DATASETS = 2
 MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval is too narrow
 
-# {figure: direction}
-FIGURES = {
-    "elo": "max",
-    "mean_rank": "min",
-    "win_rate": "max",
-    "normalised": "max",
-    "improvability": "min",
-}
 _INTERVALS = [f"{name}_{end}" for name in FIGURES for end in ("low", "high")]
 _COLUMNS = """scope datasets view fallback model place n_scope n_datasets n_models n_imputed elo
     mean_rank mean_rank_se win_rate normalised improvability interval""".split()
@@ -282,31 +276,23 @@ def _panel(view: View, frame: pd.DataFrame) -> Panel:
         return Panel(((TableCell(view.reason, span=len(HEADER)),),), title)
     same = (frame["scope"] == view.scope.name) & (frame["datasets"] == view.scope.selection)
     mine = frame[same & (frame["view"] == view.kind) & (frame["note"] == "")]
-    place = {name: places(mine[name].tolist(), way) for name, way in FIGURES.items()}
+    cells_of = figure_cells(mine)
     rows = []
     for i, row in enumerate(mine.to_dict("records")):
-        at = {name: place[name][i] for name in FIGURES}
         mark = f"¶{row['n_imputed']:.0f}" if row["n_imputed"] else ""
         cells = [
             TableCell(escape.label(str(row["model"])), mark=mark),
-            _cell(f"{row['elo']:.0f}", at["elo"]),
+            cells_of["elo"][i],
             TableCell(_interval(row)),
-            _cell(f"{row['mean_rank']:.2f}", at["mean_rank"], f"{row['mean_rank_se']:.2f}"),
-            _cell(f"{row['win_rate']:.2f}", at["win_rate"]),
-            _cell(f"{row['normalised']:.2f}", at["normalised"]),
-            _cell(f"{100 * row['improvability']:.1f}", at["improvability"]),
+            *(cells_of[name][i] for name in FIGURES if name != "elo"),
         ]
         rows.append(tuple(cells))
     return Panel(tuple(rows), title)
 
 
-def _cell(text: str, place: int, sub: str = "") -> TableCell:
-    return TableCell(text, sub, bold=place == 1, underline=place == 2)
-
-
 def _interval(row: dict) -> str:
     low, high = row["elo_low"], row["elo_high"]
-    return "too few" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]"
+    return TOO_FEW if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]"
 
 
 def _notes(

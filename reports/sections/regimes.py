@@ -5,9 +5,7 @@ Rows of one model are not independent of each other, so they stand in no other r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +15,8 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.gains import HEADER, NOTES, gain, gain_rows
-from ..output.tables import Panel, ReportTable, Section, TableCell, bare, decimals_for, fixed
-from ..statistics.ranking import places
+from ..output.marks import ScoreText, figure_cells
+from ..output.tables import Panel, ReportTable, Section, TableCell
 
 NAME, TITLE = "regimes", "Default, tuned and ensembled"
 SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
@@ -148,29 +146,12 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
     if not len(ranked):
         return Panel(((TableCell(str(rows["note"].iloc[0]), span=width),),), selection)
     n = f"{selection}: {int(ranked['n_datasets'].iloc[0])} of {int(ranked['n_scope'].iloc[0])}"
-    ways = {"mean_rank": "min", "win_rate": "max", "elo": "max", "normalised": "max",
-            "improvability": "min"}  # fmt: skip
-    place = {name: places(ranked[name].tolist(), way) for name, way in ways.items()}
+    cells = figure_cells(ranked)
+    order = ("mean_rank", "win_rate", "elo", "normalised", "improvability")
     lines = []
     for i, row in enumerate(ranked.to_dict("records")):
-        texts = {
-            "mean_rank": f"{row['mean_rank']:.2f}",
-            "win_rate": f"{row['win_rate']:.2f}",
-            "elo": f"{row['elo']:.0f}",
-            "normalised": f"{row['normalised']:.2f}",
-            "improvability": f"{100 * row['improvability']:.1f}",
-        }
-        figures = [
-            TableCell(
-                text,
-                f"{row['mean_rank_se']:.2f}" if name == "mean_rank" else "",
-                bold=place[name][i] == 1,
-                underline=place[name][i] == 2,
-            )
-            for name, text in texts.items()
-        ]
-        lines.append((TableCell(escape.label(str(row["model"]))), TableCell(row["regime"]),
-                      *figures))  # fmt: skip
+        names = TableCell(escape.label(str(row["model"]))), TableCell(row["regime"])
+        lines.append((*names, *(cells[name][i] for name in order)))
     out = [_shown(r.model, r.regime) for r in rows[rows["note"] != ""].itertuples(index=False)]
     if out:
         text = f"not ranked, too few complete scores: {footnotes.join(out, limit=100, whole=True)}"
@@ -254,10 +235,8 @@ def _scores(
     why: dict[str, dict[str, None]] = {}
     for dataset, part in cells.groupby("dataset", sort=True):
         whole = part[part["state"] == COMPLETE]
-        place = dict(
-            zip(whole["row"], places(whole["mean"].tolist(), METRICS[name].direction), strict=True)
-        )
-        shown = _number(name, part)
+        score, places = ScoreText.of(name, part["mean"].tolist()).apart(whole["mean"].tolist())
+        place = dict(zip(whole["row"], places, strict=True))
         lines = []
         for model in sorted(set(part["model"]), key=lambda m: (m in (EVERYONE, PORTFOLIO), m)):
             line = [TableCell(escape.label(str(model)))]
@@ -276,10 +255,8 @@ def _scores(
                 mark = (_PARTIAL if cell.state == PARTIAL else "") + (_ONE if one else "")
                 marks |= set(mark)
                 at = place.get(cell.row)
-                spread = "" if math.isnan(cell.spread) else shown(cell.spread)
-                line.append(
-                    TableCell(shown(cell.mean), spread, bold=at == 1, underline=at == 2, mark=mark)
-                )
+                texts = score(cell.mean), score(cell.spread)
+                line.append(TableCell(*texts, bold=at == 1, underline=at == 2, mark=mark))
             last = mine.get(ENSEMBLED)
             n = members.get((dataset, model, last.regime)) if last is not None else None
             line.append(TableCell("–" if n is None or n != n else f"{n:.1f}"))
@@ -302,16 +279,6 @@ def _scores(
     ]
     header = ("model", DEFAULT, TUNED, ENSEMBLED, "members")
     return ReportTable(f"{SCORES_NAME}-{task}", title, header, tuple(panels), tuple(notes))
-
-
-def _number(name: str, part: pd.DataFrame) -> Any:
-    """How a score of the metric is written, as in the table `scores`."""
-    if name in footnotes.PERCENT:
-        return lambda value: fixed(100.0 * value, 2)
-    if METRICS[name].bounded:
-        return lambda value: bare(value, 3)
-    decimals = 3 if name == "log_loss" else decimals_for(part["mean"].dropna().tolist())
-    return lambda value: fixed(value, decimals)
 
 
 def _tidy(

@@ -22,7 +22,8 @@ from ..aggregation.ranking_matrix import RankingMatrix
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.tables import Panel, ReportTable, Section, TableCell, bare, decimals_for, fixed
+from ..output.marks import ScoreText
+from ..output.tables import Panel, ReportTable, Section, TableCell
 
 _WORDS = {
     FAILED: (
@@ -119,13 +120,10 @@ def _table(
 def _row(
     evidence: Evidence, dataset: str, mine: pd.DataFrame, models: list[str], metric_name: str
 ) -> tuple[TableCell, ...]:
-    scale = 100.0 if metric_name in footnotes.PERCENT else 1.0
     by_model = {r.model: r for r in mine.itertuples(index=False)}
-    best = best_models(mine, METRICS[metric_name].direction)
-    second = best_models(mine, METRICS[metric_name].direction, place=2)
-    decimals = _decimals(metric_name, mine)
-    # A score that cannot exceed 1 needs no zero before the point, and the table is narrower.
-    number = bare if scale == 1.0 and METRICS[metric_name].bounded else fixed
+    whole = mine[mine["state"] == COMPLETE]
+    score, places = ScoreText.of(metric_name, mine["mean"].tolist()).apart(whole["mean"].tolist())
+    place = dict(zip(whole["model"], places, strict=True))
     mark = _OVERLAP_MARK if dataset in evidence.overlapping else ""
     mark += _UNDEFINED_MARK if mine["n_undefined"].any() else ""
     row = [TableCell(escape.label(dataset), mark=mark)]
@@ -138,24 +136,15 @@ def _row(
         else:
             row.append(
                 TableCell(
-                    number(scale * cell.mean, decimals),
-                    "" if math.isnan(cell.spread) else number(scale * cell.spread, decimals),
-                    bold=model in best,
-                    underline=model in second,
+                    score(cell.mean),
+                    score(cell.spread),
+                    bold=place.get(model) == 1,
+                    underline=place.get(model) == 2,
                     mark=(_PARTIAL_MARK if cell.state == PARTIAL else "")
                     + footnotes.few_mark(evidence, dataset, model),
                 )
             )
     return tuple(row)
-
-
-def _decimals(metric_name: str, mine: pd.DataFrame) -> int:
-    """Two for percent, three for other bounded scores, three significant digits for errors."""
-    if metric_name in footnotes.PERCENT:
-        return 2
-    if METRICS[metric_name].bounded or metric_name == "log_loss":
-        return 3
-    return decimals_for(mine["mean"].dropna().tolist())
 
 
 def _rank_row(matrix: RankingMatrix, models: list[str]) -> tuple[tuple[TableCell, ...], str]:

@@ -187,7 +187,7 @@ def _table(
     for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
         more = found[found["dataset"] == dataset]["fold"].nunique() > 1
         title = escape.label(str(dataset)) + (f", fold {fold}" if more else "")
-        scale = 100.0 if name in footnotes.PERCENT and printed is None else 1.0
+        scale = METRICS[name].factor if printed is None else 1.0
         decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
         if printed is not None:
             decimals = printed[str(dataset)]

@@ -11,7 +11,8 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.curves_svg import Curve, curves_svg
 from ..output.looks import looks
-from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
+from ..output.marks import ScoreText
+from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.ranking import places
 
 NAME = "time"
@@ -88,10 +89,9 @@ def _score_table(evidence: Evidence, cells: pd.DataFrame) -> ReportTable:
         if n_rows > MOST_ROWS and panels:
             left_out += 1
             continue
-        factor = 100.0 if name in footnotes.PERCENT else 1.0
-        values = factor * wide.to_numpy(dtype=float)
+        values = wide.to_numpy(dtype=float)
         known = values[~np.isnan(values)]
-        digits = 2 if name in footnotes.PERCENT else decimals_for(known.tolist())
+        score = ScoreText.of(name, known.tolist())
         first = [
             np.array(places(column, METRICS[name].direction)) == 1
             for column in np.where(np.isnan(values), _worst(name), values).T.tolist()
@@ -102,7 +102,7 @@ def _score_table(evidence: Evidence, cells: pd.DataFrame) -> ReportTable:
                 *(
                     TableCell("–")
                     if np.isnan(values[i, j])
-                    else TableCell(fixed(values[i, j], digits), bold=bool(first[j][i]))
+                    else TableCell(score(values[i, j]), bold=bool(first[j][i]))
                     for j in range(len(ts))
                 ),
             )

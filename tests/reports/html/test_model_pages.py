@@ -184,7 +184,7 @@ def test_a_dataset_s_page_says_what_the_data_is(made):
     ]
     assert "4,321" in text and "a separator was unusual" in text
     assert "bench data passport data-0" in text
-    assert "A Paper, 2" in text and "0.9100" in text and "50.00" in text
+    assert "A Paper, 2" in text and ".9100" in text and "50.00" in text
     other = Tags(made["dataset-data-1.html"]).text
     assert "Published values" not in other and "Passport" not in other
 

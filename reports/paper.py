@@ -1,0 +1,224 @@
+"""The folder paper/: one table or figure a file, with display names, and a document of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .aggregation.rank_tests import why_no_friedman
+from .aggregation.ranking_matrix import RankingMatrix
+from .evidence import Evidence
+from .metrics import METRICS
+from .output import escape, footnotes
+from .output.tables import Panel, ReportTable, Row, Section, TableCell, to_latex
+from .sections import critical_difference
+from .sections.leaderboard import TOO_FEW
+from .statistics.tests import ALPHA
+
+FOLDER = "paper/"
+COSTS = ("trials", "CPU s", "fit s, median", "peak MiB", "ms per 1,000 rows")
+OWN = "*"  # after the name of a model that is not tabsweep's
+
+MAIN = """\
+% Every table and figure of this folder, in the order in which a paper would have them.
+\\documentclass{article}
+\\usepackage{booktabs}
+%PACKAGES%\\begin{document}
+\\input{setup}
+%INPUTS%
+\\end{document}
+"""
+
+
+def files(
+    evidence: Evidence,
+    parts: Sequence[Section],
+    matrices: Sequence[RankingMatrix],
+    *,
+    siunitx: bool = False,
+) -> dict[str, str]:
+    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs and critical-difference, as
+    far as the report has them; `setup`, a paragraph on how they were computed; `main`, which
+    compiles to all of it.
+
+    A model or dataset is called what `meta["names"]` says, models stand in the order of their
+    mean rank, and one of the user's own is marked. `matrices`: one for each scope.
+    """
+    widest = [m for m in matrices if not m.scope.subset][-1]
+    names = _Names.of(evidence, widest)
+    tables = {
+        table.name: table
+        for part in parts
+        if part.name in ("scores", "leaderboard", "tests", "costs")
+        for table in part.tables
+    }
+    made = [_scores(evidence, tables[f"scores-{task}"], names) for task in evidence.tasks]
+    scope = widest.scope.name.replace(" ", "-")
+    if _is_full(tables[f"leaderboard-{scope}"].panels[0]):
+        made.append(_ranks(tables[f"leaderboard-{scope}"], widest, names))
+    if (tests := tables.get(f"tests-reference-{scope}")) and _is_full(tests.panels[0]):
+        made.append(_reference(tests, widest, names))
+    made.append(_costs(tables["costs"], names))
+    texts = {table.name: to_latex([table], aligned=siunitx) for table in made}
+    packages = ["\\usepackage{siunitx}\n"] * siunitx
+    if not why_no_friedman(widest):
+        texts["critical-difference"] = _diagram(widest, names)
+        packages.append("\\usepackage{tikz}\n")
+    inputs = "\n".join(f"\\input{{{name}}}" for name in texts)
+    main = MAIN.replace("%PACKAGES%", "".join(packages)).replace("%INPUTS%", inputs)
+    texts |= {"setup": setup(evidence, widest), "main": main}
+    return {f"{FOLDER}{name}.tex": text for name, text in texts.items()}
+
+
+class _Names:
+    """Display names of models and datasets by the label that the report's tables have."""
+
+    def __init__(self, names: Mapping[str, str], own: Sequence[str], order: Sequence[str]) -> None:
+        self.own = {escape.label(name) for name in own}
+        self.order = [escape.label(name) for name in order]
+        self._of = {escape.label(name): text for name, text in names.items()}
+
+    @classmethod
+    def of(cls, evidence: Evidence, widest: RankingMatrix) -> _Names:
+        """The models by mean rank, then those that are not ranked, by name."""
+        ranked = [] if widest.why_not else widest.order()[0]
+        rest = [model for model in evidence.models if model not in ranked]
+        families = evidence.meta.get("families") or {}
+        own = [m for m in evidence.models if m in families and families[m][0] == "external"]
+        return cls(evidence.meta.get("names") or {}, own, [*ranked, *rest])
+
+    def __call__(self, label: str) -> str:
+        return self._of.get(label, label) + OWN * (label in self.own)
+
+    def note(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """What the sign of an own model means, where one of the labels has it."""
+        return (f"{OWN}: our model.",) if self.own & set(labels) else ()
+
+    def renamed(self, row: Row) -> Row:
+        """The row with the display name of what it is about."""
+        return (replace(row[0], text=self(row[0].text)), *row[1:])
+
+
+def _is_full(panel: Panel) -> bool:
+    """Whether the panel has rows of figures, not the reason why there are none."""
+    return all(cell.span == 1 for row in panel.rows for cell in row)
+
+
+def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTable:
+    labels = [label for label in names.order if label in table.header]
+    columns = [0, *(table.header.index(label) for label in labels)]
+    panels = tuple(
+        Panel(tuple(names.renamed([row[c] for c in columns]) for row in panel.rows), panel.title)
+        for panel in table.panels
+    )
+    metric = evidence.headline(table.name.removeprefix("scores-"))
+    task = footnotes.TASK_TITLES[table.name.removeprefix("scores-")]
+    higher = "higher" if METRICS[metric].direction == "max" else "lower"
+    spread = "standard deviation" if evidence.overlapping else "standard error"
+    notes = (
+        f"Mean over the folds and its {spread}; {higher} is better. Best bold, second underlined.",
+        *_marks(table),
+        *names.note(labels),
+    )
+    title = f"Test {footnotes.metric_title(metric)} on {task}."
+    made = ReportTable(table.name, title, ("dataset", *map(names, labels)), panels, notes)
+    return _transposed(made) if len(labels) > len(table.panels[0].rows) else made
+
+
+def _transposed(table: ReportTable) -> ReportTable:
+    """The table with a row for each of its columns."""
+    rows = [row for panel in table.panels for row in panel.rows]
+    header = ("model", *(row[0].text + row[0].mark for row in rows))
+    models = enumerate(table.header[1:], start=1)
+    turned = tuple((TableCell(name), *(row[c] for row in rows)) for c, name in models)
+    return replace(table, header=header, panels=(Panel(turned),))
+
+
+def _marks(table: ReportTable) -> tuple[str, ...]:
+    """The notes that explain signs of the table: dagger, double dagger, words such as n/s."""
+    cells = [cell for panel in table.panels for row in panel.rows for cell in row]
+    signs = {sign for cell in cells for sign in (*cell.mark, cell.text)} & {
+        *"†‡§",
+        *("fail", "open", "n/s", "undef", "–"),
+    }
+    return tuple(note for note in table.notes if note.startswith(tuple(signs)))
+
+
+def _ranks(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
+    rows = tuple(map(names.renamed, table.panels[0].rows))
+    n = footnotes.count(len(matrix.datasets), "dataset")
+    notes = (
+        f"{n} on which every model has a complete score. Elo: Bradley-Terry, mean 1000; norm.: 1 "
+        "for the best and 0 for the worst model of a dataset; improv.: 1 − best error / own error.",
+        *names.note([row[0].text for row in table.panels[0].rows]),
+    )
+    kept = [c for c, cells in enumerate(table.columns) if {x.text for x in cells} != {TOO_FEW}]
+    return _only(
+        ReportTable("ranks", f"Ranks over {n}.", table.header, (Panel(rows),), notes), kept
+    )
+
+
+def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
+    panel = table.panels[0]
+    reference = panel.title.rpartition("reference: ")[2]
+    rows = tuple(map(names.renamed, panel.rows))
+    notes = (
+        f"Datasets on which the model is better or worse than {names(reference)}; Wilcoxon's "
+        f"signed-rank test, Holm's correction. Bold: p ≤ {ALPHA:g} after it.",
+        *names.note([reference, *(row[0].text for row in panel.rows)]),
+    )
+    n = footnotes.count(len(matrix.datasets), "dataset")
+    title = f"Every model against {names(reference)} on {n}."
+    return ReportTable("reference", title, table.header, (Panel(rows),), notes)
+
+
+def _costs(table: ReportTable, names: _Names) -> ReportTable:
+    by_label = {row[0].text: row for panel in table.panels for row in panel.rows}
+    rows = tuple(names.renamed(by_label[label]) for label in names.order if label in by_label)
+    notes = ("Sums over all trials. Costs compare on the same hardware only.",)
+    kept = [0, *(table.header.index(head) for head in COSTS if head in table.header)]
+    made = ReportTable("costs", "Cost of the sweep.", table.header, (Panel(rows),), notes)
+    return _only(made, kept)
+
+
+def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
+    """The table with these columns alone."""
+    panels = tuple(
+        Panel(tuple([row[c] for c in columns] for row in panel.rows)) for panel in table.panels
+    )
+    return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
+
+
+def _diagram(matrix: RankingMatrix, names: _Names) -> str:
+    drawing = critical_difference.diagram(matrix, named=lambda model: names(escape.label(model)))
+    n = footnotes.count(len(matrix.datasets), "dataset")
+    said = (
+        f"Mean ranks on {n}; a bar joins models that do not differ significantly (Nemenyi's test, "
+        "5 % level)."
+    )
+    return (
+        "\\begin{figure*}[tp]\n\\centering\n"
+        f"{critical_difference.to_tikz(drawing)}"
+        f"\\caption{{{escape.latex(said)}}}\n\\label{{fig:critical-difference}}\n\\end{{figure*}}\n"
+    )
+
+
+def setup(evidence: Evidence, matrix: RankingMatrix) -> str:
+    """A paragraph on how the numbers were computed, for an author to adapt."""
+    n = len(evidence.datasets())
+    metrics = "; ".join(
+        f"{footnotes.TASK_TITLES[task]} by {METRICS[evidence.headline(task)].label}"
+        for task in evidence.tasks
+    )
+    said = [
+        f"We compare {footnotes.count(len(evidence.models), 'model')} on "
+        f"{footnotes.count(n, 'dataset')}: {metrics}.",
+        *(line for line in footnotes.setting(evidence) if line.startswith("Setting:")),
+        *footnotes.protocols(evidence, evidence.datasets()),
+        "Of each study the configuration with the best validation score counts; its test score is "
+        "averaged over the folds, and every dataset counts once.",
+    ]
+    if not why_no_friedman(matrix):
+        said.append(f"Ranks are tested by Friedman's test and Nemenyi's at {ALPHA:g}.")
+    text = "\n".join(escape.latex(escape.one_line(line)) for line in said)
+    return f"% How the numbers were computed: adapt it.\n\\paragraph{{Setup.}}\n{text}\n"

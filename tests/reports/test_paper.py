@@ -1,0 +1,65 @@
+"""The folder paper/: display names, the order of ranks, and documents that compile to all of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from report_cases import HOSTILE, evidence_of, mixed, rows_of, texts
+from tabsweep.reports import report
+
+PDFLATEX = shutil.which("pdflatex")
+MODELS = ["catboost", "ft-transformer", "knn", "my.module:Mine"]
+NAMES = {"catboost": "CatBoost", "ft-transformer": "FT-Transformer", "my.module:Mine": "Mine"}
+
+
+def evidence(models=MODELS, n=8):
+    families = {name: ["external" if ":" in name else "gbdt", "", ""] for name in models}
+    frame = rows_of(mixed(n), models, score=lambda d, j: 0.6 + 0.05 * ((j + len(d)) % len(models)))
+    return evidence_of(frame, names=NAMES | {"binary-0": "Adult"}, families=families)
+
+
+def test_models_have_display_names_in_the_order_of_their_ranks_and_one_s_own_is_marked(tmp_path):
+    written = texts(evidence(), tmp_path)
+    scores = written["paper/scores-binary.tex"].decode()
+    order = [row.split(" & ")[0].strip() for row in written["paper/ranks.tex"].decode().split("\n")]
+    ranked = [name for name in order if name in ("CatBoost", "FT-Transformer", "knn", "Mine{*}")]
+    assert len(ranked) == 4
+    heads = re.findall(r"CatBoost|Transformer|knn|Mine\{\*\}", scores)
+    assert heads == [name.removeprefix("FT-") for name in ranked] and "Adult & " in scores
+    assert "{*}: our model." in scores and "my.module" not in scores
+
+
+def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path):
+    written = texts(evidence(), tmp_path)
+    files = {n: t.decode() for n, t in written.items() if n.startswith("paper/")}
+    main = files.pop("paper/main.tex")
+    assert set(re.findall(r"\\input\{(.*)\}", main)) == {n[6:-4] for n in files}
+    for name, text in files.items():
+        assert text.count("\\caption") == (name != "paper/setup.tex"), name
+
+
+def test_files_of_an_earlier_report_go(tmp_path):
+    assert "paper/critical-difference.tex" in texts(evidence(), tmp_path)
+    report.write(evidence(MODELS[:2]), tmp_path, html=False)
+    assert not (tmp_path / "paper" / "critical-difference.tex").exists()
+
+
+@pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
+@pytest.mark.parametrize("options", ["", "[twocolumn]"])
+@pytest.mark.parametrize("models", [MODELS, HOSTILE], ids=["usual", "hostile"])
+def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options):
+    written = texts(evidence(models, 12), tmp_path)
+    own = [n for n in written if n.endswith(".tex") and n != "paper/main.tex"]
+    floated = {n: "\\begin{figure*}%s\\end{figure*}\n" for n in own if n.startswith("figures/")}
+    inputs = "".join(floated.get(name, "%s\n") % f"\\input{{{name}}}" for name in own)
+    head = f"\\documentclass{options}{{article}}\\usepackage{{booktabs,tikz}}\\begin{{document}}\n"
+    (tmp_path / "page.tex").write_text(head + inputs + "\\end{document}\n")
+    for folder, page in ((tmp_path, "page"), (tmp_path / "paper", "main")):
+        command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", page]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+        assert done.returncode == 0, done.stdout[-2000:]
+        if models is MODELS:
+            assert "Overfull \\hbox" not in done.stdout and "Float too large" not in done.stdout
