@@ -87,6 +87,8 @@ META_KEYS: dict[str, str] = {
     "table, comparable}]}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
     "[[step, validation loss], ...], by: what the steps count",
+    "answers": "of the test rows, where there is one dataset: {model: (targets (n,), predictions "
+    "(n, C) or (n,))}",
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",

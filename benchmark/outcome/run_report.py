@@ -61,6 +61,7 @@ def make_report(
         evidence = evidence_of(runs, newest_first=newest_first)
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
+        from ..results.answers import with_answers
         from ..results.importance import with_importance
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
@@ -69,6 +70,7 @@ def make_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_curves(with_cards(with_importance(evidence)), runs)
+            evidence = with_answers(evidence, runs, mirror=mirror, cache=cache)
         from ..portfolio.by_regime import MOST_TRIALS, regimes_of
 
         n = len(evidence.trials)

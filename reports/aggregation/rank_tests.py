@@ -73,11 +73,17 @@ def verdict(matrix: RankingMatrix) -> str:
         return f"No ranking over {matrix.scope.title}: {matrix.why_not.removeprefix('n/a: ')}."
     models, mean = matrix.order()
     first = [m for m, rank in zip(models, mean, strict=True) if rank == mean[0]]
-    what = f"mean rank {mean[0]:.2f} of {len(models)} models on {len(matrix.datasets)} dataset"
-    what += "s" * (len(matrix.datasets) != 1)
-    lead = f"{first[0]} leads with {what}"
-    if len(first) > 1:
-        lead = f"{', '.join(first[:-1])} and {first[-1]} lead together with {what}"
+    several = len(first) > 1
+    who = f"{', '.join(first[:-1])} and {first[-1]}" if several else first[0]
+    of = f"of {len(models)}{' ranked' * bool(matrix.thin)} models"
+    if len(matrix.datasets) == 1:
+        metric = matrix.metric_of(0)
+        best = metric.factor * abs(float(matrix.losses.min()))
+        verb = "share" if several else "has"
+        what = f"the best test {metric.label}{', %' * metric.percent}, {best:.4g},"
+        return f"{who} {verb} {what} {of} on {matrix.datasets[0]}."
+    what = f"mean rank {mean[0]:.2f} {of} on {len(matrix.datasets)} datasets"
+    lead = f"{who} lead together with {what}" if several else f"{who} leads with {what}"
     reason = why_no_friedman(matrix)
     if reason:
         return f"{lead}. No test across datasets: {reason.removeprefix('n/a: ')}."

@@ -15,6 +15,7 @@ from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
 from ..output.marks import ScoreText
 from . import commands, figures
+from .answers import of_answers
 from .board import all_rounded, rounded
 from .data_facts import about_data, notes_on
 from .page import Source, importance
@@ -33,8 +34,7 @@ _KEPT += ["message", "fit_s", "cpu_s"]
 def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     """The variables of the dataset's page; `trials` are its rows of the evidence."""
     evidence = source.evidence
-    cells = source.cells[name]
-    task = cells[0].task
+    task = source.cells[name][0].task
     metric = METRICS[evidence.headline(task)]
     names = source.names
     at = names.index(name)
@@ -42,21 +42,19 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     shown, known = _shown(trials), evidence.importance
     return {
         "title": escape.one_line(name),
-        "metric": footnotes.metric_title(metric.name),
+        "alone": False,
+        **scores(source, name),
         "facts": [
             ("task", footnotes.TASK_TITLES[task]),
             ("metric", footnotes.metric_title(metric.name)),
             *([("rows", f"{rows:,}")] if rows else []),
-            ("folds", str(max(cell.n_planned for cell in cells))),
+            ("folds", str(max(cell.n_planned for cell in source.cells[name]))),
             ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
         ],
         "notes": notes_on(source, name),
         **about_data(source, name),
         "rows": rows,
         "subset": name in source.subset,
-        "scores": _scores(source, cells, metric.name),
-        "spread": "standard deviation" if name in evidence.overlapping else "standard error",
-        "figures": _figures(source, name, cells, metric),
         "importance": [] if known is None else importance(known[known["dataset"] == name]),
         "n_trials": len(trials),
         "csv": csv_name(source, name) if len(shown) < len(trials) <= MAX_CSV else "",
@@ -64,6 +62,19 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
         "before": _link(source, names[at - 1]) if at else None,
         "after": _link(source, names[at + 1]) if at + 1 < len(names) else None,
         "data": {"kind": "dataset", "metric": metric.label, "trials": _columns(shown, metric.name)},
+    }
+
+
+def scores(source: Source, name: str) -> dict[str, Any]:
+    """The variables of scores.html.j2: a table of the models' scores, and figures of them."""
+    cells = source.cells[name]
+    metric = METRICS[source.evidence.headline(cells[0].task)]
+    return {
+        "metric": footnotes.metric_title(metric.name),
+        "scores": _scores(source, cells, metric.name),
+        "spread": "standard deviation" if name in source.evidence.overlapping else "standard error",
+        "figures": _figures(source, name, cells, metric),
+        **of_answers(source, name),
     }
 
 

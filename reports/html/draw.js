@@ -115,8 +115,8 @@ function beside(up, left, right, title) {
 
 // --- kinds of figures ----------------------------------------------------------------------------
 
-/** Step curves {name, look, points}, the most important first; beside each name a piece of its line. */
-function linesFigure({ title, series, x, y, log }) {
+/** Curves {name, look, points}, of steps or of straight pieces, the most important first; beside each name a piece of its line. */
+function linesFigure({ title, series, x, y, log, straight }) {
   const [width, left, key, top] = [pageWidth(), 56, 22, 12];
   const named = series.slice(0, 40);
   const space = room(named.map((s) => s.name), NARROW.matches ? 110 : 190);
@@ -129,7 +129,8 @@ function linesFigure({ title, series, x, y, log }) {
   const up = scale(y0 - pad, y1 + pad, floor, top);
   const parts = [...beside(up, left, right, y), ...below(across, floor, x)];
   for (const { name, look, points: own } of [...series].reverse()) {
-    const steps = own.slice(1).map(([a, b]) => `H${px(across.at(a))}V${px(up.at(b))}`);
+    const to = straight ? ["L", " "] : ["H", "V"];
+    const steps = own.slice(1).map(([a, b]) => `${to[0]}${px(across.at(a))}${to[1]}${px(up.at(b))}`);
     const curve = dashed(`M${px(across.at(own[0][0]))} ${px(up.at(own[0][1]))}${steps.join("")}`, look);
     curve.append(draw("title", {}, name));
     parts.push(curve);
@@ -186,6 +187,19 @@ function rowsFigure({ title, rows, x, bars }) {
   });
   const said = rows.map((r) => `${r.name} ${bars ? r.value.toFixed(2) : short(r.value)}`);
   return chart(width, floor + 40, `${title}. ${said.join("; ")}.`, parts);
+}
+
+/** Dots [x, y] on two axes of one scale, and the diagonal. */
+function pointsFigure({ title, points, look, x, y }) {
+  const [width, left, top, floor] = [pageWidth(), 56, 12, 330];
+  const all = points.flat();
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const across = scale(low, high, left, width - 12);
+  const up = scale(low, high, floor, top);
+  const parts = [...beside(up, left, width - 12, y), ...below(across, floor, x)];
+  parts.push(line(`M${left} ${floor}L${width - 12} ${top}`, "front"));
+  for (const [a, b] of points) parts.push(dot(across.at(a), up.at(b), 3, `speck fill m${look[0]}`));
+  return chart(width, floor + 40, `${title}: ${plural(points.length, "row")}.`, parts);
 }
 
 // --- hyperparameters of a model ------------------------------------------------------------------
@@ -253,7 +267,7 @@ function parallelFigure(axes, { scores, kinds }) {
 
 // --- the figures that a page holds ---------------------------------------------------------------
 
-const FIGURES = { lines: linesFigure, rows: rowsFigure };
+const FIGURES = { lines: linesFigure, rows: rowsFigure, points: pointsFigure };
 
 function drawAll() {
   for (const place of document.querySelectorAll("[data-figure]")) {

@@ -42,9 +42,17 @@ class Row:
 
 
 def lines(
-    series: Sequence[Series], *, title: str, note: str, x: str, y: str, log_x: int = 0
+    series: Sequence[Series],
+    *,
+    title: str,
+    note: str,
+    x: str,
+    y: str,
+    log_x: int = 0,
+    straight: bool = False,
 ) -> dict[str, str]:
-    """Step curves over one pair of axes, the most important first. `log_x`: its base, or 0."""
+    """Curves over one pair of axes, the most important first: steps, or points joined by straight
+    lines. `log_x`: its base, or 0."""
     drawn = [
         {
             "name": escape.one_line(one.name),
@@ -53,7 +61,7 @@ def lines(
         }
         for one in series
     ]
-    return _figure("lines", title, note, series=drawn, x=x, y=y, log=log_x)
+    return _figure("lines", title, note, series=drawn, x=x, y=y, log=log_x, straight=straight)
 
 
 def rows(
@@ -66,6 +74,14 @@ def rows(
         name = escape.one_line(one.name)
         drawn.append({"name": name, "value": value, "spread": spread or 0, "look": one.look})
     return _figure("rows", title, note, rows=drawn, x=x, bars=bars)
+
+
+def points(
+    pairs: np.ndarray, look: Look, *, title: str, note: str, x: str, y: str
+) -> dict[str, str]:
+    """A dot for each of `pairs` (n, 2) on two axes of one scale, and the diagonal."""
+    drawn = [all_rounded(pair, DIGITS) for pair in pairs.tolist()]
+    return _figure("points", title, note, points=drawn, look=look, x=x, y=y)
 
 
 def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:

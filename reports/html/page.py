@@ -28,6 +28,7 @@ from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 
 DIAGRAMS = "figures/critical-difference-"
+OF_SEVERAL = ("scores", "ranks", "tests", "regimes")  # what a page on one dataset does not show
 MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
 ABOUT = (
@@ -187,6 +188,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     names of further files of the report, of which the page links the diagrams."""
     evidence = source.evidence
     meta = evidence.meta
+    alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     data = board.data(evidence, source.headline, source.costs, source.steps, source.files)
     mine = _widest(source)
     there = {source.hue(model) for model in evidence.models}
@@ -215,7 +217,8 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")
         ),
         **_coverage(source),
-        "data": data,
+        "alone": alone,
+        "data": {"kind": "index"} if alone else data,
         "standings": [_standing(source, mine, entry, elo) for entry in standings],
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
@@ -228,12 +231,12 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
-        "curves": [*_curves(source, mine), *_at_equal_time(source)],
+        "curves": [] if alone else [*_curves(source, mine), *_at_equal_time(source)],
         "importance": importance(evidence.importance),
         "sections": [
             p
             for name, p in source.parts.items()
-            if name not in ("look-first", "coverage", "leaderboard")
+            if name not in ("look-first", "coverage", "leaderboard", *(OF_SEVERAL * alone))
         ],
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],

@@ -43,7 +43,10 @@ def pages(
     """
     source = page.Source.of(evidence, parts)
     full = source.full_names
-    texts = {"index.html": _render("index", page.index(source, others), full)}
+    first = page.index(source, others)
+    if first["alone"]:
+        first |= dataset.scores(source, source.names[0])
+    texts = {"index.html": _render("index", first, full)}
     of_rows = evidence.trials["dataset"].to_numpy()  # sorted, as Evidence.of leaves them
     for name in source.names:
         start, end = (np.searchsorted(of_rows, name, side) for side in ("left", "right"))
@@ -79,7 +82,7 @@ def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "")
 def _render(kind: str, variables: dict[str, Any], full: Mapping[str, str]) -> str:
     """A page of that kind. `full`: the whole of each name that the report's tables cut."""
     template = _templates().get_template(f"{kind}.html.j2")
-    text = _filled(template, variables, _style(), _script(kind))
+    text = _filled(template, variables, _style(), _script(kind, variables.get("alone", False)))
     for_html = _templates().filters["escape"]
     for cut, name in full.items():
         text = text.replace(for_html(cut), for_html(name))
@@ -140,8 +143,9 @@ def _style() -> str:
 
 
 @cache
-def _script(kind: str) -> str:
-    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS[kind])
+def _script(kind: str, alone: bool) -> str:
+    names = SCRIPTS["model" if alone else kind]
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def _hash(text: str) -> str:

@@ -148,7 +148,7 @@ def _row(
 
 
 def _rank_row(matrix: RankingMatrix, models: list[str]) -> tuple[tuple[TableCell, ...], str]:
-    if len(matrix.models) < 2 or not matrix.datasets:
+    if len(matrix.models) < 2 or len(matrix.datasets) < 2:  # one dataset orders the models itself
         return (), ""
     mean = dict(zip(matrix.models, matrix.ranks().mean(axis=0), strict=True))
     lowest = min(mean.values())

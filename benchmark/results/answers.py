@@ -1,0 +1,48 @@
+"""What the counted trials of a run on one dataset answered to its test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...sweeps.store.ledger import LedgerError
+from .stored_predictions import blocks_of
+
+if TYPE_CHECKING:
+    from ...reports.evidence import Evidence
+
+MOST = 1_000_000  # test rows of all models together
+
+
+def with_answers(
+    evidence: Evidence, runs: Iterable[Path], *, mirror: str | None = None, cache: str | None = None
+) -> Evidence:
+    """The evidence with `answers` in its meta, where it is about one dataset: the test rows of all
+    folds together, of each fold the first trial that counts. A model whose predictions are gone is
+    left out; nothing is added where the dataset cannot be read."""
+    if len(evidence.datasets()) != 1:
+        return evidence
+    blocks, _ = blocks_of(runs, mirror=mirror, cache=cache, only=evidence.datasets()[0])
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    n_rows = 0
+    for model in evidence.models:
+        parts = []
+        for block in blocks:
+            mine = [trial for trial in block.trials if trial.counts and trial.model == model]
+            if not mine:
+                continue
+            try:
+                first = min(mine, key=lambda trial: trial.index)
+                parts.append((block.y["test"], first.arrays()["test"]))
+            except LedgerError:
+                break
+        if len(parts) == len(blocks) and parts:
+            y, answer = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+            n_rows += len(y)
+            found[model] = y, answer
+    if not found or n_rows > MOST:
+        return evidence
+    return evidence.but(meta={**evidence.meta, "answers": found})
