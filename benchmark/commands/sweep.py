@@ -412,7 +412,8 @@ def summary(
         "warnings": outcome.warnings,
         "notes": outcome.plan.notes,
     }
-    shown = {"scores" if len(outcome.plan.data) <= FEW else "ranks"}
+    few = len(outcome.plan.data) <= FEW and not request.options.beside  # which adds many models
+    shown = {"scores" if few else "ranks"}
     shown |= {"costs"} if request.tables else set()
     for section in sections:
         if section.name in shown:
