@@ -172,9 +172,7 @@ class File(Strict):
     def _without_newer(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As usual, without what is not set of NEWER: plans of older runs have none."""
         found: dict[str, Any] = usual(self)
-        unset = [
-            n for n in NEWER if found[n] is None or found[n] in ([], False) and n != "day_first"
-        ]
+        unset = {name for name in NEWER if found[name] == File.model_fields[name].default}
         return {name: value for name, value in found.items() if name not in unset}
 
     @property
@@ -221,10 +219,7 @@ class Suite(Strict):
     def _without_empty(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As usual, without empty `file` and `names`: plans of older runs have no such keys."""
         found: dict[str, Any] = usual(self)
-        return {key: value for key, value in found.items() if value or key not in NEWER}
-
-
-NEWER = ("file", "names")
+        return {key: value for key, value in found.items() if value or key not in ("file", "names")}
 
 
 def files() -> dict[str, Path]:
