@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -41,9 +41,10 @@ SMALL_ROWS = 2000  # most rows of a dataset that is loaded
 
 @click.command()
 @options_of(Options, "address", "runs", "mirror", "cache", runs="Folder of runs.")
+@click.option("--gpu", is_flag=True, help="Check what models and trials do on the GPU; 2 minutes.")
 @common
 def doctor(
-    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str
+    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str, gpu: bool
 ) -> int:
     """Check this machine: libraries, Ray, disk, limits, datasets, MLflow.
 
@@ -51,19 +52,17 @@ def doctor(
     """
     check_address_form(address)
     checks = []
-    for check in run_checks(runs, mirror, cache, address):
+    steps = gpu_steps() if gpu else steps_of(runs, mirror, cache, address)
+    for check in run_checks(steps):
         checks.append(check)
         console.say(f"{check.state:8}{check.name}: {check.detail}")
     console.data([asdict(check) for check in checks])
     return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
 
 
-def run_checks(
-    runs: Path, mirror: str | None, cache: str | None, address: str = "local"
-) -> Iterator[Check]:
-    """Every check in turn; one that raises is a problem with the exception as its detail. An
-    address other than "local" is a cluster, which is checked instead of a Ray of our own."""
-    for name, step in steps_of(runs, mirror, cache, address):
+def run_checks(steps: Iterable[tuple[str, Step]]) -> Iterator[Check]:
+    """Every check in turn; one that raises is a problem with the exception as its detail."""
+    for name, step in steps:
         try:
             state, detail = step()
         except Exception as error:
@@ -74,7 +73,8 @@ def run_checks(
 def steps_of(
     runs: Path, mirror: str | None, cache: str | None, address: str
 ) -> Iterator[tuple[str, Step]]:
-    """(name, check) of every check, in the order in which they run."""
+    """(name, check) of every check, in the order in which they run. An address other than "local"
+    is a cluster, which is checked instead of a Ray of our own."""
     yield from [
         ("python", _python),
         ("libraries", _libraries),
@@ -97,6 +97,13 @@ def steps_of(
     yield "datasets", lambda: _datasets(mirror, cache)
     yield "mlflow", _mlflow
     yield "latex", _latex
+
+
+def gpu_steps() -> Iterator[tuple[str, Step]]:
+    """(name, check) of every check of a GPU."""
+    from ..gpu_check import checks
+
+    yield from checks()
 
 
 def _python() -> tuple[str, str]:

@@ -27,7 +27,6 @@ saw on its rungs, which the rows' curves tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..scheduling.interface import Listener, Stop, Tally
@@ -37,26 +36,10 @@ from ..store.records import study_record
 from ..study import Study
 from ..workers.pool import ClusterLost, RunTrial
 from ..workers.trial_actor import Common
-from .search_records import SearchRecords, studies_by_name
+from .search_records import SearchRecords, Settings, studies_by_name
 
 METHODS = ("asha", "pbt")
 MAX_EMPTY_TUNERS = 3  # Tuners in a row that end without one result
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What every Tuner of a search is made with; the parameters are as for `Asynchronous`.
-
-    data: references of data that were put into Ray, by key.
-    """
-
-    run_trial: RunTrial
-    load: Callable[[str], Any]
-    slots: int | None
-    paths: list[str]
-    common: Common | None
-    stop: Stop
-    data: dict[str, Any] = field(default_factory=dict)
 
 
 class Asynchronous:

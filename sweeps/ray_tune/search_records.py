@@ -7,13 +7,13 @@ import json
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ...common.files import write_atomically
 from ..scheduling.estimates import seconds_of
-from ..scheduling.interface import Listener, SourceChanged, Tally
+from ..scheduling.interface import Listener, SourceChanged, Stop, Tally
 from ..scheduling.trial_records import Batch, TrialRecords
 from ..store.checkpoints import CheckpointFolder
 from ..store.ledger import Ledger, Record
@@ -21,6 +21,8 @@ from ..store.records import result_of
 from ..study import Config, Slot, Study
 from ..study_state import TUNE
 from ..trial import DONE, FAILED, Result, Trial
+from ..workers.pool import RunTrial
+from ..workers.trial_actor import Common
 from .trial_state import Curve, Track
 
 RUNG_LOSSES = "rung_losses"  # what a row's info calls a configuration's [[step, loss], ...]
@@ -40,6 +42,22 @@ def rung_losses(info: Mapping[str, Any]) -> Curve:
     """[(step, validation loss), ...]: the losses of a configuration that the search looked at, from
     the info of its row."""
     return [(int(step), loss) for step, loss in info.get(RUNG_LOSSES, ())]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every Tuner of a search is made with; the parameters are as for `Asynchronous`.
+
+    data: references of data that were put into Ray, by key.
+    """
+
+    run_trial: RunTrial
+    load: Callable[[str], Any]
+    slots: int | None
+    paths: list[str]
+    common: Common | None
+    stop: Stop
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 class SearchRecords:

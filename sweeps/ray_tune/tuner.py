@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray import tune
@@ -34,12 +34,9 @@ from ..workers.ray_cluster import nodes, on_node
 from ..workers.trial_actor import CheckpointKeeper
 from .callbacks import LedgerCallback, NotPickled, Stopper
 from .pbt import perturb
-from .search_records import SearchRecords
+from .search_records import SearchRecords, Settings
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
-
-if TYPE_CHECKING:
-    from .async_search import Settings
 
 # No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {

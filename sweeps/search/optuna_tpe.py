@@ -29,7 +29,8 @@ class OptunaTPE:
         # suggestions; conditional parameters are drawn one by one.
         labels = sorted(axis.label for axis in space.joint_axes)
         self._joint = {label: self._distributions[label] for label in labels}
-        self._study = optuna.create_study()
+        self._storage = optuna.storages.InMemoryStorage()
+        self._study = optuna.create_study(study_name="study", storage=self._storage)
 
     def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
         """Append a finished trial; trials are added in the order of their index."""
@@ -44,12 +45,15 @@ class OptunaTPE:
 
     def propose(self, index: int, seed: int) -> dict[str, Any]:
         """The next configuration, given the trials so far; `seed` below 2**32."""
+        from optuna import load_study
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState, create_trial
 
         # DIFF(Optuna 5 defaults): no constant liar. It only concerns running trials (none here).
         sampler = TPESampler(seed=seed, n_startup_trials=self._startup, constant_liar=False)
-        study, trial = self._study, create_trial(state=TrialState.RUNNING)
+        # A study that has been looked at once does not see later trials.
+        study = load_study(study_name="study", storage=self._storage)
+        trial = create_trial(state=TrialState.RUNNING)
         drawn = sampler.sample_relative(study, trial, self._joint)
 
         def draw(axis: Axis) -> float:

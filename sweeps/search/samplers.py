@@ -1,7 +1,7 @@
 """Samplers: grid, random, Optuna's TPE and hyperopt's TPE.
 
-A suggestion is a pure function of (space, history, index, seed): `suggest`. A `Sampler` gives the
-same suggestions and keeps the history in memory, so that it is not replayed for each of them.
+A suggestion is a pure function of (space, history, index, seed). A `Sampler` keeps the history in
+memory, so that it is not replayed for each suggestion.
 
 A history is rows (index, configuration, loss): lower is better, None stands for a failed trial.
 The suggestion for an index sees the results of the indices up to index - lag, in index order,
@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...common import text as messages
@@ -21,36 +21,11 @@ from .json_values import identity, plain
 from .space import Space
 
 Config = dict[str, Any]
-Result = tuple[int, Mapping[str, Any], float | None]
 
 # TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
 # failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst. `startup`
 # replaces these numbers.
 SAMPLERS = ("grid", "hyperopt", "random", "tpe")
-
-
-def suggest(
-    name: str,
-    space: Space,
-    history: Iterable[Result],
-    index: int,
-    seed: int,
-    *,
-    first: Sequence[Mapping[str, Any]] = (),
-    lag: int = 1,
-) -> Config:
-    """The configuration of trial `index`, a pure function of its arguments.
-
-    Arguments as in `make_sampler`; `history` may come in any order, but names an index once.
-    """
-    sampler = make_sampler(name, space, seed=seed, first=first, lag=lag)
-    told = set()
-    for i, config, loss in history:
-        if i in told:
-            raise ValueError(f"a history must name each index once, but {i} comes twice")
-        told.add(i)
-        sampler.tell(i, config, loss)
-    return sampler.ask(index)
 
 
 def make_sampler(

@@ -1,8 +1,7 @@
 """Captured output of a trial: all that reaches descriptors 1 and 2, bounded, also after a crash.
 
 The descriptors themselves are redirected, so that C libraries, child processes, `print`, logging
-and a crash's traceback land in one file, in order. With a path that file has a name, and
-`tail_of` reads what a killed worker printed.
+and a crash's traceback land in one file, in order; `tail_of` reads what a killed worker printed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -57,7 +55,7 @@ class Captured:
         assert self._file is not None
         return os.pread(self._file, self.limit, max(0, size - self.limit))
 
-    def _open(self, path: Path | None) -> int:
+    def _open(self, path: Path) -> int:
         self._file = _new_file(path)
         return self._file
 
@@ -134,11 +132,11 @@ def remove_abandoned(folder: Path) -> None:
 
 
 @contextmanager
-def captured(limit: int = LIMIT, path: Path | None = None) -> Iterator[Captured]:
+def captured(path: Path, limit: int = LIMIT) -> Iterator[Captured]:
     """Redirect descriptors 1 and 2 of this process into one file while the block runs.
 
-    With `path` the file has that name until the block ends, and keeps it where the process dies in
-    the block. Output that cannot be kept (no room for the file) is lost; the block runs anyway. Not
+    The file has the name `path` until the block ends, and keeps it where the process dies in the
+    block. Output that cannot be kept (no room for the file) is lost; the block runs anyway. Not
     for several threads at once: a process has one descriptor 1.
     """
     output = Captured(limit)
@@ -164,29 +162,21 @@ def captured(limit: int = LIMIT, path: Path | None = None) -> Iterator[Captured]
                 os.dup2(old, number)
                 os.close(old)
         output._finish()
-        if path is not None:
-            with suppress(OSError):
-                os.unlink(path)
+        with suppress(OSError):
+            os.unlink(path)
 
 
-def _new_file(path: Path | None) -> int:
+def _new_file(path: Path) -> int:
     """A descriptor of an empty file that only this process knows; one that appends, so that
     processes and threads cannot write over each other."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        if path is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(path)  # of a worker that died, whose children may still write there
-            file = os.open(path, flags, 0o600)
-            with suppress(OSError):  # held as long as the trial or a child of it may write
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        file, name = tempfile.mkstemp(prefix="tabsweep-")
-        try:
-            os.close(file)
-            return os.open(name, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-        finally:
-            os.unlink(name)
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # of a worker that died, whose children may still write there
+        file = os.open(path, flags, 0o600)
+        with suppress(OSError):  # held as long as the trial or a child of it may write
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
     except OSError:
         return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 

@@ -38,7 +38,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("papers", "portfolio", "running", "tracking"),
         ("results",),
         ("planning",),
-        ("arguments",),
+        ("arguments", "gpu_check"),
         ("completion", "console", "errors", "cell", "column_encoding", "prediction_time"),
     ),
     "sweeps": (

@@ -43,9 +43,9 @@ def places() -> list[tuple[int, int]]:
     return [(found.st_dev, found.st_ino) for found in map(os.fstat, (1, 2))]
 
 
-def test_everything_that_reaches_the_descriptors_is_kept_in_order():
+def test_everything_that_reaches_the_descriptors_is_kept_in_order(tmp_path):
     libc = ctypes.CDLL(None)
-    with captured() as output:
+    with captured(tmp_path / "out") as output:
         print("python")
         logging.StreamHandler().emit(logging.makeLogRecord({"msg": "logging"}))
         subprocess.run(["sh", "-c", "echo child; echo child too >&2"], check=True)
@@ -56,10 +56,10 @@ def test_everything_that_reaches_the_descriptors_is_kept_in_order():
 
 
 @pytest.mark.parametrize("strange", [io.StringIO(), None], ids=["no file", "nothing"])
-def test_it_works_where_the_streams_are_not_the_descriptors(strange, monkeypatch):
+def test_it_works_where_the_streams_are_not_the_descriptors(strange, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "stdout", strange)
     monkeypatch.setattr(sys, "stderr", strange)
-    with captured() as output:
+    with captured(tmp_path / "out") as output:
         print("out")
         print("err", file=sys.stderr)
     assert output.text() == "out\nerr\n"
@@ -91,11 +91,11 @@ def fail() -> None:
 SPOILERS = [spoil_nothing, close_descriptors, redirect_streams, close_streams, fail]
 
 
-def test_whatever_a_trial_does_the_descriptors_come_back():
+def test_whatever_a_trial_does_the_descriptors_come_back(tmp_path):
     for trial in SPOILERS:
         before, streams = places(), (sys.stdout, sys.stderr)
         inside = None
-        with captured() as output:
+        with captured(tmp_path / "out") as output:
             try:
                 inside = places()
                 trial()
@@ -103,13 +103,13 @@ def test_whatever_a_trial_does_the_descriptors_come_back():
                 pass
         assert inside is not None and inside != before
         assert places() == before and (sys.stdout, sys.stderr) == streams
-        with captured() as output:
+        with captured(tmp_path / "out") as output:
             print("next")
         assert output.text() == "next\n"
 
 
-def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing():
-    with captured(limit=1000) as output:
+def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(tmp_path):
+    with captured(tmp_path / "out", limit=1000) as output:
         for number in range(10_000):
             print(f"line {number}")
     text = output.text()
@@ -125,7 +125,7 @@ def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing():
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(output_capture, "DISK_LIMIT", 50_000)
     path = tmp_path / "worker"
-    with captured(limit=1000, path=path) as output:
+    with captured(path, limit=1000) as output:
         print("first line")
         for number in range(20_000):
             print("x" * 20)

@@ -1,0 +1,37 @@
+"""`bench doctor --gpu`: one line without a GPU; with one its checks are tests of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from calls import bench
+from tabsweep.benchmark import gpu_check
+from tabsweep.benchmark.console import OKAY, PROBLEM
+
+HERE = torch.cuda.is_available()
+ALL = list(gpu_check.checks()) if HERE else [("gpu", gpu_check.identity)]
+
+
+@pytest.mark.skipif(HERE, reason="this machine has a GPU")
+def test_without_a_gpu_the_doctor_says_so_in_one_line_and_exits_with_3():
+    found = bench("doctor", "--gpu")
+    assert found.code == 3 and not found.err
+    (line,) = found.out.splitlines()
+    assert line.startswith("problem gpu: ") and torch.__version__ in line
+
+
+@pytest.mark.parametrize("name", ["mlp", "tabm"])
+def test_a_network_is_compared_with_itself_and_one_that_differs_is_a_problem(name, monkeypatch):
+    assert name in gpu_check.networks()
+    assert gpu_check.network(name, device="cpu")[0] == OKAY
+    monkeypatch.setitem(gpu_check.FAR, "bf16", 0.0)
+    state, text = gpu_check.network(name, device="cpu")
+    assert state == PROBLEM and "fp32 0.0e+00" in text and "resumed 0.0e+00" in text
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HERE, reason="torch sees no GPU")
+@pytest.mark.parametrize(("name", "check"), ALL, ids=[name for name, _ in ALL])
+def test_what_the_doctor_checks_holds_on_this_gpu(name, check):
+    state, text = check()
+    assert state != PROBLEM, f"{name}: {text}"
