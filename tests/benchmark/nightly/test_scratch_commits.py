@@ -20,7 +20,9 @@ SLOW_MODEL = "models/gaussian_process.py"
 
 
 def halved_rate(clone: Clone) -> None:
-    clone.edit(MODEL, ("learning_rate_init: float = 1e-3", "learning_rate_init: float = 5e-4"))
+    clone.edit(
+        MODEL, ("learning_rate_init: float = hyper(1e-3", "learning_rate_init: float = hyper(5e-4")
+    )
 
 
 def off_by_one(clone: Clone) -> None:
@@ -159,7 +161,11 @@ def test_git_bisect_names_the_planted_commit(tmp_path: Path) -> None:
     for number in range(8):
         if number == 5:
             clone.edit(
-                MODEL, ("learning_rate_init: float = 1e-3", "learning_rate_init: float = 1e-4")
+                MODEL,
+                (
+                    "learning_rate_init: float = hyper(1e-3",
+                    "learning_rate_init: float = hyper(1e-4",
+                ),
             )
             planted = clone.commit("a smaller rate")
         elif number == 2:  # another trial, the same predictions
