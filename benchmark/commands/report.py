@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..arguments import FALLBACK, options, options_of
+from ..arguments import FALLBACK, options_of
 from ..completion import complete_runs
 from ..console import ENVIRONMENT, OK, Console, common, split_names
 from ..errors import SweepError, command_on
@@ -16,37 +16,6 @@ from ..outcome.run_report import make_report, parts_and_files
 from ..planning.options import DATA, Options
 
 RANKINGS = ("average", "ordinal", "missing-last", "available")
-CHOICE = options(  # of lines of a CSV of results
-    click.option(
-        "--where",
-        multiple=True,
-        metavar="COLUMN=VALUE",
-        help="With --from: only lines with this value (or VALUE,VALUE; != for all others). "
-        "Repeatable.",
-    ),
-    click.option(
-        "--rename",
-        multiple=True,
-        metavar="COLUMN:OLD=NEW",
-        help="With --from: another name for a method, dataset or metric. Repeatable.",
-    ),
-    click.option(
-        "--untuned",
-        metavar="VARIANT",
-        help="With --from: this variant's runs stand in on datasets where a method has no tuned "
-        "ones, such as default.",
-    ),
-)
-
-
-def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
-    """The options without those of `--from`, CHOICE and `more`. Raises SweepError where one of them
-    is given."""
-    own = ("where", "rename", "untuned", *more)
-    used = [name for name in own if given[name]]
-    if used:
-        raise SweepError(f"--{used[0].replace('_', '-')} goes with --from, a CSV of results")
-    return {name: value for name, value in given.items() if name not in own}
 
 
 @click.command()
@@ -64,7 +33,6 @@ def without_choice(given: dict[str, Any], *more: str) -> dict[str, Any]:
     help="Results of another tool instead: CSV of method, dataset, split, seed, metric, value; or "
     "the name of results that come with the package, such as rtdl.",
 )
-@CHOICE
 @options_of(Options, "beside")
 @click.option(
     "--regimes/--no-regimes",
@@ -106,7 +74,7 @@ def report(
     bench report runs/uci-small-quick
     bench report --from results.csv
     bench report --beside rtdl
-    bench report --from results.csv --where kind=single --where method!=mlp --ranking available
+    bench report --from results.csv --ranking available
     """
     if bool(runs) == bool(results) and not (how["beside"] and not runs):
         raise click.UsageError(
@@ -126,16 +94,14 @@ def report(
         raise SweepError("--portfolio is a row of what --no-regimes leaves out: leave one out")
     damage: list[str] = []
     if results is None:
-        files, _, damage = make_report(runs, out, **without_choice(how))
+        files, _, damage = make_report(runs, out, **how)
     else:
-        from ..results.csv_lines import Choice
         from ..results.entrants import results_file
 
         del how["beside"]
-        choice = Choice(how.pop("where"), how.pop("rename"), how.pop("untuned") or "")
         del how["mirror"], how["cache"]
         file = results_file(results)
-        evidence = file.evidence(choice)
+        evidence = file.evidence()
         notes = evidence.meta["notes"]
         files = parts_and_files(evidence, out or file.folder / "report", **how)[1]
         for note in notes:

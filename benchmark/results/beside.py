@@ -23,7 +23,6 @@ from ...reports.aggregation.cells import cells, studies
 from ...reports.evidence import Evidence
 from ...sweeps.store.ledger import Ledger
 from ..planning.plan_record import drawn_by, plan_in
-from .csv_lines import Choice
 from .entrants import DatasetFacts, ResultsFile, results_file
 
 OURS = ""  # source of a row of this run
@@ -145,7 +144,7 @@ def with_published(
                 f"{one_line(source)}: its card names no dataset of ours ([datasets.NAME] with "
                 "ours = ...), so nothing can be put beside it"
             )
-        theirs = file.evidence(Choice())
+        theirs = file.evidence()
         same, rest, unrelated[source] = _matched(evidence, datasets, file, theirs)
         if same:
             joined = _joined(joined, theirs, same, source, file.means_of, datasets)

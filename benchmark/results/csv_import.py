@@ -21,7 +21,7 @@ from ...common.text import one_line, suggest
 from ...reports.evidence import Evidence, EvidenceError
 from ...reports.metrics import DEFAULT_METRIC, METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
-from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Choice, Lines, chosen_lines, literal, some
+from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Lines, literal, scored_lines, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,10 +34,10 @@ SYNONYMS = {word: m.name for m in METRICS.values() for word in m.synonyms}
 
 
 def read_results(
-    path: str | Path, choice: Choice | None = None, tasks: Mapping[str, str] | None = None
+    path: str | Path, *, untuned: str = "", tasks: Mapping[str, str] | None = None
 ) -> Evidence:
-    """The evidence of a file of results, or of the lines of it that `choice` selects. tasks: of
-    datasets for which the file says none.
+    """The evidence of a file of results. tasks: of datasets for which the file says none;
+    untuned: see `scored_lines`.
 
     Columns: method, dataset, metric (a name of ours), value; or a column for each metric instead of
     the last two. If wanted split (or fold), seed, part (train, val, test), kind (single, ensemble),
@@ -49,7 +49,7 @@ def read_results(
     law, DataError for a file that is no table.
     """
     path = Path(path)
-    lines = chosen_lines(path, choice or Choice())
+    lines = scored_lines(path, untuned)
     cells = lines.cells
     known = cells["dataset"].map(dict(tasks or {})).fillna("")
     cells["task"] = cells["task"].where(cells["task"] != "", known)
@@ -132,8 +132,7 @@ def _check_words(lines: Lines) -> None:
                 ours = SYNONYMS.get(word.lower()) or next(
                     (name for name in METRICS if name == word.lower().replace("-", "_")), ""
                 )
-                way = f"--rename metric:{one_line(word, 40)}={ours or 'OURS'}"
-                near += f"; {way}, or --where metric!={one_line(word, 40)}"
+                near += f"; here it is {ours!r}" * bool(ours) + ", or leave these lines out"
             lines.refuse(at, f"unknown {column} {{{column}}}; {literal(near)}")
 
 
@@ -164,7 +163,7 @@ def _refuse_twice(lines: Lines) -> None:
     for name in lines.unread:
         one, other = (one_line(cells.loc[at, name], 40) for at in (first, second))
         if one != other:
-            way = f"they differ in {name}, which is not read: --where {name}={one} reads one"
+            way = f"they differ in {name}, which is not read: keep the lines of one, such as {one}"
             break
     law = "a second value of {metric} for method {method}, dataset {dataset}, split {split}, seed"
     law += f" {{seed}} (the first: line {lines.numbers[first]}); a report counts each once: "
@@ -254,7 +253,7 @@ def _add_validation(lines: Lines, trials: pd.DataFrame) -> None:
     places = pd.Series(trials.index, index=pd.MultiIndex.from_frame(trials[TRIAL]))
     at = places.reindex(pd.MultiIndex.from_frame(cells[TRIAL])).to_numpy()
     law = "a validation score of method {method}, dataset {dataset}, seed {seed}, which has no line"
-    lines.refuse(np.isnan(at), f"{law} of part test; add it, or --where part=test")
+    lines.refuse(np.isnan(at), f"{law} of part test; add it, or leave out those of part val")
     value = lines.floats("value")
     for name in sorted(set(cells["metric"].unique()) - {""}):
         mine = (cells["metric"] == name).to_numpy() & ~np.isnan(value)

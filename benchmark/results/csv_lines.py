@@ -6,7 +6,7 @@ A file has a line for each score (columns metric and value), or a column for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,27 +42,11 @@ FEW = 6  # different values of a column that seems to tell kinds of runs apart
 
 _PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)", re.IGNORECASE)
 _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
-_WHERE = re.compile(r"([^=!]+?)\s*(!?=)\s*(.*)", re.DOTALL)
-_RENAME = re.compile(r"(method|dataset|metric):(.+?)=(.+)", re.DOTALL)
 _SYNONYMS = {
     "method": ("model", "algorithm", "estimator", "methods", "models"),
     "dataset": ("data", "data_set", "dataset_name"),
     "value": ("score", "result", "test_score", "mean", "values"),
 }
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What is read of a file, and under which names.
-
-    where: "COLUMN=VALUE[,VALUE]" or "COLUMN!=VALUE[,VALUE]", all of which a line fulfils.
-    rename: "method:OLD=NEW", or dataset or metric instead of method. untuned: the variant whose
-    runs stand in on datasets where a method has no tuned ones; '' for none.
-    """
-
-    where: Sequence[str] = ()
-    rename: Sequence[str] = ()
-    untuned: str = ""
 
 
 @dataclass
@@ -122,14 +106,15 @@ class Lines:
         return numbers
 
 
-def chosen_lines(path: Path, choice: Choice) -> Lines:
-    """The lines of a file that `choice` selects, with the columns method (its variant included),
-    dataset, split, seed, part, kind, metric, value and OPTIONAL. `part` is test or val (lines of
-    train are left out); the notes say what was not read. Raises EvidenceError that names the line
-    and the law, DataError for a file that is no table.
+def scored_lines(path: Path, untuned: str = "") -> Lines:
+    """The lines of a file with the columns method (its variant included), dataset, split, seed,
+    part, kind, metric, value and OPTIONAL. `part` is test or val (lines of train are left out); the
+    notes say what was not read. `untuned`: the variant whose runs stand in on datasets where a
+    method has no tuned ones; "" for none. Raises EvidenceError that names the line and the law,
+    DataError for a file that is no table.
     """
-    lines = _selected(_with_untuned(Lines.of(path), choice.untuned), choice.where)
-    _note_untuned(lines, choice.untuned)
+    lines = _with_untuned(Lines.of(path), untuned)
+    _note_untuned(lines, untuned)
     lines = _one_score_a_line(lines)
     _check_columns(lines)
     known = (*REQUIRED, *LAYOUT, *OPTIONAL)
@@ -142,9 +127,8 @@ def chosen_lines(path: Path, choice: Choice) -> Lines:
     if "kind" not in cells:
         cells["kind"] = SINGLE
     cells["kind"] = cells["kind"].replace({"": SINGLE})
-    near = f"known: {SINGLE}, {ENSEMBLE}; --where kind=... selects"
+    near = f"known: {SINGLE}, {ENSEMBLE}"
     lines.refuse(~cells["kind"].isin([SINGLE, ENSEMBLE]), f"unknown kind {{kind}}; {near}")
-    _rename(lines, choice.rename)
     for column in ("method", "dataset", "split"):
         # A report writes letters composed: a name in two forms would be two rows that look alike.
         cells[column] = cells[column].str.normalize("NFC")
@@ -182,48 +166,6 @@ def _way_out(wrong: pd.Series) -> str:
     if re.fullmatch(r"[-+]?\d*[.,]\d+([eE][-+]?\d+)?", text):
         return "; write all decimals with a point, or all with a comma and ; between the fields"
     return "; remove the line, or leave the value empty and name the 'cause' of a failure"
-
-
-def _selected(lines: Lines, where: Sequence[str]) -> Lines:
-    """The lines that fulfil every condition. Raises EvidenceError for an unknown column or a value
-    that no line has."""
-    keep = np.ones(len(lines.cells), dtype=bool)
-    wanted: dict[str, NDArray[np.bool_]] = {}
-    for text in where:
-        found = _WHERE.fullmatch(text.strip())
-        if not found:
-            raise EvidenceError(
-                f"--where {one_line(text, 60)!r} must be COLUMN=VALUE or COLUMN!=VALUE, such as "
-                "kind=single"
-            )
-        column, sign, values = found.groups()
-        if column not in lines.cells:
-            raise EvidenceError(
-                f"{lines.name}: --where {one_line(text, 60)}: no column "
-                f"{one_line(column, 60)!r}; {suggest(column, lines.cells.columns)}"
-            )
-        known = set(lines.cells[column].unique())
-        asked = [values] if values in known else [value.strip() for value in values.split(",")]
-        for value in asked:
-            if value not in known:
-                hint = suggest(value, known) if len(known) <= 1000 else "see the file"
-                raise EvidenceError(
-                    f"{lines.name}: --where {one_line(text, 60)}: no line has {column} "
-                    f"{one_line(value, 60)!r}; {one_line(hint, 400)}"
-                )
-        mask = lines.cells[column].isin(asked).to_numpy()
-        if sign == "=":  # several conditions on a column name more values of it
-            wanted[column] = wanted.get(column, np.zeros(len(keep), dtype=bool)) | mask
-        else:
-            keep &= ~mask
-    for mask in wanted.values():
-        keep &= mask
-    if not keep.any():
-        raise EvidenceError(f"{lines.name}: no line fulfils --where {one_line(where, 200)}")
-    if where:
-        chosen = "; ".join(one_line(text, 100) for text in where)
-        lines.notes.append(f"Selected lines: {chosen} ({int(keep.sum())} of {len(keep)}).")
-    return lines.at(keep)
 
 
 def _one_score_a_line(lines: Lines) -> Lines:
@@ -294,7 +236,7 @@ def _note_unread(lines: Lines) -> None:
     ]
     text = f"Columns that are not read: {some(lines.unread)}."
     if mixed:
-        text += f" Runs of different {some(mixed)} are averaged; --where {mixed[0]}=... selects."
+        text += f" Runs of different {some(mixed)} are averaged; keep one of them in the file."
     lines.notes.append(text)
 
 
@@ -334,7 +276,7 @@ def _with_parts(lines: Lines) -> Lines:
         cells["part"] = TEST
         return lines
     part = cells["part"].str.lower().map(PARTS)
-    law = "unknown part {part}; known: train, val, test; --where part=test selects"
+    law = "unknown part {part}; known: train, val, test"
     lines.refuse(part.isna(), law)
     cells["part"] = part
     if not (part == TEST).any():
@@ -350,26 +292,6 @@ def _with_parts(lines: Lines) -> Lines:
     return lines.at(part != TRAIN)
 
 
-def _rename(lines: Lines, rename: Sequence[str]) -> None:
-    """Apply "COLUMN:OLD=NEW"."""
-    cells = lines.cells
-    for text in rename:
-        found = _RENAME.fullmatch(text.strip())
-        if not found:
-            raise EvidenceError(
-                f"--rename {one_line(text, 60)!r} must be method:OLD=NEW, dataset:OLD=NEW or "
-                "metric:OLD=NEW"
-            )
-        column, old, new = found.groups()
-        known = cells[column].unique()
-        if old not in known:
-            raise EvidenceError(
-                f"{lines.name}: --rename {one_line(text, 60)}: no line has {column} "
-                f"{one_line(old, 60)!r}; {one_line(suggest(old, known), 400)}"
-            )
-        cells[column] = cells[column].replace({old: new})
-
-
 def _with_untuned(lines: Lines, untuned: str) -> Lines:
     """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
     tuned line on a dataset; the column UNTUNED marks these."""
@@ -378,10 +300,10 @@ def _with_untuned(lines: Lines, untuned: str) -> Lines:
     cells = lines.cells
     for column in ("method", "dataset", "variant"):
         if column not in cells:
-            lines.refuse_header(f"no column {column}; --untuned needs it")
+            lines.refuse_header(f"no column {column}, which variant {untuned!r} needs")
     if untuned not in (known := set(cells["variant"]) - set(TUNED)):
         raise EvidenceError(
-            f"{lines.name}: --untuned {one_line(untuned, 40)}: no line has this variant; "
+            f"{lines.name}: no line has the variant {one_line(untuned, 40)}; "
             f"{suggest(untuned, known)}"
         )
     key = pd.MultiIndex.from_frame(cells[[c for c in ("method", "dataset", "kind") if c in cells]])

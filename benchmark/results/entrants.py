@@ -21,7 +21,6 @@ from ...datasets.errors import DataError
 from ...reports.evidence import Evidence
 from ..planning.suite import Strict
 from .csv_import import read_results
-from .csv_lines import Choice
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
@@ -88,9 +87,9 @@ class ResultsFile:
     mark: str = ""
     title: str = ""
 
-    def evidence(self, choice: Choice) -> Evidence:
-        """The evidence of the lines that `choice` selects. Raises EvidenceError, DataError."""
-        found = read_results(self.path, choice, self.tasks)
+    def evidence(self, untuned: str = "") -> Evidence:
+        """The file's evidence; `untuned`: see `scored_lines`. Raises EvidenceError, DataError."""
+        found = read_results(self.path, untuned=untuned, tasks=self.tasks)
         meta = {**found.meta, "notes": [*self.notes, *found.meta["notes"]]}
         return found.but(meta=meta | ({"suite": self.title} if self.title else {}))
 

@@ -83,7 +83,7 @@ def _renames(
         if twin is not None:
             raise EvidenceError(
                 f"{what}s {one_line(twin, 60)!r} and {one_line(name, 60)!r} are both the table's "
-                f"{ours!r}; leave one out: --where {what}!=..."
+                f"{ours!r}; leave one out"
             )
         found[name] = ours
     hints = []
@@ -99,7 +99,7 @@ def _renames(
             continue
         hints.append(
             f"The {what} {one_line(name, 60)!r} is not the table's {near!r}, as names are told "
-            f"apart by case; if it is: --rename {what}:{one_line(name, 60)}={near}."
+            f"apart by case; if it is, write {near!r}."
         )
     if rest:
         more = f" and {len(rest) - 12} more" if rest[12:] else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from ...planning.options import FIELDS, Options
 
 # Options that say where things are: also those of an environment in which sweeps run.
 PLACES = {"runs", "mirror", "cache", "tracking_uri"}
-HOW = {"models": "--where method=...", "datasets": "--where dataset=..."}
 
 
 def reproduce_from_results(
@@ -26,9 +24,6 @@ def reproduce_from_results(
     paper: Path | None,
     *,
     out: Path | None,
-    where: Sequence[str],
-    rename: Sequence[str],
-    untuned: str | None,
 ) -> int:
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
     CSV), and print it. Exit code NOTHING where no result stands beside a published value.
@@ -39,8 +34,7 @@ def reproduce_from_results(
     if table is None:
         raise SweepError("--from goes with a table; bench reproduce --list names them")
     for name in sorted(options.given().keys() - PLACES):
-        way = f"; {HOW[name]} selects lines of the file" if name in HOW else ""
-        raise SweepError(f"--from runs nothing, so it takes no {flag_of(FIELDS[name])}{way}")
+        raise SweepError(f"--from runs nothing, so it takes no {flag_of(FIELDS[name])}")
     chosen = find_table(table, paper)
     if not chosen.entry.suite:
         known = ", ".join(published_tables(paper))
@@ -56,7 +50,7 @@ def reproduce_from_results(
         write_comparison,
     )
     from ....reports.reproduction.names import fitted
-    from ...results.csv_lines import Choice, has_variant
+    from ...results.csv_lines import has_variant
     from ...results.entrants import results_file
 
     published, file = published_table(chosen.paper, table), results_file(results)
@@ -65,7 +59,7 @@ def reproduce_from_results(
     own = chosen.entry.untuned
     if own and not has_variant(file.path, own):
         own = ""
-    evidence = file.evidence(Choice(where, rename, untuned or own))
+    evidence = file.evidence(own)
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
     notes = [*evidence.meta["notes"], *hints]
     evidence = evidence.but(meta={**evidence.meta, "notes": notes})

@@ -11,7 +11,6 @@ from ...arguments import PAPER, options_of, seed_of
 from ...console import Console, common
 from ...errors import SweepError
 from ...planning.options import DATA, Options
-from ..report import CHOICE, without_choice
 
 # Options of `bench sweep` that `bench reproduce` takes, too.
 REPRODUCED = (
@@ -50,7 +49,6 @@ REPRODUCED = (
     help="Compare a CSV of another tool's results, in the format of `bench report --from`; run "
     "nothing.",
 )
-@CHOICE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -83,7 +81,8 @@ def reproduce(
         return reproduce_from_results(console, table, asked, results, paper, **given)
     if listing and table is not None:
         raise click.UsageError(f"--list names all tables; leave it out to make {table!r}")
-    without_choice(given, "out")
+    if given["out"]:
+        raise SweepError("--out goes with --from, a CSV of results")
     from .reproduce import list_tables, reproduce_command
 
     if table is None:

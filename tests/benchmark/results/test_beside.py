@@ -223,7 +223,7 @@ def test_scores_of_other_rows_or_metrics_are_never_ranked(
 @pytest.mark.parametrize("name", entrant_names())
 def test_every_entrant_of_the_package_can_be_read(name):
     file = results_file(Path(name))
-    found = file.evidence(beside.Choice())
+    found = file.evidence()
     assert set(file.datasets) <= set(found.planned["dataset"])
     assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from calls import bench
 from tabsweep.benchmark.results.csv_import import read_results
-from tabsweep.benchmark.results.csv_lines import Choice
 from tabsweep.datasets.errors import DataError
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.evidence import EvidenceError
@@ -25,9 +24,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(body: str, head: str = HEAD, **choice):
+def read(body: str, head: str = HEAD, **how):
     Path("results.csv").write_text(f"{head}\n{body}\n", encoding="utf-8")
-    return read_results("results.csv", Choice(**choice))
+    return read_results("results.csv", **how)
 
 
 def means(evidence, metric="accuracy"):
@@ -132,7 +131,10 @@ def test_a_task_of_which_everything_failed_is_reported_as_failed():
 def test_a_validation_score_needs_its_test_score_and_a_part_a_known_word():
     head = HEAD.replace("split", "part")
     found = refused("a,d,test,0,accuracy,.9\na,d,val,1,accuracy,.8", head)
-    assert "line 3: a validation score of method 'a'" in found and "--where part=test" in found
+    assert (
+        "line 3: a validation score of method 'a'" in found
+        and "leave out those of part val" in found
+    )
     assert "line 2: unknown part 'tset'; known: train, val" in refused(
         "a,d,tset,0,accuracy,1", head
     )
@@ -224,24 +226,10 @@ def test_a_value_that_is_no_number_is_told_how_to_be_one(value, separator, says)
 SIZES = "a,d,0,0,accuracy,.9,big\na,d,0,0,accuracy,.8,small"
 
 
-def test_lines_are_selected_by_any_column():
-    for where in (["size=big"], ["size!=small"], ["size=big", "method=a,b"]):
-        if "method=a,b" in where:
-            with pytest.raises(EvidenceError, match="no line has method 'b'"):
-                read(SIZES, f"{HEAD},size", where=where)
-            continue
-        evidence = read(SIZES, f"{HEAD},size", where=where)
-        assert means(evidence) == {("d", "a"): 0.9}
-        assert "(1 of 2)" in notes(evidence) and "not read: size" in notes(evidence)
-    body = "a,d,0,0,accuracy,.9\nb,d,0,0,accuracy,.8\nc,d,0,0,accuracy,.7"
-    assert set(means(read(body, where=["method=a", "method=b"]))) == {("d", "a"), ("d", "b")}
-    assert set(means(read(body, where=["method=a,b", "method!=a"]))) == {("d", "b")}
-
-
 def test_lines_that_only_an_unread_column_tells_apart_are_refused_with_the_selection():
     found = refused(SIZES, f"{HEAD},size")
     assert "line 3: a second value of 'accuracy' for method 'a'" in found
-    assert "(the first: line 2)" in found and "--where size=big" in found
+    assert "(the first: line 2)" in found and "such as big" in found
     assert "remove one, or tell them apart by seed" in refused(f"{ONE}\n{ONE}")
 
 
@@ -250,28 +238,9 @@ def test_columns_that_are_not_read_are_named_and_those_that_vary_within_a_cell()
     assert "Columns that are not read: host, size. Runs of different size are" in notes(evidence)
 
 
-@pytest.mark.parametrize(
-    "choice, says",
-    [
-        ({"where": ["sise=big"]}, "no column 'sise'; did you mean 'size'?"),
-        ({"where": ["size=bog"]}, "no line has size 'bog'; did you mean 'big'?"),
-        ({"where": ["size"]}, "must be COLUMN=VALUE"),
-        ({"where": ["size!=big,small"]}, "no line fulfils --where"),
-        ({"rename": ["metric:acc=accuracy"]}, "no line has metric 'acc'; known: accuracy"),
-        ({"rename": ["size:big=large"]}, "must be method:OLD=NEW"),
-        ({"untuned": "default"}, "line 1: no column variant; --untuned needs it"),
-    ],
-)
-def test_a_wrong_selection_is_refused(choice, says):
-    assert says in refused(SIZES, f"{HEAD},size", **choice)
-
-
-def test_a_foreign_metric_is_renamed_and_the_refusal_says_how():
-    found = refused("a,d,0,0,cross-entropy,.3")
-    assert "--rename metric:cross-entropy=log_loss, or --where metric!=cross-entropy" in found
-    assert "--rename metric:RMSE=rmse" in refused("a,d,0,0,RMSE,.3")
-    evidence = read("a,d,0,0,cross-entropy,.3", rename=["metric:cross-entropy=log_loss"])
-    assert means(evidence, "log_loss") == {("d", "a"): 0.3}
+def test_the_refusal_of_a_foreign_metric_says_what_it_is_called_here():
+    assert "here it is 'log_loss'" in refused("a,d,0,0,cross-entropy,.3")
+    assert "here it is 'rmse'" in refused("a,d,0,0,RMSE,.3")
 
 
 def test_a_name_is_renamed_and_names_that_differ_in_case_are_two():
@@ -322,14 +291,16 @@ def test_ensembles_stand_beside_the_single_runs_in_the_report():
     text = Path("report/seeds.md").read_text()
     assert "86.00" in text and "81.00" in text and "Ensembles: as the file has them." in text
     assert "note: Ensembles without single runs" in found.err
-    assert bench("report", "--from", "results.csv", "--where", "kind=ensemble").code == 0
+    ensembles = [line for line in f"{KINDS}\n{other}".splitlines() if "ensemble" in line]
+    read("\n".join(ensembles), f"{HEAD},kind")
+    assert bench("report", "--from", "results.csv").code == 0
     assert "every run of this evidence is one" in Path("report/seeds.md").read_text()
 
 
 def test_an_unknown_kind_is_refused_and_kinds_under_another_name_are_noted():
     assert "unknown kind 'bag'; known: single, ensemble" in refused(f"{ONE},bag", f"{HEAD},kind")
     unnamed = read(KINDS.replace("_", "1"), f"{HEAD},type")
-    assert "Runs of different type are averaged; --where type=..." in notes(unnamed)
+    assert "Runs of different type are averaged; keep one" in notes(unnamed)
     found = refused("a,d,0,0_4,accuracy,.9")
     assert "line 2: seed must be a whole number, not '0_4', or the line of an ensemble" in found
 
@@ -342,10 +313,8 @@ b,d,0,0,accuracy,.6,default"""
 def test_variants_are_rows_of_their_own_and_one_may_stand_in_for_tuned_runs():
     found = means(read(VARIANTS, f"{HEAD},variant"))
     assert found == {("d", "a"): 0.8, ("d", "a-default"): 0.7, ("d", "b-default"): 0.6}
-    only = read(VARIANTS, f"{HEAD},variant", where=["variant=default"])
-    assert set(means(only)) == {("d", "a-default"), ("d", "b-default")}
-    evidence = read(VARIANTS, f"{HEAD},variant", untuned="default", where=["variant=tuned"])
-    assert means(evidence) == {("d", "a"): 0.8, ("d", "b"): 0.6}
+    evidence = read(VARIANTS, f"{HEAD},variant", untuned="default")
+    assert means(evidence) == found | {("d", "b"): 0.6}
     assert "in place of tuned runs, which are lacking: b on d." in notes(evidence)
     found = refused(VARIANTS, f"{HEAD},variant", untuned="defualt")
     assert "did you mean 'default'?" in found
@@ -381,10 +350,3 @@ def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
     assert counted["n_seeds"].to_dict() == {
         (f"d{d}", m): 4 - ((d, m) == (1, "b")) for d in range(3) for m in "ab"
     }
-
-
-@pytest.mark.parametrize("option", ["--where=a=b", "--rename=method:a=b", "--untuned=default"])
-def test_options_on_lines_need_a_csv(option):
-    for call in (("report", "runs/none", option), ("reproduce", "rtdl-table-2", option)):
-        found = bench(*call)
-        assert found.code == 2 and "goes with --from" in found.err or "BENCH-E020" in found.err

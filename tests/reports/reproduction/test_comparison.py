@@ -272,7 +272,7 @@ def test_names_are_fitted_by_separators_and_aliases_and_told_apart_by_case():
     scores = {"random_forest": [1.0], "mlp": [1.1], "NPT": [1.2], "other": [1.3]}
     evidence, hints = fitted(ours(scores), published, {"rf": "random-forest"})
     assert set(evidence.models) == {"random-forest", "mlp-sklearn", "NPT", "other"}
-    assert any("--rename method:NPT=npt" in hint for hint in hints)
+    assert any("if it is, write 'npt'" in hint for hint in hints)
     assert any(hint.startswith("Not in this table: methods other") for hint in hints)
     evidence, _ = fitted(ours({"rf": [1.0]}), published, {"rf": "random-forest"})
     assert evidence.models == ["random-forest"]
