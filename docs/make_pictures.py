@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from tabsweep.benchmark.results.csv_lines import Choice
 from tabsweep.benchmark.results.entrants import folder_of, read_card, results_file
 from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
@@ -45,7 +44,7 @@ TOP = 22.0  # height of the line of titles, pt
 
 def reference_ranking() -> RankingMatrix:
     """The losses of the models that have a score on at least 80 % of the study's datasets."""
-    evidence = results_file(Path(NAME)).evidence(Choice())
+    evidence = results_file(Path(NAME)).evidence()
     matrices = ranking_matrices(evidence, headline_cells(evidence, studies(evidence)))
     return [matrix for matrix in matrices if not matrix.scope.subset][-1]
 

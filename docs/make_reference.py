@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tabsweep.benchmark.results.csv_lines import Choice
 from tabsweep.benchmark.results.entrants import TRIALS, folder_of, read_card, results_file
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.evidence import Evidence
@@ -286,7 +285,7 @@ dataset are not independent, so only datasets count as observations.
 
 def page() -> str:
     """The page's text."""
-    evidence = results_file(Path(NAME)).evidence(Choice())
+    evidence = results_file(Path(NAME)).evidence()
     datasets = evidence.datasets()
     trials = tuning_trials(folder_of(Path(NAME)))
     return TEXT.format(

@@ -1,12 +1,11 @@
 """`bench analyse`: further analyses of a run's trials and predictions, without any fit.
 
-Ensembles, calibration and a metric that no trial recorded come from the stored predictions; budgets
-and tuners from the trials' scores.
+Calibration and a metric that no trial recorded come from the stored predictions, tuners and warm
+starts from the trials' scores.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from ..planning.options import DATA
 from ..planning.plan_record import key_of, plan_in, sampler_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from ...reports.evidence import Evidence
@@ -43,10 +41,9 @@ class Found:
 @SEVERAL_RUNS
 @click.option(
     "--what",
-    type=click.Choice(["budgets", "tuners", "ensembles", "calibration", "metric"]),
+    type=click.Choice(["tuners", "calibration", "metric"]),
     required=True,
-    help="budgets: ranks after n trials; tuners: samplers compared; "
-    "ensembles: greedy ensembles; calibration: ECE, Brier; metric: another metric.",
+    help="tuners: samplers compared; calibration: ECE, Brier; metric: another metric.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -64,7 +61,7 @@ def analyse(
     """Analyse the stored trials and predictions of runs; nothing is fitted.
 
     \b
-    bench analyse runs/uci-small-quick --what ensembles
+    bench analyse runs/uci-small-quick --what calibration
     bench analyse runs/random runs/tpe --what tuners
     """
     from ...reports.output.files import render, write_files
@@ -98,53 +95,9 @@ def analyse(
 # ---------------------------------------------------------------------- from scores
 
 
-def budgets(runs: Sequence[Path], **unused: Any) -> Found:
-    """Mean ranks had every study had n trials."""
-    from ...reports.analyses import budgets as made
-    from ...reports.report import parts_of
-    from ..results.evidence_builder import evidence_of
-
-    evidence = evidence_of(runs)
-    independent: dict[tuple[str, str], int] = {}
-    warm: set[str] = set()
-    for run in runs:
-        plan = plan_in(Ledger(run))
-        independent |= drawn_independently(plan)
-        begun = begun_with(plan)
-        warm |= {s["model"] for s in plan["studies"] if _at_random(plan, s) and begun[_pair(s)]}
-    notes = [
-        "In the order in which they ran alone, as a warm start chose the first configurations: "
-        f"{', '.join(sorted(warm))}."
-    ]
-    notes = notes if warm else []
-    cells = made.frame(evidence, parts_of(evidence).headline, independent)
-    svg = made.figure(evidence, cells)
-    return Found(made.section(evidence, cells, notes), {"figures/budgets.svg": svg}, notes)
-
-
-def drawn_independently(plan: Record) -> dict[tuple[str, str], int]:
-    """{(dataset, model) searched at random and to the end: how many trials come first whatever the
-    order}: the default configuration, where the budget begins with it. Studies that begin with a
-    portfolio are left out."""
-    from ..planning.suite import parse
-
-    budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
-    begun = begun_with(plan)
-    return {
-        _pair(study): int(budget.start_with_default)
-        for study in plan["studies"]
-        if _at_random(plan, study) and not begun[_pair(study)]
-    }
-
-
 def _pair(study: Record) -> tuple[str, str]:
     """(dataset, model) of a planned study."""
     return study["dataset"], study["model"]
-
-
-def _at_random(plan: Record, study: Record) -> bool:
-    """Whether a planned study is searched at random and to the end."""
-    return sampler_of(plan, study) == "random" and not study.get("rungs")
 
 
 def begun_with(plan: Record) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -230,53 +183,6 @@ def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list
 # ---------------------------------------------------------------------- from predictions
 
 
-def ensembles(runs: Sequence[Path], **where: Any) -> Found:
-    """Greedy ensembles of the trials of each model, and of all models."""
-    import pandas as pd
-
-    from ...reports.analyses import ensemble_selection
-    from ..results.evidence_builder import evidence_of
-
-    evidence = evidence_of(runs)
-    blocks, notes = _blocks(runs, where)
-    rows = [row for block in blocks for row in _put_together(evidence, block)]
-    return Found(ensemble_selection.section(evidence, pd.DataFrame(rows)), {}, notes)
-
-
-def _put_together(evidence: Evidence, block: Block) -> list[dict[str, Any]]:
-    """A row for each library of a fold that has two trials or more."""
-    from ...reports.analyses.ensemble_selection import EVERYONE
-    from ...reports.metrics import metric
-    from ..results.greedy_ensembles import candidates_of, ensembled
-
-    chosen = metric(evidence.headline(block.task))
-    models = sorted({t.model for t in block.trials})
-    libraries = {m: candidates_of(t for t in block.trials if t.model == m) for m in models}
-    libraries = {model: those for model, those in libraries.items() if those}
-    if len(libraries) > 1:
-        libraries[EVERYONE] = candidates_of(block.trials)
-    arrays: dict[str, dict[str, np.ndarray]] = {}
-    rows = []
-    for library, those in libraries.items():
-        found = ensembled(block, those, chosen, arrays) if len(those) > 1 else None
-        if found is not None:
-            rows.append(
-                {
-                    "dataset": block.dataset,
-                    "task": block.task,
-                    "fold": block.fold,
-                    "library": library,
-                    "metric": chosen.name,
-                    "n_candidates": len(those),
-                    "n_members": len(found.weights),
-                    "n_rounds": found.n_rounds,
-                    **found.scores,
-                    "members": json.dumps(found.members, sort_keys=True),
-                }
-            )
-    return rows
-
-
 def calibration(runs: Sequence[Path], **where: Any) -> Found:
     """Calibration of the chosen configurations."""
     from ...reports.analyses import calibration as made
@@ -349,9 +255,7 @@ def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], l
 
 
 ANALYSES: dict[str, Callable[..., Found]] = {
-    "budgets": budgets,
     "tuners": tuners,
-    "ensembles": ensembles,
     "calibration": calibration,
     "metric": another_metric,
 }

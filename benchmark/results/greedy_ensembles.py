@@ -20,17 +20,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Ensembled:
     """An ensemble of `candidates`. `weights`: {candidate's number: how often it was chosen};
-    `scores`: of its best single candidate and of the ensemble, {"val_single", "test_single",
-    "val_ensemble", "test_ensemble"}; None where the metric is undefined."""
+    `scores`: {"val", "test"}, None where the metric is undefined."""
 
     candidates: Sequence[Predicted]
     weights: dict[int, int]
     scores: dict[str, float | None] = field(default_factory=dict)
-
-    @property
-    def n_rounds(self) -> int:
-        """Members with their repetitions."""
-        return sum(self.weights.values())
 
     @property
     def members(self) -> dict[str, int]:
@@ -76,12 +70,8 @@ def ensembled(
         return None
     weights = {i: found.members.count(i) for i in sorted(set(found.members))}
     scores = {
-        f"{part}_{kind}": metric.value(block.y[part], prediction, block.weights[part])
+        part: metric.value(block.y[part], found.predict(parts[part]), block.weights[part])
         for part in ("val", "test")
-        for kind, prediction in (
-            ("single", parts[part][found.members[0]]),
-            ("ensemble", found.predict(parts[part])),
-        )
     }
     return Ensembled(candidates, weights, scores)
 
@@ -105,10 +95,10 @@ def ensemble_row(
         return {"reason": f"stored predictions are gone or damaged: {error}"}
     if found is None:
         return {"reason": "the metric is undefined on these validation rows"}
-    score = found.scores["test_ensemble"]
+    score = found.scores["test"]
     return {
         "score": score,
-        "val": found.scores["val_ensemble"],
+        "val": found.scores["val"],
         "n_candidates": len(candidates),
         "n_members": len(found.weights),
         "members": json.dumps(_by_weight(found.members)),

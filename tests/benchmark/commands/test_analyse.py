@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,13 @@ import pytest
 from calls import bench, working_in
 from sklearn.metrics import brier_score_loss
 from tabsweep.benchmark.results import stored_predictions
-from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.reports.aggregation.anytime import running
-from tabsweep.reports.analyses import budgets, tuners
+from tabsweep.reports.analyses import tuners
 from tabsweep.reports.analyses.calibration import brier, pooled, reliability
 from tabsweep.reports.analyses.ensemble_selection import greedy
 from tabsweep.reports.analyses.rescored import with_metric
 from tabsweep.reports.evidence import Evidence, EvidenceError
 from tabsweep.reports.metrics import METRICS
-from tabsweep.reports.report import parts_of
 
 # ---------------------------------------------------------------------- ensembles
 
@@ -125,46 +122,6 @@ def test_pooled_curves_are_the_curve_of_all_rows():
         np.testing.assert_allclose(getattr(both, name), getattr(whole, name), atol=1e-12)
 
 
-# ---------------------------------------------------------------------- budgets
-
-
-def by_brute_force(losses, tests, n, fixed):
-    """The mean over all orders of what validation chooses among the first n, if anything."""
-    found = []
-    for order in permutations(range(fixed, len(losses))):
-        first = [*range(fixed), *order][:n]
-        known = [
-            (losses[i], place, tests[i]) for place, i in enumerate(first) if losses[i] == losses[i]
-        ]
-        found.append(min(known)[2] if known else np.nan)
-    found = [value for value in found if value == value]
-    return np.mean(found) if found else np.nan
-
-
-@pytest.mark.parametrize("fixed", [0, 1])
-@pytest.mark.parametrize(
-    "losses",
-    [
-        [0.3, 0.1, 0.5, 0.2, 0.4],
-        [0.3, 0.3, 0.1, 0.1, 0.3],
-        [0.3, np.nan, 0.1, np.nan, 0.2],
-        [np.nan, 0.2, np.nan, 0.2, 0.1],
-        [np.nan] * 4,
-        [0.1, 0.2],
-        [0.7],
-    ],
-    ids=str,
-)
-def test_the_expectation_over_orders_is_that_of_all_orders(losses, fixed):
-    losses = np.array(losses)
-    tests = np.arange(len(losses)) ** 2.0
-    ns = range(1, len(losses) + 1)
-    found = budgets.expected_choice(losses, tests, ns, fixed)
-    brute = [by_brute_force(losses, tests, n, fixed) for n in ns]
-    np.testing.assert_allclose(found, brute, atol=1e-12)
-    assert np.isnan(budgets.expected_choice(losses, tests, [0, len(losses) + 1], fixed)).all()
-
-
 def searched(seed: int, n_trials: int = 6, better: float = 0.0) -> Evidence:
     """Two models on six datasets in two folds, every seventh trial failed."""
     rng = np.random.default_rng(seed)
@@ -190,31 +147,6 @@ def searched(seed: int, n_trials: int = 6, better: float = 0.0) -> Evidence:
                     )
     metric = {"binary": "accuracy"}
     return Evidence.of(pd.DataFrame(rows), meta={"metric": metric})
-
-
-def test_a_budget_of_all_trials_chooses_what_the_report_chooses_in_any_order():
-    evidence = searched(3)
-    headline = parts_of(evidence).headline
-    pairs = {(d, m): 0 for d in evidence.datasets() for m in evidence.models}
-    cells = budgets.frame(evidence, headline, pairs)
-    last = cells[cells["n"] == 6].merge(headline, on=["dataset", "model"], suffixes=("", "_report"))
-    assert len(last) == 2 * 12 and set(last["order"]) == {budgets.AS_RUN, budgets.EXPECTED}
-    np.testing.assert_allclose(last["mean"], last["mean_report"], atol=1e-12)
-    ranks = budgets.mean_ranks(evidence, cells)
-    assert set(ranks["n"]) == {1, 2, 4, 6}
-    sums = ranks.groupby(["order", "n"])["mean_rank"].sum()
-    assert len(sums) == 8 and sums.tolist() == pytest.approx([3.0] * 8)
-    section = budgets.section(evidence, cells)
-    assert [t.name for t in section.tables] == ["budgets-any-order", "budgets-as-run"]
-
-
-def test_trials_of_a_search_that_learns_have_no_other_order():
-    evidence = searched(3)
-    cells = budgets.frame(evidence, parts_of(evidence).headline, {})
-    assert set(cells["order"]) == {budgets.AS_RUN}
-    one = Evidence.of(evidence.trials[evidence.trials["index"] == 0], meta=evidence.meta)
-    with pytest.raises(EvidenceError, match="no study has two trials"):
-        budgets.frame(one, parts_of(one).headline, {})
 
 
 # ---------------------------------------------------------------------- tuners
@@ -276,7 +208,7 @@ def analyse(*words: object) -> dict:
     return json.loads(found.out)
 
 
-@pytest.mark.parametrize("what", ["budgets", "ensembles", "calibration", "tuners"])
+@pytest.mark.parametrize("what", ["calibration", "tuners"])
 def test_every_analysis_writes_its_files_and_the_same_bytes_again(work, what):
     runs = ["runs/random", "runs/tpe"] if what == "tuners" else ["runs/random"]
     texts = []
@@ -284,7 +216,7 @@ def test_every_analysis_writes_its_files_and_the_same_bytes_again(work, what):
         found = analyse(*runs, "--what", what, "--out", out)
         assert found["rows"] and not found["notes"]
         names = {Path(name).suffix for name in found["files"]}
-        assert {".tex", ".md", ".csv"} <= names and (".svg" in names) == (what != "ensembles")
+        assert {".tex", ".md", ".csv"} <= names and ".svg" in names
         texts.append({Path(f).name: Path(f).read_bytes() for f in found["files"]})
     assert texts[0] == texts[1]
 
@@ -303,27 +235,12 @@ def test_a_metric_of_another_task_or_without_a_name_is_refused(work):
     with pytest.raises(EvidenceError, match="regression"):
         with_metric(evidence, "rmse", {})
     assert bench("analyse", "runs/random", "--what", "metric").code == 2
-    refused = bench("analyse", "runs/random", "--what", "budgets", "--metric", "rmse")
+    refused = bench("analyse", "runs/random", "--what", "tuners", "--metric", "rmse")
     assert refused.code == 2 and "--metric belongs to --what metric" in refused.err
     assert (
         "did you mean"
         in bench("analyse", "runs/tpe", "--what", "metric", "--metric", "acuracy").err
     )
-
-
-def test_the_ensembles_choice_is_the_reports_and_its_weights_name_trials(work):
-    rows = analyse("runs/random", "--what", "ensembles", "--out", "e")["rows"]
-    trials = load_results("runs/random")
-    chosen = trials[trials["selected"]].set_index(["dataset", "fold", "model"])
-    assert {row["library"] for row in rows} == {"all models", "knn", "linear"}
-    for row in rows:
-        metric = METRICS[row["metric"]]
-        assert metric.loss(row["val_ensemble"]) <= metric.loss(row["val_single"])
-        assert set(json.loads(row["members"])) <= set(trials["id"])
-        if row["library"] != "all models":
-            mine = chosen.loc[(row["dataset"], row["fold"], row["library"])]
-            assert row["val_single"] == mine[f"val_{metric.name}"]
-            assert row["test_single"] == pytest.approx(mine[f"test_{metric.name}"], abs=1e-12)
 
 
 @pytest.mark.parametrize("how", ["another table", "another split"])
@@ -390,13 +307,3 @@ def test_where_no_searches_are_alike_the_refusal_says_why(warm):
     found = bench("analyse", "runs/cold-knn", "runs/warm-knn", "--what", "tuners")
     assert found.code == 2 and "no study was searched by all" in found.err
     assert "warm start" in found.err and "knn" in found.err
-
-
-def test_trials_of_a_warm_start_have_no_other_order(warm):
-    found = analyse("runs/warm-random", "--what", "budgets", "--out", "b")
-    models = {}
-    for row in found["rows"]:
-        models.setdefault(row["order"], set()).add(row["model"])
-    assert models == {budgets.AS_RUN: {"knn", "linear"}, budgets.EXPECTED: {"linear"}}
-    (note,) = found["notes"]
-    assert "knn" in note and "warm start" in note and note in Path("b/budgets.md").read_text()
