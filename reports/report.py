@@ -11,7 +11,6 @@ import pandas as pd
 from . import paper
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
-from .aggregation.ranking_rules import ranking_rule
 from .analyses.rescored import with_notes
 from .evidence import Evidence
 from .metrics import METRICS
@@ -19,7 +18,6 @@ from .output import escape, footnotes, parquet
 from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
-    available_ranks,
     beside,
     coverage_and_costs,
     critical_difference,
@@ -67,7 +65,6 @@ def parts_of(
     *,
     reference: str | None = None,
     fallback: str | None = None,
-    ranking: str = "average",
     published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
     by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
@@ -77,7 +74,6 @@ def parts_of(
     scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
-    `ranking`: the rule of the section `ranks`, a name of `ranking_rules.RANKING_RULES`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
     published scores on other splits, see `beside.section`. `by_regime`: each model's default,
     tuned and ensembled results with notes on them, see `sections.regimes`.
@@ -96,9 +92,7 @@ def parts_of(
         implausible.section(evidence, table, headline, published),
         scores.section(evidence, blocks, matrices),
         leaderboard.section(evidence, headline, matrices, fallback),
-        available_ranks.section(evidence, headline, ranking)
-        if ranking_rule(ranking).available
-        else ranks.section(evidence, matrices, ranking),
+        ranks.section(evidence, matrices),
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
@@ -154,7 +148,6 @@ def write(
     siunitx: bool = False,
     reference: str | None = None,
     fallback: str | None = None,
-    ranking: str = "average",
     html: bool = True,
     parts: Parts | None = None,
 ) -> list[Path]:
@@ -165,14 +158,13 @@ def write(
     `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
     others are tested against (default: the best by mean rank). `fallback`: the model whose score
     replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
-    `ranking`: the rule of the file `ranks`, one of `RANKING_RULES`. `parts`: the sections of this
-    evidence with these options, where they have been computed already.
+    `parts`: the sections of this evidence with these options, where they are computed already.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
     order of rows, gives the same bytes. Files of an earlier report that this one does not have
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
-    found = parts or parts_of(evidence, reference=reference, fallback=fallback, ranking=ranking)
+    found = parts or parts_of(evidence, reference=reference, fallback=fallback)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
     texts.update(time.figures(evidence, found.headline))
     for part in found.sections:

@@ -23,7 +23,6 @@ from ..planning.plan_record import key_of, plan_in, sampler_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...reports.evidence import Evidence
     from ...reports.output.tables import Section
     from ..results.stored_predictions import Block
 

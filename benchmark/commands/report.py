@@ -15,8 +15,6 @@ from ..errors import SweepError, command_on
 from ..outcome.run_report import make_report, parts_and_files
 from ..planning.options import DATA, Options
 
-RANKINGS = ("average", "ordinal", "missing-last", "available")
-
 
 @click.command()
 @click.argument(
@@ -53,13 +51,6 @@ RANKINGS = ("average", "ordinal", "missing-last", "available")
 )
 @click.option("--reference", metavar="MODEL", help="Model that the others are tested against.")
 @FALLBACK
-@click.option(
-    "--ranking",
-    type=click.Choice(RANKINGS),
-    default="average",
-    show_default=True,
-    help="Rules of the file ranks: average ranks, or those of a paper's table.",
-)
 @click.option("--siunitx", is_flag=True, help="Align LaTeX columns with the package siunitx.")
 @click.option("--html/--no-html", default=True, show_default=True, help="Write the page in html/.")
 @DATA
@@ -74,7 +65,6 @@ def report(
     bench report runs/uci-small-quick
     bench report --from results.csv
     bench report --beside rtdl
-    bench report --from results.csv --ranking available
     """
     if bool(runs) == bool(results) and not (how["beside"] and not runs):
         raise click.UsageError(

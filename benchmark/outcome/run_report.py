@@ -109,7 +109,7 @@ def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Sec
     if how.get("html", True):
         printed = published_on(evidence.meta, evidence.datasets())
         evidence = evidence.but(meta={**evidence.meta, "published": printed})
-    computed = {k: how[k] for k in ("reference", "fallback", "ranking") if k in how}
+    computed = {k: how[k] for k in ("reference", "fallback") if k in how}
     published = published_scores(evidence.meta)
     parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)
     return parts.sections, write(evidence, out, parts=parts, **how)

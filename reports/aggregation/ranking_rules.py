@@ -1,12 +1,14 @@
-"""Ranking rules: the report's own, and others that published tables follow."""
+"""Ranking rules that published tables follow, beside the report's own."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from ..statistics.ranking import TIES, ranks
+from ..statistics.ranking import ranks
 
 
 @dataclass(frozen=True)
@@ -16,38 +18,19 @@ class RankingRule:
     ties: 'average' for shared ranks, or 'ordinal' for the order of the columns (models by name).
     missing_last: a missing score ranks last, on every dataset; otherwise only datasets on which all
     models have a score are ranked. available: each dataset ranks the models that have a score
-    there, however many, and a model's mean is over its own datasets. description: the rule in a
-    sentence, for a table's notes.
+    there, however many, and a model's mean is over its own datasets.
     """
 
     ties: str
     missing_last: bool
-    description: str
     available: bool = False
 
 
 RANKING_RULES = {
-    "average": RankingRule("average", False, TIES),
-    "ordinal": RankingRule(
-        "ordinal",
-        True,
-        "Equal scores rank in the order of the models' names, without shared ranks; a missing "
-        "score ranks last.",
-    ),
-    "missing-last": RankingRule(
-        "average",
-        True,
-        "Equal scores share their average rank; a missing score ranks last.",
-    ),
-    "available": RankingRule(
-        "average",
-        False,
-        "Each dataset ranks the models that have a score there, by unrounded means; the mean is "
-        "over a model's own datasets, after it in brackets the standard deviation over them (ddof "
-        "1). Means over different datasets are not comparable: a model gains where it lacks a "
-        "difficult dataset.",
-        available=True,
-    ),
+    "average": RankingRule("average", False),
+    "ordinal": RankingRule("ordinal", True),
+    "missing-last": RankingRule("average", True),
+    "available": RankingRule("average", False, available=True),
 }
 
 
@@ -79,3 +62,33 @@ def ranked(scores: np.ndarray, direction: str, name: str) -> np.ndarray:
         last = -np.inf if direction == "max" else np.inf
         scores = np.where(np.isnan(scores), last, scores)
     return ranks(scores, direction, ties=how.ties)
+
+
+def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
+    """Of each model (column) with a score: mean_rank, std (over its datasets, ddof 1; NaN for one),
+    median_rank, n_best and n_ranked, the number of its datasets. losses: datasets x models, lower
+    is better, NaN for a missing score.
+
+    >>> losses = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, np.nan]})
+    >>> rank_figures(losses, "available").loc["b"].tolist()
+    [2.0, nan, 2.0, 0.0, 1.0]
+    """
+    rank = pd.DataFrame(
+        ranked(losses.to_numpy(dtype=float), "min", ranking), losses.index, losses.columns
+    )
+    lowest = rank.min(axis=1)
+    found = pd.DataFrame(
+        {
+            "mean_rank": rank.mean(),
+            "std": rank.std(ddof=1),
+            "median_rank": rank.median(),
+            "n_best": rank.eq(lowest, axis=0).sum(),
+            "n_ranked": rank.notna().sum(),
+        }
+    )
+    return found[found["n_ranked"] > 0]
+
+
+def in_brackets(mean: float, std: float) -> str:
+    """A mean rank as RTDL prints it: '1.8 (1.2)'."""
+    return f"{mean:.1f}" if math.isnan(std) else f"{mean:.1f} ({std:.1f})"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
 
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix
-from ..aggregation.ranking_rules import RankingRule, ranking_rule
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
@@ -19,31 +17,17 @@ from ..statistics.ranking import rank_summary, ranks
 NO_RANK = "n/a"
 
 
-def section(evidence: Evidence, matrices: list[RankingMatrix], ranking: str = "average") -> Section:
-    """The file `ranks`. `matrices`: one for each scope; `ranking`: a name of RANKING_RULES."""
-    how = ranking_rule(ranking)
-    frame = pd.concat([_frame(m, evidence.models, how) for m in matrices], ignore_index=True)
-    return Section("ranks", "Ranks", (_table(evidence, matrices, how),), frame)
+def section(evidence: Evidence, matrices: list[RankingMatrix]) -> Section:
+    """The file `ranks`. `matrices`: one for each scope."""
+    frame = pd.concat([_frame(m, evidence.models) for m in matrices], ignore_index=True)
+    return Section("ranks", "Ranks", (_table(evidence, matrices),), frame)
 
 
-def _ranked(matrix: RankingMatrix, how: RankingRule) -> np.ndarray:
-    """Ranks on the complete datasets, or on all of them where missing scores rank last."""
-    losses = matrix.losses_with_gaps if how.missing_last else matrix.losses
-    return ranks(losses, "min", ties=how.ties)
-
-
-def _why_not(matrix: RankingMatrix, how: RankingRule) -> str:
-    """The reason why there are no ranks, or ""; a missing score that ranks last is none."""
-    if how.missing_last and len(matrix.models) > 1 and len(matrix.losses_with_gaps):
-        return ""
-    return matrix.why_not
-
-
-def _frame(matrix: RankingMatrix, everyone: list[str], how: RankingRule) -> pd.DataFrame:
+def _frame(matrix: RankingMatrix, everyone: list[str]) -> pd.DataFrame:
     """One row per planned model: its ranks in this matrix, or the reason why it has none."""
-    reason = _why_not(matrix, how)
+    reason = matrix.why_not
     rows = []
-    figures = {} if reason else _figures(matrix, how)
+    figures = {} if reason else _figures(matrix)
     for model in everyone:
         if model in figures:
             note = ""
@@ -56,7 +40,7 @@ def _frame(matrix: RankingMatrix, everyone: list[str], how: RankingRule) -> pd.D
             "datasets": matrix.scope.selection,
             "model": model,
             "n_scope": matrix.n_scope,
-            "n_ranked": len(_ranked(matrix, how)) if not reason else 0,
+            "n_ranked": len(matrix.datasets) if not reason else 0,
             "n_models": len(matrix.models) if not reason else 0,
         }
         rows.append({**row, **figures.get(model, _NO_FIGURES), "note": note})
@@ -68,8 +52,8 @@ _NO_FIGURES: dict[str, float | int | None] = dict.fromkeys(
 )
 
 
-def _figures(matrix: RankingMatrix, how: RankingRule) -> dict[str, dict[str, float]]:
-    columns = {name: values.tolist() for name, values in rank_summary(_ranked(matrix, how)).items()}
+def _figures(matrix: RankingMatrix) -> dict[str, dict[str, float]]:
+    columns = {name: values.tolist() for name, values in rank_summary(matrix.ranks()).items()}
     columns["mean_rank_missing_last"] = ranks(matrix.losses_with_gaps, "min").mean(axis=0).tolist()
     return {
         model: {name: values[j] for name, values in columns.items()}
@@ -77,11 +61,11 @@ def _figures(matrix: RankingMatrix, how: RankingRule) -> dict[str, dict[str, flo
     }
 
 
-def _table(evidence: Evidence, matrices: list[RankingMatrix], how: RankingRule) -> ReportTable:
+def _table(evidence: Evidence, matrices: list[RankingMatrix]) -> ReportTable:
     everything = [m for m in matrices if not m.scope.subset]
     widest = everything[-1].scope.name  # all tasks, or the only task
     several = len(everything) > 1
-    gaps = not how.missing_last and any(
+    gaps = any(
         len(m.losses_with_gaps) > len(m.datasets) for m in matrices if m.scope.name == widest
     )
     header = ["model"]
@@ -91,23 +75,20 @@ def _table(evidence: Evidence, matrices: list[RankingMatrix], how: RankingRule) 
     panels = []
     for subset in sorted({m.scope.subset for m in matrices}):
         mine = [m for m in matrices if m.scope.subset == subset]
-        panels.append(_panel(evidence, mine, how, gaps))
+        panels.append(_panel(evidence, mine, gaps))
     title = (
         "Rank of each model's test score among the models, 1 is best: mean over datasets with "
         "standard error, and median. The best of each column is bold."
     )
-    notes = [*footnotes.setting(evidence), *_notes(evidence, matrices, several, gaps, how)]
+    notes = [*footnotes.setting(evidence), *_notes(evidence, matrices, several, gaps)]
     return ReportTable("ranks", title, tuple(header), tuple(panels), tuple(notes))
 
 
-def _panel(
-    evidence: Evidence, matrices: list[RankingMatrix], how: RankingRule, gaps: bool
-) -> Panel:
+def _panel(evidence: Evidence, matrices: list[RankingMatrix], gaps: bool) -> Panel:
     """One row per model, a column for each matrix, the other figures from the last matrix."""
-    figures = [{} if _why_not(m, how) else _figures(m, how) for m in matrices]
+    figures = [{} if m.why_not else _figures(m) for m in matrices]
     counts = [TableCell("datasets")]
-    ranked = [len(m.losses_with_gaps if how.missing_last else m.datasets) for m in matrices]
-    counts += [TableCell(f"{n}/{m.n_scope}") for n, m in zip(ranked, matrices, strict=True)]
+    counts += [TableCell(f"{len(m.datasets)}/{m.n_scope}") for m in matrices]
     counts += [TableCell()] * (3 + gaps)
     lowest = [_extreme(f, "mean_rank", min) for f in figures]
     ends = {
@@ -151,14 +132,14 @@ def _plain_cell(own: dict | None, name: str, end: float | None) -> TableCell:
 
 
 def _notes(
-    evidence: Evidence, matrices: list[RankingMatrix], several: bool, gaps: bool, how: RankingRule
+    evidence: Evidence, matrices: list[RankingMatrix], several: bool, gaps: bool
 ) -> list[str]:
     metrics = [
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
         for t in evidence.tasks
     ]
     wide = [m for m in matrices if not m.scope.subset][-1].scope.name
-    notes = [f"Ranked: {'; '.join(metrics)}. {how.description}"]
+    notes = [f"Ranked: {'; '.join(metrics)}. {footnotes.TIES}"]
     if any(len(m.datasets) > 1 for m in matrices):
         notes.append(
             "After the mean: s/√N over N datasets (ddof 1). It describes the spread; ranks of "
@@ -175,12 +156,8 @@ def _notes(
     notes.append(
         f"Ranked are the models with a complete score on at least {share} of the datasets of a "
         "column, on the datasets on which all of them have one."
-        if not how.missing_last
-        else f"Ranked are the models with a complete score on at least {share} of the datasets of "
-        "a column, on every dataset with any score."
     )
-    gaps_of = [(m.scope.title, _why_not(m, how), *m.gaps()[2:]) for m in matrices]
-    notes += footnotes.absences(gaps_of)
+    notes += footnotes.absences(m.gaps() for m in matrices)
     if gaps:
         notes.append(
             "Missing last: mean rank over all datasets with any score, a missing one ranked last."

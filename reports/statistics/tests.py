@@ -100,12 +100,6 @@ def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, in
 # --- two models -----------------------------------------------------------------------------------
 
 
-def sign_test(wins: int, losses: int) -> float:
-    """Two-sided exact p-value of wins against losses, ties left out; 1 without any."""
-    n = wins + losses
-    return distributions.fair_coin(wins, n) if n else 1.0
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjusted p-values, in the order given."""
     p = np.asarray(p_values, dtype=np.float64)

@@ -194,14 +194,11 @@ def test_the_parquet_file_is_the_tidy_frame_unrounded_and_the_same_to_the_byte(t
 
 def test_the_options_of_the_report_reach_its_parts(tmp_path):
     evidence = evidence_of(WITH_HOLES, PLAN)
-    written = texts(evidence, tmp_path, reference="c", fallback="b", ranking="ordinal")
+    written = texts(evidence, tmp_path, reference="c", fallback="b")
     tests = csv_rows(written["tests.csv"])
     assert {r["model_a"] for r in tests if r["test"] == "wilcoxon-reference"} <= {"c", ""}
     assert {r["fallback"] for r in csv_rows(written["leaderboard.csv"])} == {"", "b"}
-    ranks = csv_rows(written["ranks.csv"])
-    assert {r["n_ranked"] for r in ranks if r["mean_rank"]} == {"7"}
-    assert "without shared ranks" in written["ranks.md"].decode()
-    for wrong in ({"reference": "z"}, {"fallback": "z"}, {"ranking": "z"}):
+    for wrong in ({"reference": "z"}, {"fallback": "z"}):
         with pytest.raises(ValueError, match="'z'"):
             report.write(evidence, tmp_path, html=False, **wrong)
 

@@ -54,6 +54,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "reports": (
         ("report", "explain"),
+        ("paper",),
         ("analyses", "sections", "html", "regression", "reproduction"),
         ("output", "aggregation"),
         ("evidence",),

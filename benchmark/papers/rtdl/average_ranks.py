@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from ....reports.aggregation.ranking_rules import in_brackets, rank_figures
 from ....reports.evidence import Evidence
 from ....reports.metrics import METRICS
 from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, ReportTable, Section, TableCell
 from ....reports.reproduction.comparison import compare_cells
 from ....reports.reproduction.published_table import PublishedTable
-from ....reports.sections.available_ranks import in_brackets, rank_figures
 from ..paper_file import Paper
 from ..published_values import table_rows
 
@@ -57,7 +57,7 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
 
 
 def average_ranks(frame: pd.DataFrame, side: str) -> pd.DataFrame:
-    """`available_ranks.rank_figures` of the methods of the table, from its values ("published") or
+    """`ranking_rules.rank_figures` of the methods of the table, from its values ("published") or
     from a run's means ("ours"). frame: a `comparison_frame`."""
     rows = frame[frame[side].notna() & frame["method"].isin(RANKED)]
     sign = rows["metric"].map({m.name: m.sign for m in METRICS.values()}).astype(float)

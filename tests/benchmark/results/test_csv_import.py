@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench
-from tabsweep.benchmark.commands.report import RANKINGS
 from tabsweep.benchmark.results.csv_import import read_results
 from tabsweep.reports.aggregation.cells import cells, studies
-from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES
 from tabsweep.reports.evidence import EvidenceError
 
 HEAD = "method,dataset,split,seed,metric,value"
@@ -228,20 +226,6 @@ def test_the_command_builds_the_whole_report_beside_the_file():
     assert before == {p.name: p.read_bytes() for p in Path("again").iterdir() if p.is_file()}
 
 
-@pytest.mark.parametrize("name", RANKING_RULES)
-def test_the_file_of_ranks_says_by_whose_rules_it_ranks(name):
-    assert tuple(RANKING_RULES) == RANKINGS
-    file(GOOD.replace("b,wine,0,0,accuracy,0.7", "b,wine,0,0,accuracy,0.9").replace("0.6", "0.8"))
-    assert bench("report", "--from", "results.csv", "--no-html", "--ranking", name).code == 0
-    said = Path("report/ranks.md").read_text()
-    assert [how.description in said for how in RANKING_RULES.values()] == [
-        n == name for n in RANKING_RULES
-    ]
-    ranks = pd.read_csv("report/ranks.csv").query("scope == 'binary'").set_index("model")
-    first, second = (1.0, 2.0) if name == "ordinal" else (1.5, 1.5)
-    assert ranks.loc["a", "mean_rank"] == first and ranks.loc["b", "mean_rank"] == second
-
-
 def test_hostile_names_of_another_tool_are_harmless():
     file(GOOD.replace("a,", "</script><b>{x},").replace("wine", r"\input{/etc/passwd}"))
     assert bench("report", "--from", "results.csv", "--no-html").code == 0
@@ -259,7 +243,6 @@ def test_hostile_names_of_another_tool_are_harmless():
         (("--from", "good.csv", "--fallback", "c"), "BENCH-E008: the fallback must be a model of"),
         (("--from", "good.csv", "--reference", "c"), "BENCH-E008: the reference must be a model"),
         (("--from", "good.csv", "--fallback", "wurst"), "(did you mean 'worst'?)"),
-        (("--from", "good.csv", "--ranking", "ours"), "'ours' is not one of 'average', 'ordinal'"),
     ],
 )
 def test_a_wrong_call_is_refused_and_writes_nothing(args, says):
@@ -291,18 +274,6 @@ def test_scores_that_share_their_ranks_are_no_difference_to_any_test():
     tests = pd.read_csv("out/tests.csv").query("test == 'wilcoxon' and model_a == 'a'")
     by_other = tests.set_index("model_b")
     assert by_other.loc["b", "p"] == 1.0 and by_other.loc["c", "p"] == 2 / 2**8
-
-
-def test_where_a_missing_score_ranks_last_no_dataset_needs_all_methods():
-    held = {
-        m: [0.5 + 0.1 * k + 0.01 * d if d != k else None for d in range(5)]
-        for k, m in enumerate("abcde")
-    }
-    path = file(lines_of(held), LONG)
-    for ranking, n in (("missing-last", 5), ("ordinal", 5), ("average", 0)):
-        assert bench("report", "--from", path, "--out", ranking, "--ranking", ranking).code == 0
-        ranks = pd.read_csv(f"{ranking}/ranks.csv").query("datasets == 'all'")
-        assert ranks["mean_rank"].notna().sum() == n, ranking
 
 
 def test_costs_that_nobody_recorded_are_no_zeros():

@@ -309,11 +309,6 @@ def test_equal_differences_over_folds_are_tested_only_where_they_are_zero():
     assert math.isnan(test.p) and math.isnan(test.t) and test.mean == pytest.approx(0.1)
 
 
-def test_the_sign_test_is_the_binomial():
-    assert ours.sign_test(0, 0) == 1.0 and ours.sign_test(3, 3) == 1.0
-    assert ours.sign_test(6, 0) == 0.03125
-
-
 @pytest.mark.fault(17)
 def test_too_little_or_wrong_input_names_the_law():
     for call, law in (
