@@ -90,8 +90,10 @@ def option(
         words["is_flag"] = True
     elif default == ():
         words["multiple"] = True
-    else:
-        words |= {"default": default, "show_default": default is not None}
+    elif "/" in flag:  # one of two flags, or neither
+        words["default"] = None
+    elif default is not None:
+        words |= {"default": default, "show_default": True}
     words |= {"group": group, "help": help}
     facts = {"kept": kept, "again": again, "sparse": sparse, "reads": reads, "shipped": shipped}
     return field(default=default, metadata={"flag": flag, "words": words, **facts})

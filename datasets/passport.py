@@ -15,6 +15,7 @@ from .protocols import Fold
 from .table import Table
 
 LEAK = 0.99  # a single feature with this skill or more is a leak
+MANY_CELLS, BY_CHANCE = 10, 1e-6  # from which on gaps that go with one value of the target count
 LITTLE = 0.2  # below this skill of all features, the label is suspected to be wrong
 HARDLY = 0.15  # below this skill of all features, the dataset does not separate models
 MUCH = 0.5  # an attribute predicted with this skill is likelier the label
@@ -77,6 +78,30 @@ def column_flags(facts: dict[str, dict[str, Any]], n_rows: int) -> list[Flag]:
     if missing:
         cells = sum(facts[n]["n_missing"] for n in missing)
         flags.append(flag("missing-values", "info", f"{cells} cells in {listed(missing)}"))
+    return flags
+
+
+def missingness_flags(table: Table) -> list[Flag]:
+    """Flags of features whose gaps tell the target: filled, or empty, only where the target has one
+    value, in MANY_CELLS rows at least, and by chance with a probability below BY_CHANCE."""
+    shares = np.unique(table.target, return_counts=True)[1] / max(1, table.n_rows)
+    if len(shares) < 2:
+        return []
+    flags = []
+    for name in table.frame.columns:
+        gaps = table.frame[name].isna().to_numpy()
+        if not gaps.any() or gaps.all():
+            continue
+        for which, rows in (("filled", ~gaps), ("empty", gaps)):
+            values, n = np.unique(table.target[rows]), int(rows.sum())
+            if len(values) > 1 or n < MANY_CELLS or n * np.log(shares.max()) > np.log(BY_CHANCE):
+                continue
+            value = table.classes[int(values[0])] if table.classes else f"{values[0]:g}"
+            detail = (
+                f"{name} is {which} in {n} rows, in all of which the target is"
+                f" {one_line(value, 40)}: its gaps tell the target"
+            )
+            flags.append(flag("missingness-leak", "warning", detail))
     return flags
 
 
@@ -157,6 +182,7 @@ def leaks(table: Table) -> list[str]:
         table.sha256,
     )
     _, flags = single_flags(part, probes.matrix(part), part.target)
+    flags += missingness_flags(part)
     return [
         f"{each['detail']}: a leak, unless it is known before the target (drop it)"
         for each in flags
@@ -326,7 +352,7 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     flags = warning_flags(table)
     every = list(folds)
     if whole:
-        flags += column_flags(columns, part.n_rows)
+        flags += column_flags(columns, part.n_rows) + missingness_flags(part)
         if len(names) == table.n_features:
             flags += duplicate_facts(part, probes.matrix(part), every)[1]
     flags += class_flags(table, every) if table.classes else []
@@ -355,6 +381,7 @@ def passport(
     parts, from_parts = split_facts(table, folds)
     shared, from_others = other_flags(table, others)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
+    flags += missingness_flags(table)
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
     flags += from_parts + from_others
     counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
