@@ -43,21 +43,6 @@ def some(n=7, n_numeric=3, sizes=(4, 2)):
     return numbers, torch.stack(codes, dim=1) if codes else torch.zeros(n, 0, dtype=torch.int64)
 
 
-def test_at_its_start_the_polynomial_form_answers_as_the_ordinary_one_does():
-    base, other = (network(cls(task="multiclass"), 3, [4, 2], 3) for cls in BOTH)
-    other.load_state_dict(base.state_dict(), strict=False)
-    rows = some()
-    torch.testing.assert_close(other(*rows), base(*rows), rtol=0, atol=1e-12)
-
-
-@each("cls", BOTH)
-def test_the_blocks_know_no_order_of_the_columns(cls):
-    module = small(cls)
-    x = torch.randn(2, 5, 16, dtype=torch.float64)
-    order = torch.tensor([3, 0, 4, 2, 1])
-    torch.testing.assert_close(module.encode(x)[:, order], module.encode(x[:, order]))
-
-
 def test_a_number_is_linear_in_its_token_and_a_column_tells_its_name():
     module = small(identity_width=4)
     numbers, codes = some()

@@ -93,6 +93,18 @@ def forge(path, edit):
     path.write_bytes(container.pack({**members, "manifest.json": json.dumps(manifest).encode()}))
 
 
+def set_(member, *keys, value):
+    """An edit for `forge`: the value at these keys of a member."""
+
+    def edit(members):
+        place = members[member]
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+
+    return edit
+
+
 def archive_of(names, compression=zipfile.ZIP_STORED):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as archive:

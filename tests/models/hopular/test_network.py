@@ -98,14 +98,6 @@ def test_the_target_of_an_asked_row_changes_no_prediction():
         assert not torch.allclose(ask(module, module.store(rows), asked).of(4), before)
 
 
-def test_the_order_of_the_memory_does_not_matter():
-    module, rows, asked = network(), table(N), table(N, 1)
-    order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
-    own = torch.arange(N)
-    moved = outputs(module, rows[order], asked, torch.argsort(order))
-    torch.testing.assert_close(moved, outputs(module, rows, asked, own), rtol=0, atol=1e-12)
-
-
 def test_a_missing_cell_has_no_flag_and_its_value_is_not_seen():
     module = network()
     cells = table(6)

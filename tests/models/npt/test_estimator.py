@@ -29,28 +29,6 @@ def fitted(task="regression", n=60, **given) -> NPT:
 # -- who sees whom --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p_target", [1.0, 0.5])
-@pytest.mark.parametrize("task", ["regression", "multiclass"])
-def test_no_test_row_changes_the_answer_to_another(task, p_target):
-    """Bit for bit where the others change or change places; the rounding of a matrix product where
-    their number does, since its kernels go by the shape."""
-    model = fitted(task, p_target=p_target)
-    asked, _ = table(task, 40, seed=3)
-    whole = answers(model, asked)
-    other, _ = table(task, 40, seed=4)
-    mixed = asked.where(pd.Series(np.arange(40) < 20), other)
-    mixed["colour"] = pd.Categorical(mixed["colour"])
-    assert answers(model, mixed)[:20].tobytes() == whole[:20].tobytes()
-    assert not np.array_equal(answers(model, mixed)[20:], whole[20:])
-    order = np.random.default_rng(0).permutation(40)
-    scale = max(1.0, np.abs(whole).max())
-    assert np.abs(answers(model, asked.iloc[order]) - whole[order]).max() <= 1e-6 * scale
-    for rows in (slice(0, 1), slice(7, 9), slice(5, 39)):
-        assert np.abs(answers(model, asked.iloc[rows]) - whole[rows]).max() <= 1e-6 * scale
-    many = pd.concat([asked] * 10)  # more than one block
-    assert np.abs(answers(model, many)[360:] - whole).max() <= 1e-6 * scale
-
-
 def test_training_rows_are_seen_with_their_labels_only_where_targets_are_not_all_masked():
     for p_target, differs in ((1.0, False), (0.5, True)):
         model = fitted(p_target=p_target)

@@ -76,25 +76,6 @@ def test_a_pixel_reaches_the_token_of_its_own_square_and_no_other():
         assert torch.nonzero(changed).flatten().tolist() == [square]
 
 
-def test_pixels_moved_alike_in_every_square_give_the_same_when_the_weights_move_with_them():
-    network, moved = patch_network(), patch_network()
-    cells = pictures(5)
-    area = (SIDE // GRID) ** 2
-    order = torch.randperm(C * area, generator=torch.Generator().manual_seed(1))
-    shape = (5, C, SIDE, SIDE)
-
-    def rearranged(x):
-        patches = to_patches(x.reshape(shape), GRID)[:, :, order]
-        return from_patches(patches, C).flatten(1)
-
-    hidden = torch.cat([rearranged(cells.hidden[:, :-1]), cells.hidden[:, -1:]], dim=1)
-    other = Cells(rearranged(cells.values), cells.codes, hidden)
-    with torch.no_grad():
-        moved.embedding.patch.copy_(network.embedding.patch[torch.cat([order, C * area + order])])
-        assert torch.allclose(moved(other), network(cells), rtol=0, atol=1e-12)
-        assert not torch.allclose(network(other), network(cells), rtol=0, atol=1e-3)
-
-
 def test_patches_are_put_back_where_they_were():
     x = torch.arange(2 * C * SIDE**2).reshape(2, C, SIDE, SIDE)
     assert torch.equal(from_patches(to_patches(x, 4), C), x)

@@ -135,13 +135,6 @@ def test_the_network_computes_its_equations(module):
 # -- what depends on what -------------------------------------------------------------------------
 
 
-def test_rows_in_another_order_give_the_same_rows_in_that_order(module):
-    cells, order = table(), torch.randperm(N, generator=torch.Generator().manual_seed(1))
-    assert (
-        float((outputs(module, cells[order]) - outputs(module, cells)[order]).abs().max()) < 1e-10
-    )
-
-
 def scrambled(cells: Cells, columns=MIXED, seed=5) -> Cells:
     """Other values and categories in every hidden cell."""
     rng = np.random.default_rng(seed)
@@ -161,23 +154,6 @@ def test_what_lies_under_a_hidden_cell_changes_no_bit(module):
     context = module.context(scrambled(cells))
     for ours, theirs in zip(context, module.context(cells), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def test_another_row_matters_through_attention_between_rows_alone():
-    cells = table(gaps=0.0)
-    other = replace(cells, values=cells.values.clone())
-    other.values[3, 0] += 1.0
-    rest = torch.arange(N) != 3
-    module = network()
-    moved = (outputs(module, other) - outputs(module, cells)).abs().amax(dim=(1, 2))
-    assert float(moved[rest].min()) > 1e-6
-    with torch.no_grad():
-        for kind, block in zip(module.kinds, module.blocks, strict=True):
-            if kind == "abd":
-                block.value.weight.zero_()
-                block.value.bias.zero_()
-    assert torch.equal(outputs(module, other)[rest], outputs(module, cells)[rest])
-    assert not torch.equal(outputs(module, other)[3], outputs(module, cells)[3])
 
 
 def test_rows_that_ask_see_the_context_and_themselves_as_a_dense_softmax_says(module):
@@ -201,36 +177,6 @@ def test_rows_that_ask_see_the_context_and_themselves_as_a_dense_softmax_says(mo
     # a single asked row is a table with one row more, but for what that row tells the others
     alone = module.ask(asked[slice(0, 1)], module.context(known))
     assert float((alone - found[:1]).detach().abs().max()) < 1e-12
-
-
-def test_attention_maps_have_rows_that_sum_to_one(module):
-    with torch.no_grad():
-        maps = module.maps(table())
-    h, d = module.blocks[0].n_heads, MIXED.n
-    for kind, found in zip(module.kinds, maps, strict=True):
-        assert found.shape == ((h, N, N) if kind == "abd" else (N, h, d, d))
-        assert float((found.sum(dim=-1) - 1).abs().max()) < 1e-13 and float(found.min()) > 0
-
-
-def test_a_column_is_known_by_its_index_and_its_kind_once():
-    columns = Columns((1, 1), (False, False), (1,))
-    module = network(columns, n_layers=0)
-    assert module.embedding.kind is None  # one kind only
-    cells = cells_of(np.array([[0.3, 0.3], [np.nan, -1.0]]), columns, torch.double)
-    e = module.embedding
-    expected = torch.stack([
-        torch.stack([0.3 * e.weight[0] + e.bias[0] + e.index[0],
-                     0.3 * e.weight[2] + e.bias[1] + e.index[1]]),
-        torch.stack([e.weight[1] + e.bias[0] + e.index[0],
-                     -1.0 * e.weight[2] + e.bias[1] + e.index[1]]),
-    ])  # fmt: skip
-    assert float((module.embedding(cells) - expected).detach().abs().max()) < 1e-15
-    mixed = network(Columns((2, 1), (True, False), (1,)), n_layers=0)
-    found = mixed.embedding(cells_of(np.array([[1.0, 0.5]]), mixed.columns, torch.double))[0]
-    e = mixed.embedding
-    first = e.weight[1] + e.bias[0] + e.index[0] + e.kind[1]
-    second = 0.5 * e.weight[3] + e.bias[1] + e.index[1] + e.kind[0]
-    assert float((found - torch.stack([first, second])).detach().abs().max()) < 1e-15
 
 
 def test_dropout_comes_with_a_seed_alone_and_zero_shares_drop_nothing():
@@ -338,22 +284,6 @@ def test_a_loss_is_a_sum_over_the_chosen_cells_and_their_number():
             by_hand += float((decoded.of(j)[i].detach() - truth) ** 2)
     assert int(count) == int(chosen.sum()) and float(total) == pytest.approx(by_hand, rel=1e-12)
     assert int(loss_on(decoded, cells, MIXED, torch.zeros_like(chosen))[1]) == 0
-
-
-def test_the_same_cells_twice_leave_the_mean_loss_unchanged():
-    once = Columns((1, 3), (False, True), (1,))
-    twice = Columns((1, 3, 1, 3), (False, True, False, True), (1,))
-    cells = table(once, gaps=0.0)
-    double = Cells(cells.values.repeat(1, 2), cells.codes.repeat(1, 2), cells.hidden.repeat(1, 2))
-    decoded = decoded_of(cells, once)
-    both = Decoded(
-        [0, 2], decoded.values.repeat(1, 2), [[1, 3]], [decoded.logits[0].repeat(1, 2, 1)]
-    )
-    chosen = torch.rand(N, 2, generator=generator("cpu", 5)) < 0.5
-    total, count = loss_on(decoded, cells, once, chosen)
-    total2, count2 = loss_on(both, double, twice, chosen.repeat(1, 2))
-    assert int(count2) == 2 * int(count) > 0
-    assert float(total2 / count2) == pytest.approx(float(total / count), rel=1e-14)
 
 
 def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_far():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from saved_models import QUIET, X, forge, make, saved
+from saved_models import QUIET, X, forge, make, saved, set_
 from tabsweep.models.base import BadState
 from tabsweep.models.persistence import fit_state
 from tabsweep.models.persistence.allowlist import NotPlain
@@ -36,16 +35,6 @@ def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tm
     forge(path, lambda members: members.update({"booster.cbm": bytes(data)}))
     with pytest.raises(ModelFileError, match=r"^m\.tabsweep: .*crashed.*signal 11.*refused$"):
         load_model(path, **QUIET)
-
-
-def set_(member: str, *keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    def edit(members: dict[str, Any]) -> None:
-        place = members[member]
-        for key in keys[:-1]:
-            place = place[key]
-        place[keys[-1]] = value
-
-    return edit
 
 
 def one_column_more(members: dict[str, Any]) -> None:

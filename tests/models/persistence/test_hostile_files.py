@@ -15,6 +15,7 @@ from saved_models import (
     forge,
     make,
     saved,
+    set_,
 )
 from tabsweep.models.persistence import archive as container
 from tabsweep.models.persistence.allowlist import CLASSES
@@ -118,15 +119,6 @@ def test_paths_doubles_strangers_and_bombs_are_refused_before_unpacking(tmp_path
 
 def hostile_states(canary):
     """(what, model, edit of the members): each is refused, whatever its checksums say."""
-
-    def set_(member, *keys, value):
-        def edit(members):
-            place = members[member]
-            for key in keys[:-1]:
-                place = place[key]
-            place[keys[-1]] = value
-
-        return edit
 
     def narrow(members):
         steps = members["state.json"]["model_"]["state"]["_preprocessor"]["state"]

@@ -29,7 +29,6 @@ from tabsweep.models.deep.layers.token_attention import (
 )
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.npt.estimator import NPT
-from tabsweep.models.npt.network import Block
 from tabsweep.models.registry import MODELS, defaults, make_model
 
 ORDERS = (0, 1, 2, 5, 10)
@@ -347,15 +346,6 @@ def test_mixtures_of_keys_and_polynomials_exclude_each_other(host):
     with pytest.raises(InvalidConfig, match="order"):
         fresh(host, attention="power", order=0).check()
     fresh(host, linformer="headwise").check()
-
-
-def test_a_fresh_polynomial_between_attributes_is_npts_own_attention():
-    torch.manual_seed(0)
-    plain = Block(8, 2, 0.0, 0.0, "query").double()
-    other = Block(8, 2, 0.0, 0.0, "query", Polynomial("legendre", 4, 2)).double()
-    other.load_state_dict(plain.state_dict(), strict=False)
-    x = torch.randn(5, 6, 8, generator=draws(), dtype=torch.float64)
-    torch.testing.assert_close(other(x), plain(x), rtol=0, atol=1e-12)
 
 
 def test_only_npts_layers_between_attributes_have_polynomials():
