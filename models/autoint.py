@@ -45,9 +45,9 @@ class Block(nn.Module):
         self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None
     ) -> Tensor:  # (B, T, D) -> (B, T, D)
         """Tokens after the block, of the same shape."""
-        found = self.attention(x, seed and (*seed, 0), mix)
-        found = dropout(found, self.p_residual, seed and (*seed, 1))
-        return self.norm(self.residual(x) + found).relu()
+        attended = self.attention(x, seed and (*seed, 0), mix)
+        attended = dropout(attended, self.p_residual, seed and (*seed, 1))
+        return self.norm(self.residual(x) + attended).relu()
 
 
 class AutoIntNetwork(nn.Module):

@@ -58,8 +58,8 @@ def two_columns(p: np.ndarray) -> np.ndarray:  # (N,) -> (N, 2)
 
 @lru_cache(maxsize=1)
 def _pools(n_modules: int) -> Any:
-    """The thread pools of this process: found once for so many imported modules, as the search
-    takes longer than a prediction."""
+    """The thread pools of this process. To search them takes longer than a prediction, so they are
+    kept until more modules are imported."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

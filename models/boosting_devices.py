@@ -71,8 +71,8 @@ def check_xgboost() -> None:
 
 
 def check_catboost() -> None:
-    """Raises NoGpuFound where CatBoost finds no GPU; its own error would spoil later fits of the
-    process, those on a CPU excepted."""
+    """Raises NoGpuFound where CatBoost finds no GPU. The library's own error would make all later
+    fits on a GPU of this process fail."""
     from catboost.utils import get_gpu_device_count
 
     if get_gpu_device_count() < 1:
@@ -84,7 +84,7 @@ def _lightgbm_says(device_type: str) -> str:
     """LightGBM's error message for a device type, "" where it fits on it. In a process of its own:
     neither a crash of a driver nor its memory on the GPU stays here."""
     try:
-        found = subprocess.run(
+        ran = subprocess.run(
             [sys.executable, "-c", PROBE, device_type],
             capture_output=True,
             encoding="utf-8",
@@ -93,13 +93,13 @@ def _lightgbm_says(device_type: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"no answer within {PROBE_S:.0f} s"
-    lines = found.stdout.strip().splitlines()
+    lines = ran.stdout.strip().splitlines()
     last = lines[-1] if lines else ""
     if last == "FITS":
         return ""
     if last.startswith("ERROR "):
         return last.removeprefix("ERROR ")
-    return f"its process ended with exit code {found.returncode}"
+    return f"its process ended with exit code {ran.returncode}"
 
 
 @cache

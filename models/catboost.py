@@ -84,7 +84,9 @@ class CatBoost(CategoryBoosted):
     example = "n_estimators=20"
 
     device: str = hyper("cpu", DEVICE)
-    learning_rate: float | None = hyper(0.1, replace(RATE, words=(None,)))
+    learning_rate: float | None = hyper(  # type: ignore[assignment]
+        0.1, replace(RATE, words=(None,))
+    )
     max_depth: int = hyper(6, Number(1, 16, whole=True))
     l2_leaf_reg: float = hyper(3.0, Number(0.0))
     random_strength: float = hyper(1.0, Number(0.0))
@@ -122,7 +124,7 @@ class CatBoost(CategoryBoosted):
 
     def _on_gpu(self) -> dict[str, Any]:
         """What training on a GPU adds to the library's parameters."""
-        found = {
+        settings = {
             "task_type": "GPU",
             "devices": "0",
             "gpu_ram_part": OF_A_SHARE * gpu_share(),  # 0.95 of all its memory otherwise
@@ -131,8 +133,8 @@ class CatBoost(CategoryBoosted):
         }
         if self.bagging_temperature is None:
             several = self._loss() == "MultiClass"
-            found |= {"bootstrap_type": "Bayesian"} if several else MVS
-        return found
+            settings |= {"bootstrap_type": "Bayesian"} if several else MVS
+        return settings
 
     def _library(self, rounds: int, seed: int) -> Any:
         """The unfitted booster of the library."""

@@ -34,29 +34,29 @@ def load_class(target: str) -> type:
             f"cannot import {module_name!r} for model {target!r}: "
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
-    found = getattr(module, class_name, None)
-    if not inspect.isclass(found):
+    cls = getattr(module, class_name, None)
+    if not inspect.isclass(cls):
         there = {n: v for n, v in vars(module).items() if inspect.isclass(v)}
         own = [n for n, v in there.items() if v.__module__ == module_name]
         raise ValueError(
             f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, there)}; "
             f"its classes: {', '.join(own[:10]) or 'none'}"
         )
-    return found
+    return cls
 
 
 def entry_points() -> dict[str, str]:
     """Installed models of other packages: name -> `package.module:Class`."""
-    found: dict[str, str] = {}
+    installed: dict[str, str] = {}
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
-        if point.name in MODELS or found.get(point.name, point.value) != point.value:
-            other = MODELS[point.name].target if point.name in MODELS else found[point.name]
+        if point.name in MODELS or installed.get(point.name, point.value) != point.value:
+            other = MODELS[point.name].target if point.name in MODELS else installed[point.name]
             raise ValueError(
                 f"the installed model {point.name!r} ({point.value}) has the name of {other}; "
                 f"one of the two must be renamed or uninstalled"
             )
-        found[point.name] = point.value
-    return found
+        installed[point.name] = point.value
+    return installed
 
 
 def external_spec(target: str, name: str | None) -> ModelSpec:

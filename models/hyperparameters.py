@@ -169,13 +169,13 @@ def _range(rule: Number) -> str:
 
 def entries(doc: str) -> dict[str, list[str]]:
     """{name: lines} of the entries of Parameters in a docstring without indentation."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for line in _split(doc)[1]:
         if line and not line.startswith(" "):
-            found[line.split(" : ")[0]] = current = [line]
+            by_name[line.split(" : ")[0]] = current = [line]
         elif line:
             current.append(line)
-    return found
+    return by_name
 
 
 def _split(doc: str) -> tuple[list[str], list[str], list[str]]:

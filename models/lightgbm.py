@@ -27,11 +27,11 @@ class _Clock:
     def __call__(self, env: Any) -> None:
         from lightgbm.callback import EarlyStopException
 
-        found = env.evaluation_result_list or []
-        if found and found[0][2] < self.best_loss:
-            self.best_loss, self.best_round = found[0][2], env.iteration
+        losses = env.evaluation_result_list or []
+        if losses and losses[0][2] < self.best_loss:
+            self.best_loss, self.best_round = losses[0][2], env.iteration
         if self.over():
-            raise EarlyStopException(self.best_round if found else env.iteration, found)
+            raise EarlyStopException(self.best_round if losses else env.iteration, losses)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -187,8 +187,8 @@ class METTask(PretrainedTask):
         """Mean squared error over all columns, visible ones included."""
         vectors, seen = self.module.columns[places], visible.shape[1]
         encoded = self.module.encode(visible, vectors[:, :seen], (*seed, 0))
-        found = self.module.pretext(encoded, vectors[:, seen:], (*seed, 1))
-        return F.mse_loss(found.float(), wanted)
+        told = self.module.pretext(encoded, vectors[:, seen:], (*seed, 1))
+        return F.mse_loss(told.float(), wanted)
 
     def _is_adversarial(self, step: int) -> bool:
         late = step >= self.settings.adversarial_from * self.unit

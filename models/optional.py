@@ -27,8 +27,8 @@ def optional(module: str, *, model: str, extra: str) -> Any:
 
 @contextmanager
 def undisturbed(seed: int, threads: int) -> Iterator[None]:
-    """For libraries on torch that seed the generators of the process, set its threads, and log what
-    they are about to do: all of that is afterwards as it was, and nothing is logged."""
+    """A block for libraries on torch, which seed the generators of the process, set its threads and
+    log what they do. After the block generators and threads are as before; nothing is logged."""
     from .deep.trainer import computing, seeded
 
     levels = {name: logging.getLogger(name).level for name in LOGGERS}

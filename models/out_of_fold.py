@@ -1,4 +1,4 @@
-"""Parts of the training rows, for predictions of rows that a model did not see; no model."""
+"""Parts of the training rows: a model predicts one part after a fit on the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def parts(y: np.ndarray, n_parts: int, seed: int) -> np.ndarray:  # (N,) -> (N,)
-    """A part 0..n_parts-1 for each row; each class is spread evenly, classes of one row too."""
+    """A part 0..n_parts-1 for each row. The rows of a class are spread evenly over the parts."""
     out = np.empty(len(y), dtype=np.int64)
     rng = np.random.default_rng(seed)
     start = 0

@@ -46,11 +46,11 @@ class PLS(Estimator):
         # Components beyond the rank, as of the one-hot columns of a category, are rounding noise.
         rank = int(np.linalg.matrix_rank(x - x.mean(axis=0)))
         n_components = min(self.n_components, max(rank, 1))
-        found = PLSRegression(n_components=n_components).fit(x, target)
+        library = PLSRegression(n_components=n_components).fit(x, target)
         self.model_ = {  # all that a prediction needs
             "centre": x.mean(axis=0),
-            "coef": found.coef_.T.copy(),  # (F, outputs)
-            "intercept": np.atleast_1d(found.intercept_),
+            "coef": library.coef_.T.copy(),  # (F, outputs)
+            "intercept": np.atleast_1d(library.intercept_),
         }
 
     def _outputs(self, x: np.ndarray) -> np.ndarray:  # (N, F) -> (N, outputs)

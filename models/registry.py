@@ -109,13 +109,13 @@ def make_model(
     from .base import Estimator
     from .hyperparameters import InvalidConfig
 
-    found = spec(name)
+    entry = spec(name)
     if task not in TASKS:
         raise ValueError(f"unknown task {task!r}{did_you_mean(task, TASKS)}; known: {TASKS}")
-    cls: Any = load_class(found.target)
+    cls: Any = load_class(entry.target)
     accepted = inspect.signature(cls).parameters
     known = [n for n, p in accepted.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    own = {"task": task, "seed": seed, "threads": found.threads if threads is None else threads}
+    own = {"task": task, "seed": seed, "threads": entry.threads if threads is None else threads}
     for ours, theirs in (("seed", "random_state"), ("threads", "n_jobs")):
         if ours not in accepted and theirs in accepted:
             own[theirs] = own.pop(ours)

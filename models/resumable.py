@@ -40,8 +40,8 @@ def seed_at(seed: int, step: int) -> int:
 
 def by_round(losses: Iterable[float]) -> np.ndarray:
     """(n, 2) rounds from 1 and their validation losses, a boosted model's `curve_`."""
-    found = np.asarray(list(losses), dtype=np.float64)
-    return np.column_stack([np.arange(1.0, len(found) + 1), found])
+    values = np.asarray(list(losses), dtype=np.float64)
+    return np.column_stack([np.arange(1.0, len(values) + 1), values])
 
 
 class Stepwise(Estimator):

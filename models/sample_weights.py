@@ -1,4 +1,4 @@
-"""Weights of rows: their check, the rows that they leave, and a fit that is given them."""
+"""Weights of rows: checks of them, and fits by them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def checked_weights(sample_weight: Any, rows: Any) -> np.ndarray | None:  # (N,)
 
 
 def drawn_by_weight(weights: np.ndarray, n: int) -> np.ndarray:  # (n,)
-    """n row numbers, each row as often as its share of the weights says (systematic resampling).
+    """n row numbers; a row appears in proportion to its weight (systematic resampling).
 
-    For rows that can be given no weights, such as those that stop a fit.
+    Used where a library takes no weights, as for the rows that stop a fit.
 
     >>> drawn_by_weight(np.array([1.0, 3.0, 0.0]), 4)
     array([0, 1, 1, 1])
@@ -57,9 +57,9 @@ def fit_by_weights(
 ) -> Any:
     """`fit(X, y, sample_weight=weights, **more)`, with validation rows by weight too.
 
-    X, `X_val`: frames with an index from 0. Rows of weight 0 are as if they were not there;
-    validation rows, which stop a fit, are drawn by `val_weights` (N_val,). ValueError where all
-    training rows weigh nothing.
+    X, `X_val`: frames with an index from 0. Rows of weight 0 are left out. Validation rows, which
+    stop a fit, are drawn by `val_weights` (N_val,). ValueError where all training rows have weight
+    0.
     """
     there = weights > 0
     if not there.any():

@@ -84,12 +84,12 @@ class Stacking(Estimator):
         """What the upper model sees: values, or probabilities of every class but the first."""
         if self.task == "regression":
             return np.column_stack([base.predict(x) for base in bases])
-        found = []
+        columns = []
         for base in bases:
             p = np.zeros((len(x), len(self.classes_)))
             p[:, base.classes_] = base.predict_proba(x)
-            found.append(p[:, 1:])  # they sum to one
-        return np.column_stack(found)
+            columns.append(p[:, 1:])  # they sum to one
+        return np.column_stack(columns)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         part = parts(y if self.task != "regression" else np.zeros(len(y)), self.n_parts, self.seed)

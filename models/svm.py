@@ -25,8 +25,8 @@ def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)
         p = softmax(np.exp(log_s) * decisions)[rows, y]
         return -float(np.log(np.maximum(p, 1e-12)).mean())
 
-    found = minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
-    return float(np.exp(found.x))
+    best = minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
+    return float(np.exp(best.x))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

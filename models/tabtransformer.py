@@ -182,16 +182,16 @@ class Hidden(nn.Module):
     def logits(self, x: Tensor) -> Tensor:  # (B, T, D) -> (F2, B, most levels)
         """Logits of the categories; minus infinity for levels that a column does not have."""
         tokens = x[:, self.n_numeric :].transpose(0, 1)
-        found = torch.baddbmm(self.level_bias, tokens, self.level_weight)
-        return found.float().masked_fill(self.beyond, -torch.inf)
+        logits = torch.baddbmm(self.level_bias, tokens, self.level_weight)
+        return logits.float().masked_fill(self.beyond, -torch.inf)
 
     def losses(self, x: Tensor, batch: Batch, at: Tensor) -> tuple[Tensor, Tensor]:
         """Log loss of the hidden categories and squared error of the hidden numbers, each a mean
         over such cells of the batch; 0 where it has none."""
         numeric, levels = at[:, : self.n_numeric], at[:, self.n_numeric :].t()
         wrong = (self.values(x).float() - batch.numbers[:, : self.n_numeric]).square()
-        found, codes = self.logits(x)[levels], batch.codes.t()[levels]
-        log_loss = F.cross_entropy(found, codes, reduction="sum")
+        logits, codes = self.logits(x)[levels], batch.codes.t()[levels]
+        log_loss = F.cross_entropy(logits, codes, reduction="sum")
         log_loss = log_loss / levels.sum().clamp(min=1)
         return log_loss, (wrong * numeric).sum() / numeric.sum().clamp(min=1)
 

@@ -67,9 +67,9 @@ class WeightedEstimator(Estimator):
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """As `Estimator._constant_answer`, with weighted frequencies or the weighted mean."""
-        found, weights = super()._constant_answer(x, target), self._weights
-        if found is None or weights is None or target.min() == target.max():
-            return found
+        answer, weights = super()._constant_answer(x, target), self._weights
+        if answer is None or weights is None or target.min() == target.max():
+            return answer
         if self.task != "regression":
             return np.bincount(target, weights, minlength=len(self.classes_)) / weights.sum()
         mean = np.average(target, weights=weights)

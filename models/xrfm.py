@@ -102,11 +102,11 @@ class XRFM(Estimator):
 
     def _asked(self, ask: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:  # (N, outputs)
         """The library's answers for x, in blocks of one size, the last one filled up."""
-        found = []
+        answers = []
         for at in range(0, len(x), ASKED):
             rows = np.minimum(np.arange(at, at + ASKED), len(x) - 1)
-            found.append(np.asarray(ask(x[rows]), dtype=np.float64)[: len(x) - at])
-        return np.concatenate(found)
+            answers.append(np.asarray(ask(x[rows]), dtype=np.float64)[: len(x) - at])
+        return np.concatenate(answers)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self._asked(self.model_.predict, x)[:, 0]

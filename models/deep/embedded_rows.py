@@ -81,10 +81,10 @@ class EmbeddedRows(RowNetwork):
         if self.number_embedding == "ple-tree":
             target, regression = self._targets(y).cpu(), self.task == "regression"
             tree = {**TREE, "min_samples_leaf": self.number_leaf_rows}
-            found = edges_of(numbers, self.number_bins, y=target, regression=regression, **tree)
+            bins = edges_of(numbers, self.number_bins, y=target, regression=regression, **tree)
         else:
-            found = edges_of(numbers, self.number_bins)
-        return [edges.numpy() for edges in found]
+            bins = edges_of(numbers, self.number_bins)
+        return [edges.numpy() for edges in bins]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

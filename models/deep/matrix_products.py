@@ -68,6 +68,6 @@ def _faster_and_exact(matmul: Any) -> bool:
     random = torch.Generator().manual_seed(0)
     a, b = (torch.randn(256, 256, generator=random) for _ in range(2))
     with _allowed(matmul):
-        found = (a @ b).double()
+        product = (a @ b).double()
     exact = a.double() @ b.double()
-    return bool((found - exact).norm() < ROUNDING * exact.norm())
+    return bool((product - exact).norm() < ROUNDING * exact.norm())

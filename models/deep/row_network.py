@@ -142,9 +142,9 @@ class RowTask:
             return float(self.criterion(out, wanted))
         if self.settings.task == "regression":
             return float((out - targets).square().mean().sqrt())
-        found = out.argmax(dim=1) if out.dim() == 2 else (out > 0).long()
+        predicted = out.argmax(dim=1) if out.dim() == 2 else (out > 0).long()
         lost = torch.isnan(out).any()
-        return float("nan") if lost else float((found != targets).double().mean())
+        return float("nan") if lost else float((predicted != targets).double().mean())
 
     def outputs(self, rows: Batch) -> Tensor:
         """Outputs of the network for rows, in evaluation mode."""
@@ -296,14 +296,14 @@ class RowNetwork(DeepEstimator):
     def _outputs(self, x: np.ndarray) -> np.ndarray:
         """Outputs (N,) or (N, C), computed in blocks of one size, as the rounding of products
         depends on it: so an answer depends on its row alone."""
-        rows, found, asked = self._rows(x), [], self.asked[self.device]
+        rows, outputs, asked = self._rows(x), [], self.asked[self.device]
         with self._ready() as module:
             for at in range(0, len(rows), asked):
                 block = torch.arange(at, at + asked)
                 there = int((block < len(rows)).sum())
                 part = rows.at(torch.where(block < len(rows), block, at).to(rows.numbers.device))
-                found.append(module(part.numbers, part.codes)[:there].float().cpu())
-        return torch.cat(found).numpy().astype(np.float64)
+                outputs.append(module(part.numbers, part.codes)[:there].float().cpu())
+        return torch.cat(outputs).numpy().astype(np.float64)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self._outputs(x)

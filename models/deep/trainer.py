@@ -86,9 +86,9 @@ class Recipe:
 def computing(threads: int, *, keep: bool = True) -> Iterator[None]:
     """torch with so many threads, and without denormal numbers, which cost a hundred times more.
 
-    keep: what a step frees stays with the process until the end. To hand it back to the system and
-    have it cleared for the next step cost a sixth of NPT's steps on a CPU; to hand it back at the
-    end takes longer than a row's prediction.
+    keep: memory that a step frees stays with the process until the block ends. Without this, a
+    sixth of the time of NPT's steps on a CPU goes to the system, which clears the memory for the
+    next step. A prediction of few rows is shorter than the clean-up: give False there.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -92,18 +92,18 @@ def checkpoint_of(model: str, task: str, sha256: str = "") -> CheckpointFile:
         stat = path.stat()
         if not path.is_file():
             raise OSError("it is no file")
-        found = CheckpointFile(path, _sha256(path, stat.st_mtime_ns, stat.st_size))
+        file = CheckpointFile(path, _sha256(path, stat.st_mtime_ns, stat.st_size))
     except OSError as error:
         raise CheckpointError(
             f"{name}={one_line(given, 120)}: {one_line(error, 120)}; give the checkpoint that you "
             "downloaded elsewhere"
         ) from None
-    if sha256 and found.sha256 != sha256:
+    if sha256 and file.sha256 != sha256:
         raise CheckpointError(
-            f"{name}={one_line(given, 120)} has sha256 {found.sha256}; the run or the saved model "
+            f"{name}={one_line(given, 120)} has sha256 {file.sha256}; the run or the saved model "
             f"has {sha256}: name that file, or start another run"
         )
-    return found
+    return file
 
 
 @lru_cache(maxsize=16)

@@ -188,16 +188,16 @@ class NPT(CellEstimator):
         """Outputs of the fitted network for encoded rows: the targets, or `every` column."""
         own = self._is_validation_row(x)
         groups = [(False, np.flatnonzero(own)), ("x_val" in self.model_, np.flatnonzero(~own))]
-        found, order = [], []
+        parts, order = [], []
         with self._ready() as module:
             columns = range(module.columns.n) if every else module.columns.targets
             for labelled, rows in groups:
                 if len(rows):
                     asked = self.cells(x[rows])
-                    found.append((self._answers(module, asked, labelled, columns), len(rows)))
+                    parts.append((self._answers(module, asked, labelled, columns), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            return stacked(found).rows(back.to(torch_device(self.device)))
+            return stacked(parts).rows(back.to(torch_device(self.device)))
 
     def _is_validation_row(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""

@@ -264,8 +264,8 @@ class NPTResNet(Pictures, LambTrained):
 
     def _images(self, x: np.ndarray) -> Tensor:  # (N, P) -> (N, K, S, S)
         side = side_of(x.shape[1], self.n_channels)
-        found = self._standard(np.nan_to_num(x)).reshape(len(x), self.n_channels, side, side)
-        return torch.from_numpy(found.astype(np.float32)).to(torch_device(self.device))
+        pixels = self._standard(np.nan_to_num(x)).reshape(len(x), self.n_channels, side, side)
+        return torch.from_numpy(pixels.astype(np.float32)).to(torch_device(self.device))
 
     def _rows(self, rows: Rows) -> tuple[Tensor, Tensor]:
         return self._images(rows[0]), torch.from_numpy(rows[1]).to(torch_device(self.device))
@@ -288,12 +288,12 @@ class NPTResNet(Pictures, LambTrained):
     def logits(self, module: PictureNetwork, around: Tensor, asked: Tensor) -> Tensor:  # (N, C)
         """Logits (N, C) in blocks of one size, so that a row depends on its picture alone."""
         context = module.context(around) if self.n_blocks else []
-        found = []
+        answers = []
         for at in range(0, len(asked), TOGETHER):
             piece = asked[at : at + TOGETHER]
             again = torch.arange(TOGETHER, device=piece.device) % len(piece)
-            found.append(module.ask(piece[again], context)[: len(piece)])
-        return torch.cat(found)
+            answers.append(module.ask(piece[again], context)[: len(piece)])
+        return torch.cat(answers)
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
         with self._ready() as module:

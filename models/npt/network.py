@@ -272,18 +272,18 @@ class NPTNetwork(nn.Module):
 
     def context(self, cells: Cells) -> Context:
         """Keys and values of these rows in every ABD layer, for other rows to attend to."""
-        x, found = self.embedding(cells), []
+        x, stored = self.embedding(cells), []
         for kind, block in zip(self.kinds, self.blocks, strict=True):
             if kind == "abd":
                 flat = x.reshape(1, len(x), -1)
                 q, k, v = block.heads(flat)  # type: ignore[operator]
-                found.append((k, v))
-                if len(found) == self.kinds.count("abd"):
+                stored.append((k, v))
+                if len(stored) == self.kinds.count("abd"):
                     break  # nothing reads what the rows become after the last of these layers
                 x = block.after(flat, attend(q, k, v, scale=block.scale), None).view_as(x)  # type: ignore[operator, arg-type]
             else:
                 x = block(x)
-        return found
+        return stored
 
     def ask(self, cells: Cells, context: Context) -> Tensor:  # (N, d, E)
         """Rows that attend to the context and each to itself, never to each other."""
@@ -299,13 +299,13 @@ class NPTNetwork(nn.Module):
     def maps(self, cells: Cells) -> list[Tensor]:
         """Attention weights of every layer: (H, N, N) between datapoints, (N, H, d, d) between the
         attributes of each row."""
-        x, found = self.embedding(cells), []
+        x, weights = self.embedding(cells), []
         for kind, block in zip(self.kinds, self.blocks, strict=True):
             if kind == "abd":
                 flat = x.reshape(1, len(x), -1)
-                found.append(block.weights(flat)[0])  # type: ignore[operator]
+                weights.append(block.weights(flat)[0])  # type: ignore[operator]
                 x = block(flat).view_as(x)
             else:
-                found.append(block.weights(x))  # type: ignore[operator]
+                weights.append(block.weights(x))  # type: ignore[operator]
                 x = block(x)
-        return found
+        return weights

@@ -92,16 +92,16 @@ def decode_transductive(
     begin, n = len(whole) - len(asked), len(whole)
     size = settings.batch_size if 0 < settings.batch_size < n else n
     rng = np.random.default_rng([settings.seed, 3])
-    found, order = [], []
+    outputs, order = [], []
     for rows in deal(parts, size, rng) if size < n else [np.arange(n)]:
         wanted = np.flatnonzero(rows >= begin)
         device = whole.hidden.device
         state = module(whole[torch.from_numpy(rows).to(device)])
         decoded = module.decode(state[torch.from_numpy(wanted).to(device)], columns)
-        found.append((decoded, len(wanted)))
+        outputs.append((decoded, len(wanted)))
         order.append(rows[wanted] - begin)
     back = torch.from_numpy(np.argsort(np.concatenate(order))).to(whole.hidden.device)
-    return stacked(found).rows(back)
+    return stacked(outputs).rows(back)
 
 
 def decode_targets(

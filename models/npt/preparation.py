@@ -109,9 +109,9 @@ class CellEstimator(LambTrained):
             if not np.isfinite(values).all():
                 raise ValueError("y_val holds NaN or an infinite value; leave such rows out")
             return x, (values - self._target_mean) / self._target_scale
-        found = [
+        codes_of_targets = [
             pd.Index(c).get_indexer(col) for c, col in zip(self.classes_, labels.T, strict=True)
         ]
-        codes = np.column_stack(found)
+        codes = np.column_stack(codes_of_targets)
         known = (codes >= 0).all(axis=1)
         return (x[known], codes[known]) if known.any() else None

@@ -14,7 +14,7 @@ _OWN = "tabsweep.models"
 
 
 class NotPlain(Exception):
-    """A value without a plain form, or plain data that no file of `save_model` holds."""
+    """A value cannot be written as plain data, or plain data was not written by `save_model`."""
 
 
 CLASSES = frozenset(

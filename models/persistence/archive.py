@@ -93,12 +93,12 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
         raise ValueError(f"{word} is no JSON")
 
     try:
-        found = json.loads(data, parse_constant=refuse)
+        value = json.loads(data, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"its {name} cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ModelFileError(f"its {name} holds no object")
-    return found
+    return value
 
 
 def check_sums(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
@@ -106,9 +106,9 @@ def check_sums(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> Non
     if set(manifest["members"]) != set(members) or not {"state.json", "arrays.bin"} <= set(members):
         raise ModelFileError("it lacks a member that its manifest names, or has one more")
     for name, data in members.items():
-        found = hashlib.sha256(data).hexdigest()
-        if found != manifest["members"][name]["sha256"]:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != manifest["members"][name]["sha256"]:
             raise ModelFileError(
-                f"its member {name} has sha256 {found}, its manifest says "
+                f"its member {name} has sha256 {digest}, its manifest says "
                 f"{manifest['members'][name]['sha256']}; it was changed after it was saved"
             )

@@ -115,9 +115,9 @@ def _blocks(text: str) -> Iterator[dict[str, str]]:
 
 
 def _numbers(tree: Mapping[str, str], key: str, n: int | None = None) -> np.ndarray:
-    found = np.array(tree[key].split(), dtype=np.float64)
-    _need(n is None or len(found) == n, f"{len(found)} values of {key}, not {n}")
-    return found
+    values = np.array(tree[key].split(), dtype=np.float64)
+    _need(n is None or len(values) == n, f"{len(values)} values of {key}, not {n}")
+    return values
 
 
 # -- CatBoost -------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ def dump(model: Any) -> Members:
 
 
 def load(members: Members, *, threads: int, width: int) -> Any:
-    """The model that `dump` was given; BadState where it is no model of `width` columns."""
+    """The model that was given to `dump`; BadState where the members hold no model of `width`
+    columns."""
     reader = Reader(members["arrays.bin"], members, threads=threads, width=width)
     try:
         return reader.read(parse(members["state.json"], "state.json")["model"])

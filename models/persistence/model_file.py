@@ -100,8 +100,8 @@ class Fitted:
         if self.schema.task == "regression":
             known = self._encoded(frame, warn)
             with arrays_inside():
-                found = np.asarray(self.estimator.predict(known), dtype=np.float64)
-            return found.reshape(len(known))
+                values = np.asarray(self.estimator.predict(known), dtype=np.float64)
+            return values.reshape(len(known))
         return self.labels[self.predict_proba(frame, warn=warn).argmax(axis=1)]
 
     def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
@@ -110,11 +110,11 @@ class Fitted:
             raise AttributeError("a regression model has no predict_proba; use predict")
         known = self._encoded(frame, warn)
         with arrays_inside():
-            found = np.asarray(self.estimator.predict_proba(known))
+            shares = np.asarray(self.estimator.predict_proba(known))
         if not self.schema.classes:
-            return found
+            return shares
         full = np.zeros((len(frame), len(self.schema.classes)))
-        full[:, np.asarray(self.estimator.classes_).astype(int)] = found
+        full[:, np.asarray(self.estimator.classes_).astype(int)] = shares
         return full
 
     def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
@@ -228,13 +228,13 @@ def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, An
 
 def versions(name: str) -> dict[str, str]:
     """{distribution: installed version} of tabsweep and the libraries of a model."""
-    found = {}
+    installed = {}
     for library in ("tabsweep", *registry.spec(name).libraries):
         try:
-            found[library] = metadata.version(library)
+            installed[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            found[library] = "absent"
-    return found
+            installed[library] = "absent"
+    return installed
 
 
 def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
@@ -341,10 +341,10 @@ def load_model(
         members = unpack(data)
         if BOOSTER_MEMBERS.keys() & members.keys():
             check_apart(data)
-        found = open_members(members, trust=trust, warn=warn)
-        if found.how == "state":
-            predict_made_up(found)
-        return found
+        model = open_members(members, trust=trust, warn=warn)
+        if model.how == "state":
+            predict_made_up(model)
+        return model
     except ModelFileError as error:
         raise ModelFileError(f"{path.name}: {error}") from None
     except OSError as error:

@@ -45,7 +45,8 @@ def _column(column: Column, n: int, rng: np.random.Generator) -> Any:
 
 
 def predict_made_up(model: Any, n: int | None = None) -> None:
-    """Raises ModelFileError where a `model_file.Fitted` does not predict rows of its own schema."""
+    """Raises ModelFileError where a loaded model (`model_file.Fitted`) does not predict rows of its
+    own schema."""
     schema: Schema = model.schema
     rows = made_up_rows(schema, n)
     try:

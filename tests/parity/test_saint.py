@@ -88,7 +88,7 @@ def network_of(given, gaps=()):
         polynomial_on="both",
         p=0.8,
         normed=True,
-        hidden=1000,
+        hidden=len(given.get("param/mlpfory.layers.0.weight", range(1000))),
         n_out=meta["y_dim"],
     ).double()
     state = {f"embedding.{n}": t for n, t in embedding_of(given, levels).items()}

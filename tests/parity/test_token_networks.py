@@ -53,13 +53,12 @@ def tabtransformer(given):
     widths = [len(layer) for layer in layers.values()][:-1]
     sizes, width, n = config["categories"], config["dim"], config["num_continuous"]
     tokens = Embedding(n, sizes, width, numeric=False, identity=identity)
+    qkv = next(a for n, a in given.under("param/").items() if n.endswith("to_qkv.weight"))
+    heads = {"n_heads": config["heads"], "d_head": len(qkv) // (3 * config["heads"])}
     blocks = [
-        Block(
-            width, n_heads=config["heads"], d_head=16, attention="softmax", order=1,
-            p_attention=0.0, p_ffn=0.0,
-        )
+        Block(width, **heads, attention="softmax", order=1, p_attention=0.0, p_ffn=0.0)
         for _ in range(config["depth"])
-    ]  # fmt: skip
+    ]
     out = config["dim_out"]
     module = (
         TabTransformerNetwork(tokens, blocks, n_numeric=n, widths=widths, n_out=out).double().eval()

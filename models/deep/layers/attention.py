@@ -253,8 +253,8 @@ def _fused(
     more = -width % ALIGNED
     if more:
         q, k, v = (F.pad(x, (0, more)) for x in (q, k, v))
-    found = F.scaled_dot_product_attention(q, k, v, attn_mask, p, scale=scale)
-    return found[..., :width]
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask, p, scale=scale)
+    return out[..., :width]
 
 
 def attend_with_own(

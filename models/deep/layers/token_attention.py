@@ -158,8 +158,8 @@ class PolynomialAttention(TokenAttention):
     def forward(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
         """All tokens attend: (B, T, D) -> (B, T, D)."""
         _all_keys(mix)
-        found = self.polynomial.attend(self.qkv(x), self.scale)
-        return self._joined(dropout(found, self.p, seed))
+        answer = self.polynomial.attend(self.qkv(x), self.scale)
+        return self._joined(dropout(answer, self.p, seed))
 
     def first(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
         """The first token alone attends: (B, T, D) -> (B, 1, D).
@@ -167,8 +167,8 @@ class PolynomialAttention(TokenAttention):
         The first row of a polynomial of A is that of A^T applied to (1, 0, ..).
         """
         _all_keys(mix)
-        found = in_float32(self._first_row, *self.qkv(x).chunk(3, dim=-1))
-        return self._joined(dropout(found, self.p, seed))
+        answer = in_float32(self._first_row, *self.qkv(x).chunk(3, dim=-1))
+        return self._joined(dropout(answer, self.p, seed))
 
     def matrix(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, H, T, T)
         """The polynomial of `weights` written out, for figures."""
