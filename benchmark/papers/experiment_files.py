@@ -42,8 +42,7 @@ def text_of(value: Any) -> str:
         return "–"
     if math.isinf(number):
         return "∞" if number > 0 else "−∞"
-    size = math.floor(math.log10(abs(number))) if number else 0
-    text = tables.fixed(number, min(tables.MAX_DECIMALS, max(0, DIGITS - 1 - size)))
+    text = tables.fixed(number, tables.decimals_for([number], DIGITS))
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 

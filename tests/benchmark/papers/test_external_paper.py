@@ -192,6 +192,15 @@ def test_a_function_that_the_folder_lacks_is_refused(tmp_path):
         assert "table.toy-table-1.function" in found.err
 
 
+def test_a_size_that_an_experiment_lacks_is_refused(tmp_path):
+    folder = write_paper(tmp_path / "sized")
+    with (folder / "study.py").open("a", encoding="utf-8") as file:
+        file.write('\n\nSIZES = {"full": {}}\n')
+    found = bench("experiment", "toy", "--paper", folder, "--out", tmp_path / "out")
+    assert found.code == 2 and "BENCH-E024" in found.err and "'reduced'" in found.err
+    assert not (tmp_path / "out").exists()
+
+
 SPECIAL = """
 from dataclasses import replace
 
