@@ -1,7 +1,7 @@
 """Sweeps over several hosts, some of which fail, give the tables of one machine.
 
-A Ray head without CPUs for trials and two worker hosts with one CPU each; PostgreSQL and MLflow on
-a fourth. Each host is a set of Linux namespaces with an address of its own (processes/hosts.py).
+A Ray head without CPUs for trials and two worker hosts with one CPU each. Each host is a set of
+Linux namespaces with an address of its own (processes/hosts.py).
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hosts
-import postgres
 import pytest
 from chaos import Line, Sweep
-from cluster import Cluster, Tracking
+from cluster import Cluster
 from hosts import Host
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.tracking.mapping import project
-from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = [
     pytest.mark.xdist_group("ray-faults"),
@@ -41,8 +38,6 @@ FEWER = ("--trials", 2)  # for the one test that is not nightly
 N_FEWER = 2 * N_STUDIES
 PAUSE_S = 0.3  # before every trial
 COUNT = itertools.count(1)
-
-needs_postgres = pytest.mark.skipif(bool(postgres.missing()), reason=str(postgres.missing()))
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +79,11 @@ def alone_with_fewer(folder: Path, cluster: Cluster) -> Sweep:
     return make_alone(folder, cluster, N_FEWER, *FEWER)
 
 
-@pytest.fixture(scope="module")
-def tracking(cluster: Cluster, folder: Path) -> Iterator[Tracking]:
-    made = Tracking(cluster.network.add("tracking"), folder)
-    try:
-        made.prepare()
-        made.start()
-        yield made
-    finally:
-        made.off()
-
-
 @pytest.fixture
-def sweep(cluster: Cluster, folder: Path, request: pytest.FixtureRequest) -> Iterator[Sweep]:
+def sweep(cluster: Cluster, folder: Path) -> Iterator[Sweep]:
     """A sweep whose driver runs on the head."""
-    used = "tracking" in request.fixturenames
-    tracking = request.getfixturevalue("tracking") if used else None
-    env = {**cluster.env, **(tracking.env if tracking else {})}
-    uri = tracking.uri if tracking else "none"
-    options = [*REDUCED, "--address", cluster.address, "--tracking-uri", uri]
-    made = Sweep(folder / f"sweep-{next(COUNT)}", *options, host=cluster.head, env=env)
+    options = [*REDUCED, "--address", cluster.address, "--tracking-uri", "none"]
+    made = Sweep(folder / f"sweep-{next(COUNT)}", *options, host=cluster.head, env=cluster.env)
     yield made
     made.off()
 
@@ -116,17 +96,6 @@ def check_same(
     sweep.check_nothing_twice(cut_off=cut_off)
     assert sorted(load_results(sweep.run)["id"]) == sorted(load_results(alone.run)["id"])
     assert sweep.tables() == alone.tables()
-
-
-def check_tracked(sweep: Sweep, tracking: Tracking) -> None:
-    """Exactly one MLflow run per study, with every point of it."""
-    wanted = project(Ledger(sweep.run))
-    assert len(wanted.runs) == N_STUDIES
-    found = tracking.runs(wanted.run_id)
-    assert sorted(key for key, _ in found) == sorted(run.key for run in wanted.runs)
-    shown = dict(found)
-    for run in wanted.runs:
-        assert shown[run.key] == {*run.points, run.rank} - {None}, run.key
 
 
 def on(sweep: Sweep, host: Host) -> Callable[[], list[Line]]:
@@ -193,37 +162,3 @@ def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
 
 
 # ---------------------------------------------------------------------- the driver
-
-
-# ---------------------------------------------------------------------- tracking
-
-
-def behind(sweep: Sweep) -> bool:
-    """Has the process that feeds MLflow met an error?"""
-    return "MLflow is behind" in sweep.output()
-
-
-@needs_postgres
-@pytest.mark.nightly
-@pytest.mark.parametrize("what", ["MLflow", "PostgreSQL"])
-def test_tracking_that_stops_and_comes_back_loses_nothing_and_doubles_nothing(
-    cluster, sweep, alone, tracking, what
-):
-    cluster.have(2)
-    sweep.finish("--trials", 2)  # half of the trials are shown before
-    check_tracked(sweep, tracking)
-    sweep.start(pause_s=2 * PAUSE_S)
-    underway(sweep, N_TRIALS // 2 + 6)
-    (tracking.stop if what == "MLflow" else tracking.database.stop)()
-    before = len(sweep.finished())
-    assert before < N_TRIALS - 8, "the sweep had nearly ended before the fault"
-    assert not (tracking.answers() if what == "MLflow" else tracking.database.ready())
-    sweep.wait(lambda: len(sweep.finished()) >= before + 8, "the sweep to go on without")
-    (tracking.start if what == "MLflow" else tracking.database.start)()
-    sweep.end()
-    check_same(sweep, alone)
-    first = tracking.sync(sweep.run, on=cluster.head)
-    check_tracked(sweep, tracking)
-    assert first["trials"] or not behind(sweep)
-    assert tracking.sync(sweep.run, on=cluster.head)["trials"] == 0
-    check_tracked(sweep, tracking)

@@ -1,11 +1,10 @@
-"""Deployment files: their commands and health checks, run as processes.
+"""Deployment files: their structure, and the scripts of deploy/.
 
 Containers themselves are in test_containers.py, jobs on a real SLURM in faults/test_outages.py.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -15,11 +14,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import urllib.error
-import urllib.request
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -32,7 +28,6 @@ from compose import ROOT, env_example
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tabsweep.benchmark.planning.code_identity import computes_with
-from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.workers.trial_actor import differences
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -264,161 +259,6 @@ def test_the_job_submits_a_sweep_whose_options_exist(monkeypatch: pytest.MonkeyP
     words = [word.replace("ray-head:8265", f"127.0.0.1:{port}") for word in words[3:]]
     found = bench(*words)
     assert found.code == 3 and f"127.0.0.1:{port}" in found.err, found
-
-
-# ---------------------------------------------------------------------- services, as processes
-
-
-@pytest.fixture
-def database() -> Iterator[postgres.Postgres]:
-    if reason := postgres.missing():
-        pytest.skip(reason)
-    with postgres.Postgres() as server:
-        yield server
-
-
-def test_the_health_check_of_postgres_knows_up_from_down(
-    database: postgres.Postgres, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", f"{database.bin}:{os.environ['PATH']}")
-    found = compose.service("postgres", home=folder, environment=database.environment())
-    assert found.healthy()
-    database.stop()
-    assert not found.healthy()
-
-
-def ask(url: str, who: str | None = None) -> int:
-    """The status of a request, by somebody without a name or by `name:password`."""
-    request = urllib.request.Request(url)
-    if who is not None:
-        request.add_header("Authorization", f"Basic {base64.b64encode(who.encode()).decode()}")
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
-def mlflow_service(
-    database: postgres.Postgres, folder: Path, port: int, **secrets: str
-) -> compose.Service:
-    (folder / "artifacts").mkdir(exist_ok=True)
-    swaps = {
-        "0.0.0.0": "127.0.0.1",
-        "5000": str(port),
-        "/artifacts": str(folder / "artifacts"),
-    }
-    secrets = {"postgres_password": database.password, **secrets}
-    at = {"PGHOST": database.host, "PGPORT": str(database.port)}
-    return compose.service("mlflow", home=folder, secrets=secrets, swap=swaps, environment=at)
-
-
-def ray_ports() -> dict[str, int]:
-    """Free ports outside the range that Ray's workers take (10002 to 19999)."""
-    return {name: postgres.free_port() for name in ("gcs", "dashboard", "agent", "client")}
-
-
-@pytest.mark.nightly
-def test_mlflow_rejects_requests_without_a_password(
-    database: postgres.Postgres, folder: Path
-) -> None:
-    port = postgres.free_port()
-    found = mlflow_service(database, folder, port, mlflow_admin_password="a quoted ' \" $x")
-    me = "admin:a quoted ' \" $x"
-    url = f"http://127.0.0.1:{port}"
-    assert not found.healthy()
-    with found.start(folder / "mlflow.log") as running:
-        running.wait_until_healthy()
-        for path in (
-            "/",
-            "/api/2.0/mlflow/experiments/search?max_results=1",
-            "/api/2.0/mlflow-artifacts/artifacts?path=",
-            "/signup",
-            "/version",
-        ):
-            assert ask(url + path) == 401, path
-            assert ask(url + path, "admin:password1234") == 401, path
-            assert ask(url + path, me) == 200, path
-        assert ask(f"{url}/health") == 200  # the health check has no password
-        program = (
-            "import mlflow, sys\n"
-            "with mlflow.start_run() as run: mlflow.log_metric('m', 0.5)\n"
-            "mlflow.MlflowClient().log_text(run.info.run_id, 'text', 'a.txt')\n"
-        )
-        client = {**found.environment, "MLFLOW_TRACKING_URI": url, "GIT_PYTHON_REFRESH": "quiet"}
-        for name, code in (("wrong password", 1), (me.partition(":")[2], 0)):
-            who = {"MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": name}
-            done = subprocess.run([sys.executable, "-c", program], env={**client, **who})
-            assert done.returncode == code
-        (text,) = (folder / "artifacts").rglob("a.txt")
-        assert text.read_text() == "text"
-        assert database.query("SELECT count(*) FROM metrics WHERE value = 0.5") == "1"
-        # The configuration is private, and holds no secret; nor does the command line.
-        config = folder / "auth.ini"
-        assert stat.S_IMODE(config.stat().st_mode) == 0o600
-        log = (folder / "mlflow.log").read_text()
-        for secret in (database.password, "a quoted"):
-            assert secret not in config.read_text() and secret not in log
-    assert not found.healthy()
-    done = mlflow_service(database, folder, port, mlflow_secret_key="").run(timeout_s=120)
-    assert done.returncode != 0 and "secret key" in done.stderr
-
-
-@pytest.mark.nightly
-def test_all_services_together_run_the_job_and_keep_strangers_out(
-    database: postgres.Postgres, folder: Path
-) -> None:
-    """PostgreSQL, MLflow, Ray's head, a worker, one with another token, and the job's command; as
-    confined as in their containers, where we may do that."""
-    confined = compose.confinement(folder)
-    if confined:
-        touch = [*confined, "touch", str(ROOT / "README.md"), str(folder / "touched")]
-        done = subprocess.run(touch, capture_output=True, text=True)
-        assert "Read-only file system" in done.stderr and (folder / "touched").exists()
-    port, ports = postgres.free_port(), ray_ports()
-    mlflow = mlflow_service(database, folder, port)
-    head = compose.ray_service("ray-head", home=folder, ports=ports)
-    head.environment.update(
-        TABSWEEP_TRACKING_URI=f"http://127.0.0.1:{port}",
-        TABSWEEP_RUNS=str(folder / "runs"),
-        TABSWEEP_CACHE=str(folder / "cache"),
-    )
-    more = ray_ports()
-    at = {"gcs": ports["gcs"], "dashboard": ports["dashboard"], "client": ports["client"]}
-    worker = compose.ray_service("ray-worker", home=folder, ports={**at, "agent": more["agent"]})
-    stranger = compose.ray_service(
-        "ray-worker", home=folder, ports={**at, "agent": more["gcs"]}, token="another" * 6
-    )
-    job = compose.ray_service("job", home=folder, ports=ports)
-    assert not head.healthy() and not worker.healthy()
-    with ExitStack() as stack:
-        running = [
-            stack.enter_context(service.within(confined).start(folder / f"{service.name}.log"))
-            for service in (mlflow, head)
-        ]
-        for one in running:
-            one.wait_until_healthy()
-        assert not worker.healthy()
-        started = worker.within(confined).start(folder / "worker.log")
-        stack.enter_context(started).wait_until_healthy()
-        refused = stranger.run(timeout_s=120)
-        assert refused.returncode != 0 and "InvalidAuthToken" in refused.stderr
-        anonymous = dict(job.environment)
-        anonymous.pop("RAY_AUTH_TOKEN_PATH")
-        done = subprocess.run(job.command, env=anonymous, capture_output=True, text=True)
-        assert done.returncode == 3 and "asks for a token" in done.stderr
-
-        words = ["--suite", "smoke", "--dataset", "iris", "--model", "constant", "--model", "knn"]
-        done = job.within(confined).run(*words, timeout_s=300)
-        assert done.returncode == 0, done.stdout + done.stderr
-        # 1 trial of constant and 3 of knn, on 2 folds
-        assert "8 of 8 trials done, 0 failed; 8 new, 0 reused" in done.stdout
-        results = list(Ledger(folder / "runs" / "smoke-quick").records("result"))
-        assert set(Counter(r["id"] for r in results).values()) == {1} and len(results) == 8
-        assert database.query("SELECT count(*) FROM runs WHERE lifecycle_stage = 'active'") != "0"
-        again = job.run(*words, timeout_s=300)
-        assert again.returncode == 0 and "; 0 new, " in again.stdout
-    assert not head.healthy() and not worker.healthy()
 
 
 # ---------------------------------------------------------------------- SLURM

@@ -1,19 +1,14 @@
-"""A Ray cluster and an MLflow server on PostgreSQL, each on hosts of its own (see hosts.py)."""
+"""A Ray cluster on hosts of its own (see hosts.py)."""
 
 from __future__ import annotations
 
-import json
 import secrets
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from chaos import kill_all, wait_for
+from chaos import wait_for
 from hosts import Host, Network
-from postgres import Postgres
-from tabsweep.benchmark.tracking.mapping import Point
 
 BIN = Path(sys.executable).parent
 PORT = 6379
@@ -112,99 +107,3 @@ class Cluster:
         self.network.off()
         for process in self._ray.values():
             process.wait()
-
-
-class HostPostgres(Postgres):
-    """On a host: for its network, and with process ids of its own."""
-
-    def __init__(self, host: Host) -> None:
-        super().__init__(host=host.address, port=5432, prefix=tuple(host.command()))
-        with open(self.data / "pg_hba.conf", "a") as rules:
-            rules.write("host all all samenet scram-sha-256\n")
-
-    def stop(self, number: int = signal.SIGINT) -> None:
-        """Send a signal to the server and wait for its end."""
-        if self._process is not None:
-            pid = (self.data / "postmaster.pid").read_text().split()[0]
-            self._run("kill", f"-{int(number)}", pid)
-            self._process.wait(timeout=60)
-            self._process = None
-
-
-class Tracking:
-    """PostgreSQL and an MLflow server on it, on a host of their own."""
-
-    def __init__(self, host: Host, folder: Path) -> None:
-        self.host = host
-        self.uri = f"http://{host.address}:5000"
-        self.env = {"TABSWEEP_ALLOW_INSECURE_TRACKING": "1"}  # nobody else is on this network
-        self.database = HostPostgres(host)
-        self._log = folder / "mlflow.log"
-        self._env = {
-            **self.database.environment(),
-            "MLFLOW_BACKEND_STORE_URI": self.database.uri(password=False),
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        }
-        self._artifacts = folder / "artifacts"
-        self._server: subprocess.Popen[bytes] | None = None
-
-    def prepare(self) -> None:
-        """An empty store, as the documentation has it made before the first client comes."""
-        self.database.start()
-        self.host.run(
-            BIN / "mlflow", "db", "upgrade", self.database.uri(password=False), env=self._env
-        )
-
-    def start(self) -> None:
-        """Start the MLflow server and wait until it answers."""
-        self._server = self.host.start(
-            *(BIN / "mlflow", "server", "--host", self.host.address, "--port", 5000),
-            *("--workers", 1, "--allowed-hosts", f"{self.host.address}:5000"),
-            *("--artifacts-destination", self._artifacts),
-            log=self._log,
-            env=self._env,
-        )
-        wait_for(self.answers, "the MLflow server", timeout_s=START_S)
-
-    def stop(self) -> None:
-        """Kill the MLflow server."""
-        if self._server is not None:
-            kill_all(self._server)
-            self._server = None
-
-    def answers(self) -> bool:
-        """Does the server say that it is well? (Whether its database is, it does not know.)"""
-        code = f"import urllib.request as u; u.urlopen('{self.uri}/health', timeout=5)"
-        try:
-            self.host.run(sys.executable, "-c", code)
-        except AssertionError:
-            return False
-        return True
-
-    def runs(self, run_id: str) -> list[tuple[str, set[Point]]]:
-        """(key, points) of every active MLflow run of a run folder."""
-        sql = f"""
-            SELECT r.run_uuid, t.value, m.key, m.value, m.timestamp, m.step
-            FROM runs r JOIN tags t ON t.run_uuid = r.run_uuid AND t.key = 'tabsweep.key'
-            LEFT JOIN metrics m ON m.run_uuid = r.run_uuid
-            WHERE r.lifecycle_stage = 'active' AND t.value LIKE '{run_id}:%'
-        """
-        found: dict[tuple[str, str], set[Point]] = {}
-        for row in self.database.query(sql).splitlines():
-            id, key, name, value, time_ms, step = row.split("|")
-            points = found.setdefault((id, key), set())
-            if name:
-                points.add(Point(name, float(value), int(time_ms), int(step)))
-        return [(key, points) for (_, key), points in found.items()]
-
-    def sync(self, run: Path, *, on: Host) -> dict[str, Any]:
-        """What `bench track sync` says that it did."""
-        words = ("track", "sync", run, "--tracking-uri", self.uri, "--json")
-        output = on.run(BIN / "bench", *words, env=self.env, timeout_s=300)
-        return json.loads(output)
-
-    def off(self) -> None:
-        """End both servers and remove the database."""
-        self.stop()
-        self.database.remove()
