@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...common.portable import PINS, pinned
-from .ray_private import confined, say_deaths_of_workers, unconfined
+from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -174,7 +174,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
-        with confined():
+        with confined(), fewer_parts():
             ray.init(**options)
     else:
         if pinned():  # a local Ray inherits the variables

@@ -94,6 +94,19 @@ def test_every_socket_of_a_sweep_listens_on_the_loopback_address(sweep: Sweep) -
     assert [one for one in found if not one.confined] == []
 
 
+def test_a_sweep_starts_no_process_of_ray_that_nobody_asks_anything(sweep: Sweep) -> None:
+    words = [word for process in family(sweep) for word in process.cmdline()]
+    names = {process.name() for process in family(sweep)}
+    assert {"gcs_server", "raylet"} <= names  # what is looked for would be found
+    scripts = {word.rpartition("/ray/")[2] for word in words if word.endswith(".py")}
+    unused = {
+        "dashboard/dashboard.py",
+        "_private/log_monitor.py",
+        "autoscaler/_private/monitor.py",
+    }
+    assert not scripts & unused, scripts
+
+
 @pytest.mark.fault(38)
 def test_somebody_on_this_machine_needs_the_token_that_this_sweep_alone_has(sweep: Sweep) -> None:
     (gcs,) = [one for one in listeners(family(sweep)) if one.process == "gcs_server"]
