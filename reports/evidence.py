@@ -87,8 +87,7 @@ META_KEYS: dict[str, str] = {
     "table, comparable}]}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
     "[[step, validation loss], ...], by: what the steps count",
-    "answers": "of the test rows, where there is one dataset: {model: (targets (n,), predictions "
-    "(n, C) or (n,))}",
+    "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
@@ -130,10 +129,8 @@ class Evidence:
     any, has one row per ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
     test_<metric>); it enters no study's score. `importance`, where it was computed, has one
     row per hyperparameter (dataset, model, parameter, importance, n_trials): the share of the
-    validation score's variance that it explains.
-
-    Evidence.of(...) builds one from frames without optional columns: it fills them, sorts the rows
-    and validates.
+    validation score's variance that it explains. Evidence.of(...) fills optional columns, sorts the
+    rows and validates.
     """
 
     trials: pd.DataFrame

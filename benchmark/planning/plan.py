@@ -13,7 +13,7 @@ from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
-from ...reports.metrics import DEFAULT_METRIC, METRICS
+from ...reports.metrics import DEFAULT_METRIC, METRICS, metrics_of
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
@@ -130,8 +130,7 @@ class Plan:
         self.budget_name, self.budget = suite.budget(options.budget)
         self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
         for task, name in self.metric.items():
-            if name not in METRICS or task not in METRICS[name].tasks:
-                known = [metric for metric in METRICS if task in METRICS[metric].tasks]
+            if name not in (known := metrics_of(task)):
                 raise PlanError(
                     f"suite {suite.name!r}: {name!r} is no metric for {task} tasks; "
                     f"{suggest(name, known)}"

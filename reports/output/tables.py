@@ -1,9 +1,8 @@
 """Tables of a report, and their writers for LaTeX, Markdown and CSV.
 
 A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs (and
-siunitx, if asked for) and fits the text width of an article: the writer takes the largest of three
-font sizes in which the table fits, and otherwise splits its columns into blocks below each other.
-In a class with two columns a table that is wider than one stands over both.
+siunitx, if asked for) and fits the text width of an article: it has the largest of three font sizes
+in which the table fits, else blocks of columns below each other. Wide ones span two columns.
 """
 
 from __future__ import annotations
@@ -484,17 +483,14 @@ def _csv_texts(column: pd.Series) -> list[str]:
 
 
 def _csv_value(value: object) -> str:
-    kind = value.__class__
-    if kind is float:
+    if isinstance(value, float):
         return "" if value != value else f"{value:.12g}"
-    if kind is str:
+    if value.__class__ is str:
         return _csv_text(value)  # type: ignore[arg-type]
     if value is None or value is pd.NA or value != value:
         return ""
-    if isinstance(value, bool) or kind.__name__ == "bool":
+    if value.__class__.__name__ in ("bool", "bool_"):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{float(value):.12g}"
     if isinstance(value, int) or hasattr(value, "__index__"):
         return str(int(value))  # type: ignore[call-overload]
     return escape.csv_text(str(value))

@@ -154,7 +154,7 @@ def test_a_fault_is_refused_with_its_line_and_the_law(old, new, says):
         ("task", ["regresion"], "unknown task 'regresion'; did you mean 'regression'?"),
         ("task", ["binary", "multiclass"], "a dataset has one task; 'wine' is binary elsewhere"),
         ("task", ["regression"], "'accuracy' is no metric of regression"),
-        ("cause", ["out of memory"], "unknown cause 'out of memory'; known: error, gpu_oom"),
+        ("cause", ["out of memory"], "unknown cause 'out of memory'; known: error, gpu"),
         ("cause", ["oom"], "line 2: a failed trial has no value, and this one has '0.9'"),
         ("seconds", ["fast"], "seconds must be a finite number or empty, not 'fast'"),
         ("seconds", ["-1"], "seconds '-1' is below 0"),

