@@ -27,6 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
+@pytest.mark.nightly  # minutes; continuous integration builds it on every change
 def test_the_site_is_built_without_a_warning_and_has_a_page_for_each_document(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in documents()}
     assert len(pages) > 20
@@ -37,6 +38,7 @@ def documents() -> list[Path]:
     return sorted((ROOT / "docs").glob("**/*.md"))
 
 
+@pytest.mark.nightly
 def test_the_site_has_every_estimator_and_every_public_function(site: Path) -> None:
     import tabsweep
 
