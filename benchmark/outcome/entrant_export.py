@@ -166,7 +166,7 @@ def _tuning_trials(
     places = [(ledger, latest_results(ledger)) for ledger in ledgers]
     ends = []
     for id_, config in zip(found["id"], found["config"], strict=True):
-        info = next((of.at(at[id_])["info"] for of, at in places if id_ in at), {})
+        info: dict[str, Any] = next((of.at(at[id_])["info"] for of, at in places if id_ in at), {})
         curve = learning_curve(info)
         limit = json.loads(config).get(curve["by"]) if curve else None
         known = curve is not None and limit is not None and not info.get("out_of_time")
