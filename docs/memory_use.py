@@ -1,4 +1,4 @@
-"""Do models that keep rows use them? Prints the table of docs/reproduction.md.
+"""Do models that keep rows use them? Prints a table, after some five CPU-minutes.
 
 python docs/memory_use.py [--mirror FOLDER]
 
