@@ -162,12 +162,15 @@ def _log(
 
 
 def plain_rows(frame: pd.DataFrame, fitted: Fitted) -> pd.DataFrame:
-    """Rows as a client would send them: numbers as float64, categories as texts or numbers."""
+    """Rows as a client would send them: numbers as float64, dates and texts as texts, categories as
+    texts or numbers."""
     parts = {}
     for column in fitted.schema.columns:
         values = frame[column.name]
         if column.kind == "numeric":
             parts[column.name] = values.astype("float64")
+        elif column.kind == "date":
+            parts[column.name] = values.dt.strftime("%Y-%m-%dT%H:%M:%S").astype(object)
         else:
             plain = values.astype(object)
             parts[column.name] = plain.where(plain.notna(), None)
@@ -191,7 +194,8 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
             values = frame[column.name].astype("float64").dropna()
             plain = bool((values % 1 != 0).any())
         else:
-            plain = all(isinstance(level, str) for level in column.categories)
+            texts = all(isinstance(level, str) for level in column.categories)
+            plain = texts and column.kind != "date"
         kind = (DataType.double if numeric else DataType.string) if plain else AnyType()
         columns.append(ColSpec(kind, str(column.name), required=numeric))
     rows = plain_rows(frame.iloc[:EXAMPLE_ROWS], fitted)

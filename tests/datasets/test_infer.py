@@ -386,3 +386,78 @@ def test_the_table_says_how_its_numbers_were_written(load) -> None:
     text += "".join(f"{k},5;1 {k:03},5;{k} %;{k};{k},25 €\n" for k in range(1, 41))
     found = {"a": "decimal commas", "b": "spaces between thousands", "c": "'%'"}
     assert load(text).styles == found
+
+
+MESSY = """,when,other,weight,note,y
+a,01/02/2024,2024-01-31,12 kg,x,10
+b,03/04/2024,31.01.2024,13 kg,y,
+c,05/06/2024,2024-02-01,14 kg,x,30
+"""
+
+
+def test_inspect_lists_every_problem_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(MESSY)
+    found = describe(path, read_file(path), Reading("y", group="nope"))
+    for words in ("'nope'", '--drop ""', "--drop-missing-target", "--day-first", "several ways"):
+        assert sum(words in problem for problem in found["problems"]) == 1, words
+    assert found["columns"]["weight"]["style"] == "'kg'" and "task" not in found
+    some = {"drop": ("", "other"), "day_first": True, "drop_missing_target": True}
+    found = describe(path, read_file(path), Reading("y", "regression", **some))
+    assert found["columns"]["when"]["kind"] == "date" and found["task"] == "regression"
+    assert found["problems"] == ["protocol 'kfold' needs at least 10 rows, t has 2"]
+    assert "missing in 1 of 3 rows" in " ".join(found["warnings"])
+
+
+def test_rows_without_a_target_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(column([*range(30)], [*range(27), "", "NA", "-"]))
+    with pytest.raises(DataError, match="3 rows.*--drop-missing-target"):
+        table_from_file(path, Reading("y"))
+    table = table_from_file(path, Reading("y", drop_missing_target=True))
+    assert table.n_rows == 27 and "3 of 30 rows" in table.warnings[0]
+
+
+def test_row_numbers_without_a_name_are_left_out(load) -> None:
+    for first in (0, 1):
+        lines = HOUSES.splitlines()
+        rows = [f"{k + first},{line}" for k, line in enumerate(lines[1:])]
+        table = load("\n".join(["," + lines[0], *rows]), "price")
+        assert list(table.frame.columns) == ["rooms", "area", "street"]
+        assert "numbers the rows" in table.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("gbk", ["北京", "上海", "广州"]),
+        ("big5", ["臺北", "高雄", "臺中"]),
+        ("shift_jis", ["東京", "大阪", "ひろしま"]),
+        ("euc_kr", ["서울", "부산", "대구"]),
+        ("cp1251", ["Москва", "Казань", "Самара"]),
+        ("latin-1", ["Köln", "Zürich", "Münster"]),
+    ],
+)
+def test_a_file_in_any_usual_encoding_is_read(load, encoding: str, words: list[str]) -> None:
+    rows = "".join(f"{words[k % 3]},{k % 7},{k * 1.5}\n" for k in range(40))
+    table = load(("city,k,y\n" + rows).encode(encoding))
+    assert set(table.frame["city"].cat.categories) == set(words)
+    assert "not UTF-8" in table.warnings[0]
+
+
+def test_a_table_of_very_many_columns_is_refused_at_once(load) -> None:
+    names = ",".join(f"c{k}" for k in range(300_000))
+    with pytest.raises(DataError, match="300,001 columns"):
+        load(f"{names},y\n" + "1," * 300_000 + "1\n")
+
+
+def test_dates_and_texts_are_columns_of_their_own_kind_and_part_of_the_hash(reads) -> None:
+    days = [f"{1 + k % 28}.{1 + k % 12}.2024" for k in range(60)]
+    said = [f"house {k} of the street" for k in range(60)]
+    rows = [f"{d},{t},{k % 5}.5" for k, (d, t) in enumerate(zip(days, said, strict=True))]
+    text = "d,t,y\n" + "\n".join(rows) + "\n"
+    table = reads(text)
+    assert table.kinds == {"d": "date", "t": "text"} and table.styles == {"d": "%d.%m.%Y"}
+    kept = reads(text, categorical=("d", "t"))
+    assert set(kept.kinds.values()) == {"categorical"} and kept.sha256 != table.sha256
+    assert reads(text.replace("house 7 ", "hut 7 ")).sha256 != table.sha256

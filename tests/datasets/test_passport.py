@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tabsweep.datasets import catalog, probes
 from tabsweep.datasets.overlap import find_overlap
-from tabsweep.datasets.passport import passport
+from tabsweep.datasets.passport import leaks, passport
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table, categorical_column
 
@@ -114,6 +114,18 @@ def test_a_feature_that_gives_the_target_away_is_found(rng, target) -> None:
     for offset, unit in ((1.7e9, 1), (0, 1e-42)):  # 32 bits do not tell them apart
         times = {**noise(rng), "leak": (offset + target * 30 + rng.integers(25, size=200)) * unit}
         assert flags(toy(times, target))["single-feature-leak"] == "warning"
+
+
+def test_gaps_that_go_with_one_value_of_the_target_are_a_leak(rng, target) -> None:
+    told = np.where((target == 1) & (rng.random(200) < 0.8), 1.0, np.nan)
+    left = np.where((target == 0) & (rng.random(200) < 0.8), np.nan, rng.normal(size=200))
+    some = np.where(rng.random(200) < 0.8, 1.0, np.nan)
+    few = np.full(200, np.nan)
+    few[np.flatnonzero(target)[:9]] = 2.0
+    for name, values, leak in (("x", told, 1), ("x", left, 1), ("x", some, 0), ("x", few, 0)):
+        table = toy({**learnable(rng, target), name: values}, target)
+        assert ("missingness-leak" in flags(table)) == bool(leak)
+        assert sum("gaps tell the target" in line for line in leaks(table)) == leak
 
 
 def test_a_target_that_nothing_predicts_is_said(rng, target) -> None:

@@ -36,6 +36,12 @@ def flats(n=300) -> pd.DataFrame:
     return pd.DataFrame({**given, "price": price.round(2)})
 
 
+def bench(*words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 0
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("flats") / "d.csv"
@@ -100,7 +106,7 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
     models = ["lightgbm", "linear"]
     words = [word for model in models for word in ("--model", model)]
     own = ["--workers", "0", "--tracking-uri", "none", "--name", "cli"]
-    assert main(["sweep", "--csv", "d.csv", "--target", "price", *words, *own]) == 0
+    bench("sweep", "--csv", "d.csv", "--target", "price", *words, *own)
     with pytest.warns(tabsweep.ColumnNotice):
         swept = tabsweep.sweep(flats(), "price", models=models, runs="python", name="d", verbose=0)
     from_python = swept.leaderboard().set_index("model").sort_index()["test_rmse"]
@@ -121,9 +127,9 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
         assert from_cli[model] < 1.1 * np.mean(losses)
     capsys.readouterr()
     for model in models:  # saved, loaded, and asked for the rows of a file
-        assert main(["fit", "runs/cli", "--model", model]) == 0
+        bench("fit", "runs/cli", "--model", model)
         saved = f"runs/cli/fitted/d--{model}.tabsweep"
-        assert main(["predict", saved, "d.csv", "--out", "p.csv"]) == 0
+        bench("predict", saved, "d.csv", "--out", "p.csv")
         error = pd.read_csv("p.csv").eval("prediction - price")
         assert np.sqrt(np.mean(error**2)) < from_cli[model]
     assert table.kinds == {"day": "date", "said": "text", "area": "numeric"}
