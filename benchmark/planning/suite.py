@@ -151,7 +151,7 @@ NEWER = ("weight", "date", "text", "day_first", "drop_missing_target")  # keys o
 
 class File(Strict):
     """A dataset in a file of the user's, as `bench data add` takes it: the path, from the folder of
-    the suite's file, and how its columns are read (`datasets/infer.py: Reading`)."""
+    the suite's file, and how its columns are read (`datasets/reading/columns.py: Reading`)."""
 
     path: str = Field(min_length=1)
     target: str

@@ -89,7 +89,11 @@ def categories(column: pd.Series) -> pd.Series:
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a value is a text that is empty or holds nothing but white space."""
+    """Whether a value is a text that is empty or holds nothing but white space.
+
+    >>> is_blank("  "), is_blank("red"), is_blank(None)
+    (True, False, False)
+    """
     return isinstance(value, str) and not value.strip()
 
 
