@@ -30,7 +30,7 @@ def merge_with(old: Record | None, request: Request) -> Options:
     for option in KEPT:
         name, how = option.name, option.metadata["kept"]
         was, new = getattr(before, name), getattr(options, name)
-        usual = getattr(budget, name, None) or getattr(suite, name, None)
+        usual: Any = getattr(budget, name, None) or getattr(suite, name, None)
         if how == STAYS:
             found[name] = was if new is None else new
         elif how == LARGER and (was is not None or new is not None):
