@@ -14,7 +14,7 @@ from ...models.base import Estimator
 from ...models.persistence.model_file import save_model
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
-from ..errors import FitError, file_to_replace
+from ..errors import FitError, check_gpu, file_to_replace
 from ..outcome.chosen_fit import (
     choose_config,
     choose_model,
@@ -51,6 +51,7 @@ def fit_chosen(
     mirror: str | None = None,
     cache: str | None = None,
     csv: str | Path | None = None,
+    device: str = "cpu",
     note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fit the chosen configuration (see `outcome/chosen_fit.py`) on all rows and save it.
@@ -58,8 +59,9 @@ def fit_chosen(
     Returns the path of the file.
 
     out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
-    run's CSV lies now, if it moved. note: called with each line of progress. Errors: FitError,
-    LedgerError, DataError, ModelFileError. The same run gives the same bytes.
+    run's CSV lies now, if it moved. device: "cuda" for a fit on a GPU, where the model uses one.
+    note: called with each line of progress. Errors: FitError, NoGpu, LedgerError, DataError,
+    ModelFileError. The same run gives the same bytes on a CPU.
     """
     run = Path(run)
     found = read_run(run, dataset)
@@ -67,10 +69,13 @@ def fit_chosen(
     name = choose_model(found, registry.spec(outside).name if outside else model)
     asked = importable(found, name, outside)
     path = place(run, out, found.dataset, name)
+    if device != "cpu" and registry.spec(asked).gpu_mb:
+        check_gpu(device, [name])
+        found.device = registry.spec(asked).on_gpu()[0]
     table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
     choice = choose_config(found, name, asked, (table, folds), note)
     estimator, encoder, training, weights, fitted_on = fit_all(
-        asked, choice, table, folds, found.seed, found.time_limit_s
+        asked, choice, table, folds, found.seed, found.time_limit_s, found.device
     )
     described = found.described.get("csv") or {"target": _target_of(found.described)}
     schema = Schema.of(

@@ -43,6 +43,12 @@ STORE = click.option(
 @click.option("--dataset", help="Needed where the run has several.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    help="cuda: a model that uses a GPU is fitted on one.",
+)
 @click.option("--mlflow", is_flag=True, help="Log the model to MLflow, too, and register it there.")
 @click.option(
     "--register-as", metavar="NAME", help="With --mlflow: its name there; default DATASET-MODEL."
@@ -57,6 +63,7 @@ def fit(
     mlflow: bool,
     register_as: str | None,
     tracking_uri: str | None,
+    device: str,
     **given: Any,
 ) -> int:
     """Fit the configuration that a run chose on all data; save it with its preprocessing.
@@ -77,7 +84,7 @@ def fit(
         from ..running.request import import_folders
 
         import_folders([given["model"]])
-    path = fit_chosen(run, note=console.say, **given)
+    path = fit_chosen(run, note=console.say, device=device, **given)
     console.data({"model": str(path)})
     console.say(str(path))
     if mlflow:

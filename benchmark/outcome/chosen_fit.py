@@ -72,6 +72,7 @@ class Run:
     metric: str
     known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
     chosen: dict[str, dict[int, str]] = field(default_factory=dict)
+    device: str = "cpu"  # of the fits to come
 
     @property
     def described(self) -> Mapping[str, Any]:
@@ -236,6 +237,7 @@ def score_cell(
     """A configuration on a fold that it was not tried on; a failure has no loss."""
     spec = registry.spec(model)
     identity: dict[str, Any] = {"target": spec.target, "threads": spec.threads}
+    identity["device"] = run.device
     if run.time_limit_s is not None and spec.resource:
         identity["time_limit_s"] = run.time_limit_s
     identity |= encoding_identity(spec, data[0])
@@ -299,6 +301,7 @@ def fit_all(
     folds: Mapping[int, Fold],
     seed: int,
     time_limit_s: float | None = None,
+    device: str = "cpu",
 ) -> tuple[Any, ColumnEncoder, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
     """Step 3 of the rule: (fitted estimator, what encodes its columns, the rows that it was given,
     their weights as for `fit_rows` where they have some, a sentence about the rows).
@@ -307,9 +310,8 @@ def fit_all(
     spec = registry.spec(model)
 
     def make(config: Mapping[str, Any]) -> Any:
-        return registry.make_model(
-            model, task=table.task, seed=seed, threads=spec.threads, **config
-        )
+        given = {**config, **({} if device == "cpu" else {"device": device})}
+        return registry.make_model(model, task=table.task, seed=seed, threads=spec.threads, **given)
 
     config = dict(choice.config)
     estimator = make(config)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from saved_models import (
     X,
     Y,
@@ -15,7 +16,7 @@ from saved_models import (
 )
 from tabsweep.benchmark.commands.fit import fit_chosen
 from tabsweep.benchmark.commands.predict import predict_file
-from tabsweep.benchmark.errors import FitError
+from tabsweep.benchmark.errors import FitError, NoGpu
 from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Options
@@ -106,6 +107,10 @@ def test_what_a_run_does_not_have_is_named_with_a_suggestion(finished, tmp_path)
         fit_chosen(finished, dataset="iris", out=tmp_path / "no" / "m")
     with pytest.raises(FitError, match="catalogued dataset"):
         fit_chosen(finished, dataset="iris", csv=tmp_path / "x.csv")
+    if not torch.cuda.is_available():  # a model that uses no GPU is fitted all the same
+        with pytest.raises(NoGpu, match="--device cuda"):
+            fit_chosen(finished, dataset="iris", model="lightgbm", device="cuda")
+    fit_chosen(finished, dataset="iris", model="knn", device="cuda", out=tmp_path)
 
 
 def test_a_model_without_a_score_on_some_fold_must_be_named(finished):
