@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -143,7 +144,9 @@ class Metric:
     bounded: bool = False  # at most 1, so that 1 - value is an error
     lowest: float = 0.0
     percent: bool = False  # as tables print it
-    decimals: int | None = None  # as tables print it; None: as many as the smallest value needs
+    decimals: int | None = (
+        None  # where it is not bounded; None: as many as the smallest value needs
+    )
     synonyms: tuple[str, ...] = ()  # names that other tools give it
 
     def value(
@@ -177,53 +180,25 @@ class Metric:
         return 1.0 - min(value, 1.0) if self.bounded else value
 
 
+_fraction = partial(Metric, direction="max", tasks=CLASSIFICATION, bounded=True)
+_error = partial(Metric, direction="min", tasks=(REGRESSION,))
+_LOG_LOSS = ("nll", "cross-entropy", "cross_entropy", "logloss")
+
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric(
-            "accuracy",
-            "max",
-            CLASSIFICATION,
-            accuracy,
-            "accuracy",
-            bounded=True,
-            percent=True,
-            decimals=2,
-            synonyms=("acc",),
+        _fraction("accuracy", fn=accuracy, label="accuracy", percent=True, synonyms=("acc",)),
+        _fraction(
+            "balanced_accuracy", fn=balanced_accuracy, label="balanced accuracy", percent=True
         ),
+        _fraction("roc_auc", fn=roc_auc, label="ROC AUC", synonyms=("auc", "auroc")),
         Metric(
-            "balanced_accuracy",
-            "max",
-            CLASSIFICATION,
-            balanced_accuracy,
-            "balanced accuracy",
-            bounded=True,
-            percent=True,
-            decimals=2,
+            "log_loss", "min", CLASSIFICATION, log_loss, "log loss", decimals=3, synonyms=_LOG_LOSS
         ),
-        Metric(
-            "roc_auc",
-            "max",
-            CLASSIFICATION,
-            roc_auc,
-            "ROC AUC",
-            bounded=True,
-            decimals=3,
-            synonyms=("auc", "auroc"),
-        ),
-        Metric(
-            "log_loss",
-            "min",
-            CLASSIFICATION,
-            log_loss,
-            "log loss",
-            decimals=3,
-            synonyms=("nll", "cross-entropy", "cross_entropy", "logloss"),
-        ),
-        Metric("rmse", "min", (REGRESSION,), rmse, "RMSE"),
-        Metric("mse", "min", (REGRESSION,), mse, "MSE"),
-        Metric("mae", "min", (REGRESSION,), mae, "MAE"),
-        Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True, lowest=-np.inf, decimals=3),
+        _error("rmse", fn=rmse, label="RMSE"),
+        _error("mse", fn=mse, label="MSE"),
+        _error("mae", fn=mae, label="MAE"),
+        Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True, lowest=-np.inf),
     )
 }
 

@@ -55,10 +55,10 @@ class ScoreText:
 
     @classmethod
     def of(cls, name: str, values: Sequence[float], *, more: int = 0) -> ScoreText:
-        """As the metric says, else with three significant digits of the smallest value. `more`:
-        digits beyond these, of a metric that is no percentage."""
+        """Two decimals of a percentage, three of another bounded score, else as the metric says or
+        three significant digits of the smallest value. `more`: decimals beyond these three."""
         metric = METRICS[name]
-        decimals = metric.decimals
+        decimals = 2 if metric.percent else 3 if metric.bounded else metric.decimals
         if decimals is None:
             decimals = decimals_for([v for v in values if v == v])
         elif not metric.percent:
