@@ -50,10 +50,10 @@ def _curves(source: Source, order: list[str], answers: Answers) -> list[dict[str
         negative = max(1, len(y) - positive)
         points = np.column_stack([(alarms - hits) / negative, hits / positive])
         start = np.zeros((1, 2))
-        roc.append(figures.Series(model, _some(np.vstack([start, points])), look))
+        roc.append(figures.Series(model, _some(np.vstack([start, points])).tolist(), look))
         points = np.column_stack([hits / positive, hits / alarms])
         points = np.vstack([[[0.0, points[0, 1]]], points])
-        recall.append(figures.Series(model, _some(points), look))
+        recall.append(figures.Series(model, _some(points).tolist(), look))
     how: dict[str, Any] = {"note": TOGETHER, "straight": True}
     return [
         figures.lines(roc, title="ROC", x="false positives", y="true positives", **how),

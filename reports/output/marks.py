@@ -33,7 +33,7 @@ def told_apart(
     ((4, [2, 1, 3]), (3, [1, 1]))
     """
     place = places(values, direction)
-    shared = []
+    shared: list[int] = []
     for more in (0, 1):
         texts = [fixed(factor * value, decimals + more) for value in values]
         first: dict[str, int] = {}
