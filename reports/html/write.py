@@ -60,9 +60,9 @@ def pages(
     return texts
 
 
-def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "") -> str:
+def other_page(template: Path, variables: Mapping[str, Any]) -> str:
     """A page of another room in the form of a report: the text of `template`, which extends
-    base.html.j2 and may import parts.html.j2, with the variables and with more style.
+    base.html.j2 and may import parts.html.j2, with the variables.
 
     Every text is escaped. Raises jinja2.TemplateError.
     """
@@ -74,7 +74,7 @@ def other_page(template: Path, variables: Mapping[str, Any], *, style: str = "")
     return _filled(
         environment.get_template(template.name),
         {"data": {}, **variables},
-        f"{_style()}\n{style}",
+        _style(),
         (HERE / "common.js").read_text(encoding="utf-8"),
     )
 
