@@ -9,7 +9,7 @@ import click
 
 from ...common.portable import pin_or_restart
 from ..arguments import CHECKPOINTS, RUN, GroupedCommand, options_of
-from ..console import Console, Verbs, common, split_names
+from ..console import Console, Verbs, common
 from ..errors import check_address_form
 from ..planning.option_checks import check_options
 from ..planning.options import AGAIN, LIMITS, Options
@@ -103,4 +103,5 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
     check_address_form(given["address"])
     from .sweep import retry_command
 
-    return retry_command(console, run, causes=tuple(split_names(causes)), **given)
+    causes = tuple(cause.strip() for words in causes for cause in words.split(","))
+    return retry_command(console, run, causes=causes, **given)

@@ -249,7 +249,8 @@ def blocks(document: str, language: str) -> list[str]:
 def commands(document: str) -> list[list[str]]:
     """Every `bench ...` of a document, in shell blocks and in running text."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    shell = [line for block in blocks(document, "sh") for line in block.splitlines()]
+    texts = [block.replace("\\\n", " ") for block in blocks(document, "sh")]
+    shell = [line for text in texts for line in text.splitlines()]
     inline = re.findall(r"`(bench [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     found = [shlex.split(line, comments=True) for line in (*shell, *map(one_line, inline))]
     return [words for words in found if any(word.endswith("bench") for word in words)]

@@ -182,7 +182,7 @@ def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
         "verdict": shown["leaderboard"].remarks[0],
         "sections": [
             {"name": part.name, "title": part.title, "tables": tables_of(part)}
-            for part in shown.values()
+            for part in (shown["leaderboard"], shown["scores"])
         ],
         "board": f"{BOARD}/html/index.html",
         "runs": [
