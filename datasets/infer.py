@@ -321,7 +321,8 @@ def table_from_cells(
     notes = Notes(list(cells.notices))
     cells = with_target(cells, reading, notes)
     marks = reading.missing
-    codes, task, classes = np.zeros(0), "", ()
+    codes, task = np.zeros(0), ""
+    classes: tuple[str, ...] = ()
     with problems.watched():
         codes, task, classes = encode_target(cells, reading, notes)
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -68,7 +69,12 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
         figure = Figure(figsize=(width / 72.0, height / 72.0), facecolor=page)
         sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         sheet.axis("off")
-        style = {"va": "center", "fontsize": SIZE, "color": text, "parse_math": False}
+        style: dict[str, Any] = {
+            "va": "center",
+            "fontsize": SIZE,
+            "color": text,
+            "parse_math": False,
+        }
         sheet.text(4, 10, f"{about} (1 is best)", weight="bold", **style)
         board = figure.add_axes(
             (100.0 / width, 30.0 / height, (BOARD - 100.0) / width, 1 - (TOP + 30.0) / height)

@@ -242,13 +242,8 @@ def _agree(first: Record, other: Record, *, content: bool) -> None:
     data and the folds of the datasets that they share are compared, too."""
     parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]
     if content:
-        parts.append(
-            (
-                "data",
-                *({d: a["sha256"] for d, a in plan["datasets"].items()} for plan in (first, other)),
-            )
-        )
-        parts.append(("folds", *map(_folds, (first, other))))
+        parts.append(("data", _contents(first), _contents(other)))
+        parts.append(("folds", _folds(first), _folds(other)))
     for part, a, b in parts:
         for key in sorted(set(a) & set(b)):
             if a[key] != b[key]:
@@ -256,6 +251,11 @@ def _agree(first: Record, other: Record, *, content: bool) -> None:
                     f"the runs cannot share a table: {part} of {key} is {a[key]!r} in one and "
                     f"{b[key]!r} in the other; write a report for each"
                 )
+
+
+def _contents(plan: Record) -> dict[str, str]:
+    """{dataset: sha256 of its content}."""
+    return {name: about["sha256"] for name, about in plan["datasets"].items()}
 
 
 def _folds(plan: Record) -> dict[str, list[int]]:

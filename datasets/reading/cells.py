@@ -46,7 +46,7 @@ class Cells:
     def rows(self, mask: np.ndarray) -> Cells:
         """The rows of the mask (N,) alone; the others keep their lines."""
         at = np.flatnonzero(mask)
-        lines = [self.lines[row] for row in at] if self.lines else ()
+        lines = [self.lines[row] for row in at.tolist()] if self.lines else ()
         return replace(self, frame=self.frame.iloc[at].reset_index(drop=True), lines=lines)
 
 

@@ -168,7 +168,9 @@ def dashboard_address() -> str:
     """host:port of the dashboard of the cluster that this process has joined; "" without one."""
     from ray._private import worker
 
-    return worker.global_worker.node.address_info["webui_url"] or ""
+    node = worker.global_worker.node
+    assert node is not None  # it has joined one
+    return node.address_info["webui_url"] or ""
 
 
 def available_memory_mb() -> float:
