@@ -1,4 +1,4 @@
-"""Do models that keep rows use them? Prints a table, after some five CPU-minutes.
+"""Do models that keep rows use them? Prints the table of docs/reproduction/later-models.md.
 
 python docs/memory_use.py [--mirror FOLDER]
 
