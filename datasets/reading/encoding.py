@@ -26,8 +26,8 @@ OTHERS = {  # codec -> what it is called; these tell themselves apart from Weste
 }
 NAMES = {"latin-1": "Latin-1", "cp1252": "Windows-1252", "utf-16": "UTF-16", **OTHERS}
 NAMES |= {"utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
-ALIASES = {"gbk": "gb18030", "gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
-ALIASES |= {"big5hkscs": "big5", "johab": "cp949"}
+TWO_BYTES = {"gb18030", "big5", "cp932", "euc_jp", "cp949"}
+WESTERN = ("cp1250", "cp1252", "latin_1")
 FEW_LETTERS = 8  # bytes beyond ASCII, below which a text does not tell its encoding
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 
@@ -84,13 +84,17 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
 
 def _other(data: bytes) -> str:
     """The codec of OTHERS that the text is likely in, "" for none."""
-    letters = sum(data[: 1 << 20].count(bytes([code])) for code in range(0x80, 0x100))
-    if letters < FEW_LETTERS:
+    counts = [data[: 1 << 20].count(bytes([code])) for code in range(0x80, 0x100)]
+    if sum(counts) < FEW_LETTERS:
         return ""
+    # letters of one byte, Cyrillic ones too, lie above; few characters of two bytes do with both
+    single = sum(counts[0x40:]) > 0.98 * sum(counts)
     from charset_normalizer import from_bytes
 
-    best = from_bytes(data[: data.rfind(b"\n", 0, 1 << 20) + 1] or data).best()
-    codec = ALIASES.get(best.encoding, best.encoding) if best else ""
+    sample = data[: data.rfind(b"\n", 0, 1 << 20) + 1] or data
+    codecs_tried = [*(OTHERS.keys() - TWO_BYTES if single else OTHERS), *WESTERN]
+    best = from_bytes(sample, cp_isolation=sorted(codecs_tried)).best()
+    codec = best.encoding if best else ""
     if codec not in OTHERS:
         return ""
     try:

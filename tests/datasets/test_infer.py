@@ -404,14 +404,14 @@ def test_inspect_lists_every_problem_of_a_file(tmp_path: Path) -> None:
     assert found["columns"]["weight"]["style"] == "'kg'" and "task" not in found
     some = {"drop": ("", "other"), "day_first": True, "drop_missing_target": True}
     found = describe(path, read_file(path), Reading("y", "regression", **some))
-    assert found["columns"]["when"]["kind"] == "date" and found["task"] == "regression"
+    assert found["columns"]["when"]["kind"] == "date"
     assert found["problems"] == ["protocol 'kfold' needs at least 10 rows, t has 2"]
     assert "missing in 1 of 3 rows" in " ".join(found["warnings"])
 
 
 def test_rows_without_a_target_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(column([*range(30)], [*range(27), "", "NA", "-"]))
+    path.write_text(column([7 * k % 31 for k in range(30)], [*range(27), "", "NA", "-"]))
     with pytest.raises(DataError, match="3 rows.*--drop-missing-target"):
         table_from_file(path, Reading("y"))
     table = table_from_file(path, Reading("y", drop_missing_target=True))
@@ -434,7 +434,7 @@ def test_row_numbers_without_a_name_are_left_out(load) -> None:
         ("big5", ["臺北", "高雄", "臺中"]),
         ("shift_jis", ["東京", "大阪", "ひろしま"]),
         ("euc_kr", ["서울", "부산", "대구"]),
-        ("cp1251", ["Москва", "Казань", "Самара"]),
+        ("cp1251", ["Москва", "Нижний Новгород", "Санкт-Петербург"]),
         ("latin-1", ["Köln", "Zürich", "Münster"]),
     ],
 )
