@@ -82,10 +82,10 @@ def test_a_fit_of_a_chosen_network_has_the_limit_of_its_run(work):
 
 def test_the_command_behind_a_number_has_the_options_of_its_run(work):
     origin = Origin.of(Path("runs/limited"))
-    words = origin.command("scores", "iris", "mlp")
+    words = origin.command("iris", "mlp")
     assert words[words.index("--time-limit-s") + 1] == "0.2" and "--portable" not in words
     plan = {**origin.plan, "options": {**origin.plan["options"], "portable": True}}
-    assert "--portable" in Origin(origin.folder, plan).command("scores", "iris", "mlp")
+    assert "--portable" in Origin(origin.folder, plan).command("iris", "mlp")
 
 
 def test_the_time_left_of_a_search_by_seconds_does_not_grow_with_its_trials():
