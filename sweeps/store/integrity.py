@@ -9,7 +9,7 @@ from typing import Any
 from ..trial import DONE
 from .ledger import Ledger, LedgerError
 from .predictions import files_in
-from .records import latest_results
+from .records import latest_results, slot_places
 from .run_folder import COLUMNS
 from .run_lock import owner_of
 
@@ -99,9 +99,12 @@ def lacks_files(ledger: Ledger) -> bool:
 
 
 def _finished(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """The records of finished trials, in the order in which their predictions were written."""
+    """The records of finished trials that fill a slot, in the order in which their predictions were
+    written. A result whose slot another trial fills by now is used by nothing."""
+    filling = {id for id, _ in slot_places(ledger).values()}
     for at in sorted(latest_results(ledger).values()):
-        if ledger.head(at).status == DONE:
+        head = ledger.head(at)
+        if head.status == DONE and head.id in filling:
             yield ledger.at(at)
 
 
