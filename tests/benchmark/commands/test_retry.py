@@ -34,7 +34,9 @@ def test_retry_takes_causes_as_a_list_or_one_by_one(tmp_path, monkeypatch):
 def test_retry_of_an_unknown_cause_is_refused_with_a_suggestion(cause, tmp_path):
     run = make_run(tmp_path / "r", plan(), result(0, cause="oom"))
     found = bench("retry", run, "--cause", cause)
-    assert found.code == 2 and "unknown cause" in found.err and "known: error, gpu_oom" in found.err
+    assert (
+        found.code == 2 and "unknown cause" in found.err and "known: error, gpu_error" in found.err
+    )
     assert ("did you mean 'oom'?" in found.err) == ("omm" in cause)
 
 

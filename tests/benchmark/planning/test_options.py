@@ -43,7 +43,7 @@ def test_every_option_is_read_from_the_command_line_that_its_value_writes():
         if one.name == "warm_start":
             continue  # a path, where it is typed
         given = Options(**{one.name: value_of(one.name)})
-        assert flag_of(one) in given.words()
+        assert flag_of(one).partition("/")[0] in given.words()
         with sweep.make_context("sweep", given.words()) as context:
             assert context.params[one.name] == getattr(given, one.name), one.name
 
