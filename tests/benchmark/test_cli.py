@@ -169,7 +169,7 @@ def test_a_misspelt_word_is_answered_with_a_suggestion():
         (["data", "fetch", "wine"], 0),
         (["data", "passport", "irs"], 2),
         (["reproduce", "--list"], 0),
-        (["reproduce", "npt-table-7"], 2),
+        (["reproduce", "npt-table-99"], 2),
         (["status", "nowhere"], 2),
         (["sweep", "--suite", "smok"], 2),
         (["sweep", "--suite", "smoke", "--dry-run"], 0),
