@@ -109,7 +109,8 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
         text = path.read_text(encoding="utf-8")
         assert not set(text) & {"\0", "\u202e"}, path
         if path.suffix == ".tex":
-            assert not re.search(r"\\input\b", text) and not re.search(r"(?<!\\)\$x", text)
+            ours = re.sub(r"\\input\{[a-z-]+\}", "", text)  # main.tex takes in its neighbours
+            assert not re.search(r"\\input\b", ours) and not re.search(r"(?<!\\)\$x", text)
         if path.suffix == ".md":
             assert "<script" not in text and "http://" not in text
         if path.suffix == ".csv":
