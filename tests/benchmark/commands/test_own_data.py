@@ -185,11 +185,11 @@ def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept(
     assert leak["detail"].startswith("tax alone predicts the target with skill 1.000")
     for option in ("--group", "--time", "--drop", "--weight"):  # without a target, too
         wrong = bench("data", "inspect", "h.csv", option, "nope")
-        assert wrong.code == 2 and "has no column 'nope'" in wrong.err
+        assert wrong.code == 2 and "has no column 'nope'" in wrong.out
     shown = bench("data", "inspect", "h.csv", "--target", "city", "--drop", "tax")
     assert shown.code == 0 and "Zürich " in shown.out and "multiclass" in shown.out
     wrong = bench("data", "inspect", "h.csv", "--target", "prize")
-    assert wrong.code == 2 and "did you mean 'price'" in wrong.err
+    assert wrong.code == 2 and "did you mean 'price'" in wrong.out
 
 
 def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_own():
