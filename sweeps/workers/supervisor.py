@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from concurrent.futures import Future
 from typing import Any
@@ -41,7 +40,7 @@ class Supervisor:
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
         self._daemons = calls.daemons()
-        self._looked = self._timed = time.monotonic()
+        self._looked = self._timed = awake_s()
         self._waits = False  # no machine is left, which was said
         self.ray_lost = False  # Ray on this machine is gone
 
@@ -49,10 +48,10 @@ class Supervisor:
         """One round: overdue workers, and about once a second the nodes."""
         self.check_ray()
         outcomes: list[JobOutcome] = []
-        if time.monotonic() - self._timed > OVERDUE_S:
-            self._timed = time.monotonic()
+        if awake_s() - self._timed > OVERDUE_S:
+            self._timed = awake_s()
             outcomes = self._end_overdue()
-        if time.monotonic() - self._looked > LOOK_S:
+        if awake_s() - self._looked > LOOK_S:
             outcomes.extend(self._check_nodes())
         return outcomes
 
@@ -169,7 +168,7 @@ class Supervisor:
 
     def _check_nodes(self) -> list[JobOutcome]:
         """Look which nodes there are; jobs on a node that is gone are lost."""
-        self._looked = time.monotonic()
+        self._looked = awake_s()
         before, found = self._placement.nodes, self._calls.nodes()
         self._placement.nodes = found
         for id in found.keys() - before.keys():

@@ -189,8 +189,6 @@ def test_a_worker_that_waits_for_its_gpu_is_no_fault_of_its_node(monkeypatch):
     calls = OtherGpus(node)
     for module in (ray_actors, supervisor):
         monkeypatch.setattr(module, "awake_s", calls.clock)
-    monkeypatch.setattr(ray_actors, "take_crash_cause", lambda name: None)
-    monkeypatch.setattr(OtherGpus, "leaving", lambda self, node: False, raising=False)
     pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=8, calls=calls)
     pool._placement.know_gpu(node.id, GPU_MB)
     sizes = [20_000.0, 20_000.0, 60_000.0]
