@@ -1,7 +1,7 @@
 """The checks of `bench doctor --gpu`: models and trials on this machine's GPU.
 
-Do models compute there what they should, do trials share it, does one that fails harm no other?
-Each check returns a state and a line of text. Nothing here is run in a sweep.
+They compare models on the GPU with the same models on the CPU, run several trials on the GPU at
+once, and see that a failing trial harms no other. Each check returns a state and a line of text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Do models that keep rows use them? Prints the table of docs/reproduction/later-models.md.
+"""Scores of models that keep training rows, with these rows damaged before they predict.
+
+Prints the table of docs/reproduction/later-models.md.
 
 python docs/memory_use.py [--mirror FOLDER]
 

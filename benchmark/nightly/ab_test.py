@@ -116,8 +116,8 @@ def common_cells(
 
 
 def lost(keys: Iterable[str], plan: Mapping[str, Any]) -> list[Row]:
-    """A REGRESSION row for each of these cells, which a plan does not have any more, unless its
-    dataset could not be had."""
+    """A REGRESSION row for each cell that the plan has lost; none for a cell whose dataset is not
+    available."""
     rows = []
     for key in sorted(keys):
         model, dataset, _, _ = key.split("/")

@@ -1,4 +1,4 @@
-"""Step screen: which models' trials have other ids than at the baseline, and whether bytes repeat.
+"""Step screen: the models whose trial ids differ from the baseline's; whether bytes repeat.
 
 A trial's id says what it depends on, so a model whose ids are the baseline's needs no fit to be
 called unchanged. What an id cannot say is whether the same trial gives the same bytes again: a

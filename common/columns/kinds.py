@@ -125,8 +125,8 @@ def date_kind(
 
 
 def words_kind(cells: pd.Series, found: Numbers, made: Kind) -> Kind:
-    """The kind of texts that are neither all numbers nor all dates: category, text or id; `made` is
-    the category."""
+    """The kind of a column in which not all texts are numbers and not all are dates: category, text
+    or id. `made` is the kind that a category gets."""
     name, present = cells.name, cells[~found.missing]
     if found.n_numbers > found.n_present / 2:
         texts = present[np.isnan(found.values[~found.missing])]

@@ -203,7 +203,7 @@ class Schema:
 
 
 def _is_style(kind: str, style: str) -> bool:
-    """Whether the values of a column of this kind are written so."""
+    """Whether `style` is a way to write the values of a column of this kind."""
     if kind == "date":
         return style in (ISO, *FORMS, *NUMBERS)
     try:

@@ -269,8 +269,9 @@ def table_bytes(table: pa.Table) -> bytes:
 
 
 def unpacked_bytes(stream: pa.Buffer) -> int:
-    """The bytes that all buffers of a stream of Arrow take when they are unpacked, which each of
-    them says in its first eight. Raises ValueError, struct.error or ArrowException for other bytes.
+    """The unpacked size of all buffers of a stream of Arrow, in bytes. Each buffer states its own
+    size in its first eight bytes. Raises ValueError, struct.error or ArrowException for other
+    bytes.
 
     The places are those of the format's flatbuffers (Message.fbs and Schema.fbs of Arrow 1.0).
     """

@@ -100,7 +100,7 @@ def lacks_files(ledger: Ledger) -> bool:
 
 def _finished(ledger: Ledger) -> Iterator[dict[str, Any]]:
     """The records of finished trials that fill a slot, in the order in which their predictions were
-    written. A result whose slot another trial fills by now is used by nothing."""
+    written. A result does not count where another trial has its slot."""
     filling = {id for id, _ in slot_places(ledger).values()}
     for at in sorted(latest_results(ledger).values()):
         head = ledger.head(at)

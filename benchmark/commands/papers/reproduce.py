@@ -77,7 +77,7 @@ def reproduce_command(
 ) -> int:
     """`bench reproduce NAME`: exit code of the sweep, or 0 where nothing had to run. The budget is
     the table's where none is given. Raises ValueError for an unknown table or figure, SweepError
-    for one that nothing here makes."""
+    where no sweep and no experiment makes the table or figure."""
     chosen = find_entry(table, paper)
     _refuse_others(source_of(chosen, paper))
     options = replace(options, budget=options.budget or chosen.entry.budget)

@@ -36,8 +36,8 @@ YACHT = {"width": 8, "n_layers": 4, "steps": 400, "eval_every": 20, "lr": 1e-2, 
 
 
 def paper_configs(dataset: str) -> list[dict[str, Any]]:
-    """The paper's configurations of NPT on a dataset, eight variants on a small one, else one: as
-    the budget `paper` of the suite `npt-uci-transductive` has them."""
+    """The configurations of NPT in the budget `paper` of the suite `npt-uci-transductive`: eight on
+    a small dataset, one on a large dataset."""
     plan = Plan(
         suite.load("npt-uci-transductive"), Options(budget="paper", models=("npt",)), {}, {}
     )
