@@ -151,6 +151,8 @@ def run_cell(
         value = getattr(estimator, name, None)
         if isinstance(value, int | np.integer):
             info[name.rstrip("_")] = int(value)
+    if device != "cpu" and hasattr(estimator, "precision_"):
+        info["precision"] = str(estimator.precision_)
     warned = getattr(estimator, "warnings_", None)
     if isinstance(warned, Mapping):  # {category: how many}; a class from elsewhere may differ
         counts = {str(k): int(n) for k, n in warned.items() if isinstance(n, int | np.integer)}

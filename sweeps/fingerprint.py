@@ -236,13 +236,15 @@ def _distributions() -> dict[str, list[str]]:
 def versions(names: Iterable[str]) -> dict[str, str]:
     """{distribution: version} for distributions or top-level import names.
 
-    The version of one that is not installed is "absent": an import of it may be optional.
+    The version of one that is not installed is "absent": an import of it may be optional. A build
+    ("2.13.0+cpu") is left out: the machine that plans a trial may have another than a GPU's worker.
     """
     found: dict[str, str] = {}
     for name in names:
         for dist in _distributions().get(name, [name]):
             try:
-                found[dist.lower().replace("_", "-")] = metadata.version(dist)
+                release = metadata.version(dist).partition("+")[0]
+                found[dist.lower().replace("_", "-")] = release
             except metadata.PackageNotFoundError:
                 found[dist.lower().replace("_", "-")] = "absent"
     return dict(sorted(found.items()))

@@ -225,13 +225,14 @@ def clip_values(params: Iterable[Tensor], limit: float) -> None:
             p.grad.clamp_(-limit, limit)
 
 
-def clip_norm(params: Iterable[Tensor], limit: float) -> float:
-    """All gradients times min(1, limit / (norm + 1e-6)); returns their L2 norm before.
+def clip_norm(params: Iterable[Tensor], limit: float) -> Tensor:
+    """All gradients times min(1, limit / (norm + 1e-6)); returns their L2 norm before, where they
+    are, so that nothing waits for a GPU.
 
     DIFF(Schaefl 2022): no clipping is mentioned; the authors' code, and ours for Hopular, clips
     the norm of all gradients at 1.
     """
-    return float(torch.nn.utils.clip_grad_norm_(params, limit))
+    return torch.nn.utils.clip_grad_norm_(params, limit)
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
