@@ -1,7 +1,7 @@
 """NPT's loss of accuracy when all other rows are corrupted (Kossen et al. 2021, Table 2).
 
-All twelve columns of the table: the ten tables of sec. 4.1, in batches where one batch does not
-hold them, and the two image sets. `corrupted_rows.py` has the algorithm.
+The ten tables of sec. 4.1, in batches where one batch does not hold them; the two image sets of the
+table are not measured. `corrupted_rows.py` has the algorithm.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ....datasets.images import load_images
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
-from . import images
 from .corrupted_rows import Scores, scores_of
 from .fitted_inputs import fitted, inputs_of, paper_configs, some_rows
 
@@ -26,10 +24,7 @@ PUBLISHED = "table2"
 # Share of masked targets of the small tables in the authors' corruption script: which of the eight
 # variants is fitted. The other tables have one configuration, and batches.
 TARGETS = {"yacht": 0.1, "breast-cancer-wdbc": 0.1, "boston": 0.5, "concrete": 0.5}
-IMAGES = {  # column: (data, method) of the case in `images.py` that the paper's value is of
-    "cifar-10": images.RESNET,
-    "mnist": images.MNIST,
-}
+IMAGES = dict.fromkeys(("cifar-10", "mnist"), "images are no tables")
 # Below the full size: other tables, a narrower network, and what is not measured.
 STAND_INS = {"poker-hand": "poker-hand-25k", "forest-cover": "forest-cover-93k"}
 WIDEST = {"breast-cancer-wdbc": 8}
@@ -99,8 +94,6 @@ def run(
     """
 
     def measured(name: str) -> dict[str, Any]:
-        if name in IMAGES:
-            return _row(*_on_images(setting, name))
         data = setting.load(name if setting.full else STAND_INS.get(name, name))
         found = []
         for fold in setting.folds(data)[:folds]:
@@ -116,7 +109,7 @@ def run(
         return _row(data.name, found, bool(data.classes))
 
     printed = {name: value for (name, _), value in printed_values(FOLDER, PUBLISHED).items()}
-    reasons = {} if setting.full else LEFT_OUT
+    reasons = IMAGES if setting.full else IMAGES | LEFT_OUT
     found, left_out = on_available([n for n in printed if n not in reasons], measured, at_least=0)
     lines = [
         {
@@ -140,8 +133,7 @@ def run(
         lines,
         f"{sizes} change: RMSE in percent of the score before, accuracy in percentage points; "
         "negative is worse. rows: predicted test rows. constant: the mean or commonest class of "
-        "the training rows. CIFAR-10 is predicted by a ResNet-18 with attention between pictures, "
-        "whose other pictures are corrupted once for all test pictures.",
+        "the training rows.",
     )
     remarks = [f"Left out: {name}: {reason}" for name, reason in reasons.items()]
     return ExperimentResult([table], remarks=[*remarks, *left_out])
@@ -161,12 +153,3 @@ def _row(measured: str, scores: list[Scores], classes: bool) -> dict[str, Any]:
         "after": after,
         "change": after - before if classes else -100 * (after - before) / before,
     }
-
-
-def _on_images(setting: Setting, name: str) -> tuple[str, list[Scores], bool]:
-    """The arguments of `_row` for a column that is an image set: a case of `npt-images`, below the
-    full size on scikit-learn's digits."""
-    case = next(c for c in images.CASES[setting.size] if c.like == IMAGES[name])
-    data = load_images(case.data, mirror=setting.mirror, cache=setting.cache)
-    setting.say(f"{case.data}, {case.label}: fitting")
-    return case.data, [images.score_of(case, data, setting)], True

@@ -117,28 +117,23 @@ class TableInputs:
         return np.asarray(self.model.classes_)[found.argmax(axis=1)]
 
 
-def table_inputs(model: NPT, x: Any, y: np.ndarray, n_train: int, x_test: Any) -> TableInputs:
-    """The table before a fitted model.
+def inputs_of(model: NPT, data: Data, fold: Fold) -> TableInputs:
+    """The whole table of a fold before the model that was fitted on it.
 
-    x, y: training rows, the first `n_train`, and validation rows; their labels are seen where the
-    model was trained to see labels (p_target < 1), those of x_test never. A validation row whose
-    class training does not have is left out.
+    The labels of training and validation rows are seen where the model was trained to see labels
+    (p_target < 1), those of test rows never. A validation row whose class training does not have
+    is left out.
     """
-    labelled = model._validation(x, y)
+    known = np.concatenate([fold.train, fold.val])
+    labelled = model._validation(data.rows(known), data.target[known])
     assert labelled is not None
-    tested = model.preprocessor_.transform(as_frame(x_test))
+    tested = model.preprocessor_.transform(as_frame(data.rows(fold.test)))
     cells = join([model.cells(*labelled), model.cells(tested)])
-    parts = np.repeat([TRAIN, VAL, TEST], [n_train, len(labelled[0]) - n_train, len(tested)])
+    n_val = len(labelled[0]) - len(fold.train)
+    parts = np.repeat([TRAIN, VAL, TEST], [len(fold.train), n_val, len(tested)])
     with model._ready() as module:
         shown = visible(cells, model.columns(), model)
         return TableInputs(model, module, np.concatenate([labelled[0], tested]), shown, parts)
-
-
-def inputs_of(model: NPT, data: Data, fold: Fold) -> TableInputs:
-    """The whole table of a fold before the model that was fitted on it."""
-    known = np.concatenate([fold.train, fold.val])
-    x, y, x_test = data.rows(known), data.target[known], data.rows(fold.test)
-    return table_inputs(model, x, y, len(fold.train), x_test)
 
 
 def last_row(module: NPTNetwork, x: Tensor) -> Tensor:  # (P, M, d, E) -> (P, d, E)

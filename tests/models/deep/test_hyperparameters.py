@@ -9,11 +9,9 @@ import pytest
 from sklearn.base import clone
 from tabsweep.models.deep.estimator import DeepEstimator
 from tabsweep.models.hyperparameters import InvalidConfig, Number, entries, hyper
-from tabsweep.models.npt.image_estimators import NPTPatches, NPTResNet
 from tabsweep.models.registry import MODELS, load_class
 
 CLASSES = [(load_class(spec.target), spec.paper) for spec in MODELS.values()]
-CLASSES += [(NPTPatches, "Kossen et al. 2021"), (NPTResNet, "Kossen et al. 2021")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.npt import corrupted_rows, corruption, images
-from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, some_rows, table_inputs
+from tabsweep.benchmark.papers.npt import corrupted_rows, corruption
+from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, some_rows
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.datasets import download, source
 from tabsweep.datasets.catalog import load_dataset, splits
-from tabsweep.datasets.images import load_images
 from tabsweep.datasets.protocols import Fold
 from tabsweep.models.deep.trainer import computing
-from tabsweep.models.npt.image_estimators import NPTPatches
 from tabsweep.models.npt.prediction import TEST
 
 TINY = {**corruption.TINY, "p_target": 0.5, "val_in_context": True}
@@ -106,22 +104,6 @@ def test_class_balanced_training_deals_its_classes_evenly_over_the_batches(setti
         assert np.ptp(counts) <= 1
 
 
-def test_pictures_taken_cell_by_cell_from_their_own_rows_are_answered_as_by_the_network():
-    digits = load_images("digits")
-    x = digits.pixels.reshape(len(digits.labels), -1)[:40]
-    small = {"width": 4, "n_layers": 4, "n_heads": 2, "n_patches": 4, "steps": 2, "p_target": 0.5}
-    model = NPTPatches(task="multiclass", transductive=True, **small)
-    y = digits.labels[:30]
-    model.fit(x[:20], y[:20], x[20:30], y[20:], X_test=x[30:])
-    whole = table_inputs(model, x[:30], y, 20, x[30:])
-    assert np.bincount(whole.parts).tolist() == [20, 10, 10]
-    asked = np.flatnonzero(whole.parts == TEST)
-    orders = np.stack([corrupted_rows.order_of(40, 65, int(row), None) for row in asked])
-    with model._ready() as module:
-        found = corrupted_rows.at_last_rows(module, whole.cells, orders)
-        assert torch.allclose(found, module(whole.cells)[asked], atol=1e-5)
-
-
 # -- the experiment --------------------------------------------------------------------------------
 
 
@@ -138,8 +120,6 @@ def test_the_columns_are_those_of_table_2_with_the_papers_settings():
     }  # fmt: skip
     reduced = corruption.config_of("breast-cancer-wdbc", corruption.REDUCED, {})
     assert (reduced["width"], reduced["p_target"]) == (8, 0.1)
-    for cases in images.CASES.values():
-        assert set(corruption.IMAGES.values()) <= {case.like for case in cases}
 
 
 def test_some_rows_of_a_fold_keep_the_shares_of_its_parts():
