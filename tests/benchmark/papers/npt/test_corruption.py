@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import corrupted_rows, corruption
 from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, some_rows
