@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -143,20 +143,11 @@ class Estimator(Hyperparameters, BaseEstimator):
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
         check_config(type(self).__name__, self.rules, self.get_params(deep=False))
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        *,
-        score: Callable[..., float] | None = None,
-    ) -> Estimator:
+    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Estimator:
         """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.
 
-        Boosting libraries stop by their own loss (log loss, squared error); `score`, a metric to
-        stop by, is not used by any registered model. Validation rows whose class is absent from y
-        are left out of early stopping.
+        Boosting libraries stop by their own loss (log loss, squared error). Validation rows whose
+        class is absent from y are left out of early stopping.
         """
         self.check()
         x, target = self._prepare(X, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ class WeightedEstimator(Estimator):
         y_val: Any = None,
         *,
         sample_weight: Any = None,
-        score: Callable[..., float] | None = None,
     ) -> Estimator:
         """Fits on (X, y).
 
@@ -45,8 +43,6 @@ class WeightedEstimator(Estimator):
         sample_weight : array-like of shape (n_samples,), or float, optional
             How much each row counts; a row of weight 0 is left out. The preprocessing learns from
             all other rows alike.
-        score : callable, optional
-            Not used, see `Estimator.fit`.
 
         Returns
         -------
@@ -61,7 +57,7 @@ class WeightedEstimator(Estimator):
             weights = checked_weights(weights[there], X)
         self._weights = weights
         try:
-            return super().fit(X, y, X_val, y_val, score=score)
+            return super().fit(X, y, X_val, y_val)
         finally:
             del self._weights
 

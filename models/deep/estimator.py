@@ -94,7 +94,6 @@ class DeepEstimator(Stepwise):
         X_val: Any = None,
         y_val: Any = None,
         *,
-        score: Callable[..., float] | None = None,
         report: Callable[[int, float], Any] | None = None,
     ) -> DeepEstimator:
         """Fits on (X, y); (X_val, y_val) choose the weights to keep.
@@ -103,7 +102,7 @@ class DeepEstimator(Stepwise):
         """
         self._report = report
         try:
-            super().fit(X, y, X_val, y_val, score=score)
+            super().fit(X, y, X_val, y_val)
         finally:
             del self._report
         return self

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..deep.cells import Cells, Columns, cells_of, fitting_width
+from ..deep.cell_estimator import CellEstimator
+from ..deep.cells import fitting_width
 from ..deep.column_decoder import probabilities
-from ..deep.estimator import DROPOUT, PATIENCE, STEPS, DeepEstimator, Rows
+from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
 from ..deep.trainer import Recipe, torch_device
 from ..hyperparameters import COUNT, RATE, Number, OneOf, hyper
-from ..policy import Policy
 from ..preprocessing import as_frame
 from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
 from .schedules import SCHEDULES, rate
@@ -29,7 +29,7 @@ PROBABILITY = Number(0.0, 1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Hopular(DeepEstimator):
+class Hopular(CellEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 
     A step is an epoch: one pass over all training rows. Validation rows choose the epoch by
@@ -100,8 +100,7 @@ class Hopular(DeepEstimator):
     """
 
     example = "steps=5, width=8, n_blocks=1"
-    policy = Policy("standard", "native", "native", "standard")
-    transient = (*DeepEstimator.transient, "_memory")
+    transient = (*CellEstimator.transient, "_memory")
 
     steps: int = hyper(10_000, STEPS)
     eval_every: int = hyper(10, COUNT)
@@ -148,24 +147,6 @@ class Hopular(DeepEstimator):
         factor = float(_unbiased(np.array(n_rows)))
         self._target_scale *= factor
         return target / factor
-
-    def columns(self) -> Columns:
-        """The columns of the table: features as the preprocessing orders them, then the target."""
-        made = self.preprocessor_
-        sizes = [1] * len(made.numeric_names_)
-        for size, gap in zip(made.cardinalities_, made.missing_levels_, strict=True):
-            sizes.append(max(1, size - gap))
-        classes = self.task != "regression"
-        return Columns(
-            sizes=(*sizes, len(self.classes_) if classes else 1),
-            categorical=(*(bool(c) for c in made.categorical_), classes),
-            targets=(len(sizes),),
-        )
-
-    def cells(self, x: np.ndarray, y: np.ndarray | None = None) -> Cells:
-        """Encoded rows (N, F) and targets (N,), hidden where there are none, as cells."""
-        target = np.full(len(x), np.nan) if y is None else np.asarray(y, dtype=np.float64)
-        return cells_of(np.column_stack([x, target]), self.columns()).to(torch_device(self.device))
 
     # -- fitting ----------------------------------------------------------------------------------
 

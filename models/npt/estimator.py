@@ -10,22 +10,25 @@ DIFF(Kossen 2021, sec. 2.6): the inductive way is not in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
+from ..deep.cell_estimator import CellEstimator
 from ..deep.cells import Cells, fitting_width, join
 from ..deep.column_decoder import Decoded, probabilities, stacked
-from ..deep.estimator import DROPOUT, Rows
+from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
-from ..deep.trainer import torch_device
-from ..hyperparameters import COUNT, SWITCH, Number, OneOf, hyper
+from ..deep.schedules import SCHEDULES, rate
+from ..deep.trainer import Recipe, torch_device
+from ..hyperparameters import COUNT, RATE, SWITCH, Number, OneOf, hyper
 from ..preprocessing import as_frame
-from .imputation import filled
 from .network import NORMS, Context, NPTNetwork
 from .prediction import (
     TEST,
@@ -36,9 +39,9 @@ from .prediction import (
     stored_context,
     visible,
 )
-from .preparation import CellEstimator
 from .task import NPTTask
-from .training import PROBABILITY
+
+PROBABILITY = Number(0.0, 1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,10 +49,28 @@ class NPT(CellEstimator):
     """Non-Parametric Transformer: self-attention between datapoints, and between attributes.
 
     Defaults are NPT-Base (C.1.1) with the flat share and full batches of the small sets (C.1.2).
-    Targets may be several: y (N, T).
 
     Parameters
     ----------
+    steps
+        Steps of the optimiser in the whole schedule.
+    eval_every
+        Steps between two validation losses.
+    patience
+        Validation losses without a lower one that end the fit, 0 for no early stopping.
+    lr
+        Learning rate at its peak.
+    schedule
+        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
+    schedule_share
+        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
+        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
+    lookahead
+        Whether Lookahead (0.5, 6) is used.
+    clip
+        Limit of each element of the gradient, None for no limit.
+    batch_size
+        Rows of a step, 0 for all.
     width
         Width of a cell's vector, E; a row of d columns is d E wide.
     max_width
@@ -98,8 +119,17 @@ class NPT(CellEstimator):
     """
 
     example = "steps=10, width=8, n_layers=2"
-    transient = (*CellEstimator.transient, "_contexts")
+    transient = (*CellEstimator.transient, "_extra", "_contexts")
 
+    steps: int = hyper(2000, STEPS)
+    eval_every: int = hyper(1, COUNT)
+    patience: int = hyper(0, PATIENCE)
+    lr: float = hyper(1e-3, RATE)
+    schedule: str = hyper("flat-cosine", OneOf(SCHEDULES))
+    schedule_share: float = hyper(0.5, PROBABILITY)
+    lookahead: bool = hyper(True, SWITCH)
+    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
+    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
     width: int = hyper(64, COUNT)
     max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
     n_layers: int = hyper(8, Number(1, 1000, whole=True))
@@ -133,7 +163,31 @@ class NPT(CellEstimator):
             order=self.order,
         )
 
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            steps=self.steps,
+            rate=lambda s: rate(self.schedule, s, self.steps, self.lr, self.schedule_share),
+            eval_every=self.eval_every,
+            patience=self.patience,
+            clip_value=self.clip,
+            lookahead=(0.5, 6) if self.lookahead else None,
+            precision=self.precision,
+            compile=self.compile,
+        )
+
     # -- fitting ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _others(self, *frames: Any) -> Iterator[None]:
+        """Within it a transductive fit also sees the features of these rows."""
+        self._extra = [as_frame(f) for f in frames if f is not None and self.transductive]
+        try:
+            yield
+        finally:
+            del self._extra
+
+    def _seen(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([frame, *self._extra], ignore_index=True) if self._extra else frame
 
     def fit(
         self,
@@ -143,12 +197,11 @@ class NPT(CellEstimator):
         y_val: Any = None,
         X_test: Any = None,
         *,
-        score: Callable[..., float] | None = None,
         report: Callable[[int, float], Any] | None = None,
     ) -> NPT:
         """As every model; X_test: features of the rows to predict, used by a transductive fit."""
         with self._others(X_val, X_test):
-            super().fit(X, y, X_val, y_val, score=score, report=report)
+            super().fit(X, y, X_val, y_val, report=report)
         return self
 
     def fit_to(
@@ -184,27 +237,27 @@ class NPT(CellEstimator):
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def _decoded(self, x: np.ndarray, every: bool = False) -> Decoded:
-        """Outputs of the fitted network for encoded rows: the targets, or `every` column."""
+    def _decoded(self, x: np.ndarray) -> Tensor:
+        """(N,) standardised values or (N, C) logits of the target."""
         own = self._is_validation_row(x)
         groups = [(False, np.flatnonzero(own)), ("x_val" in self.model_, np.flatnonzero(~own))]
         parts, order = [], []
         with self._ready() as module:
-            columns = range(module.columns.n) if every else module.columns.targets
             for labelled, rows in groups:
                 if len(rows):
-                    asked = self.cells(x[rows])
-                    parts.append((self._answers(module, asked, labelled, columns), len(rows)))
+                    parts.append((self._answers(module, self.cells(x[rows]), labelled), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            return stacked(parts).rows(back.to(torch_device(self.device)))
+            found = stacked(parts).rows(back.to(torch_device(self.device)))
+            return found.of(module.columns.targets[0])
 
     def _is_validation_row(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""
         seen = {row.tobytes() for row in self.model_.get("x_val", x[:0]) + np.float32(0)}
         return np.array([row.tobytes() in seen for row in x.astype(np.float32) + np.float32(0)])
 
-    def _answers(self, module: NPTNetwork, asked: Cells, labelled: bool, columns: Any) -> Decoded:
+    def _answers(self, module: NPTNetwork, asked: Cells, labelled: bool) -> Decoded:
+        columns = module.columns.targets
         if self.transductive:
             return decode_transductive(module, [self._table(labelled)], asked, columns, self)
         contexts = self.__dict__.setdefault("_contexts", {})
@@ -221,46 +274,7 @@ class NPT(CellEstimator):
         return visible(join(tables), self.columns(), self)
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
-        decoded = self._decoded(x)
-        values = decoded.values.float().cpu().numpy().astype(np.float64)
-        return values[:, 0] if self.n_targets_ == 1 else values
+        return self._decoded(x).float().cpu().numpy().astype(np.float64)
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return probabilities(self._decoded(x).of(self.columns().targets[0]))
-
-    def predict_proba(self, X: Any) -> Any:
-        """(N, C) probabilities; a list of such for several targets."""
-        if getattr(self, "n_targets_", 1) == 1:
-            return super().predict_proba(X)
-        x, _ = self._numbers(X)
-        with self._limits():
-            decoded = self._decoded(x)
-        sizes = [len(c) for c in self.classes_]
-        targets = self.columns().targets
-        return [probabilities(decoded.of(t)[:, :c]) for t, c in zip(targets, sizes, strict=True)]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """(N,) labels or values, (N, T) for several targets."""
-        if getattr(self, "n_targets_", 1) == 1 or self.task == "regression":
-            return super().predict(X)
-        answers = self.predict_proba(X)
-        return np.column_stack(
-            [c[p.argmax(axis=1)] for c, p in zip(self.classes_, answers, strict=True)]
-        )
-
-    def impute(self, X: Any) -> pd.DataFrame:
-        """X with its gaps filled by what the network expects there, seen from the training rows.
-
-        Numeric gaps get the expected value (the column is float64 then), categorical ones the
-        likeliest category of training.
-        A column without a value in training has nothing to be filled with and keeps its gaps.
-        """
-        x, _ = self._numbers(X)
-        frame = as_frame(X)
-        gaps = frame.isna().to_numpy()
-        if self.constant_ is not None or not gaps.any():
-            return frame.copy()
-        rows = np.flatnonzero(gaps.any(axis=1))
-        with self._limits():
-            decoded = self._decoded(x[rows], every=True)
-        return filled(frame, rows, decoded, self.preprocessor_)
+        return probabilities(self._decoded(x))
