@@ -167,6 +167,7 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
     ends = []
     times: list[str] = [""]
     cpus: set[str] = set()
+    gpus: set[str] = set()
     warned: dict[str, Counter[str]] = {}
     for ledger in ledgers:
         columns, plan = columns_of(ledger.columns()), plan_in(ledger)
@@ -176,6 +177,7 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
         times += last_of(columns.pop("time"))
         plan, frame = planned_frame(ledger, columns, plan, compact=True)
         cpus |= set(frame.pop("cpu"))
+        gpus |= set(frame.pop("gpu"))
         parts.append((plan, frame))
     import pandas as pd  # late: see `outcome.run_report`
 
@@ -190,7 +192,8 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
     trials = frames[0] if len(frames) == 1 else None
     if trials is None:
         trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
-    meta = meta_of(plans, trials, last_record=max(times), cpus=sorted(cpus - {""}))
+    kinds = {"cpus": sorted(cpus - {""}), "gpus": sorted(gpus - {""})}
+    meta = meta_of(plans, trials, last_record=max(times), **kinds)
     meta["notes"] += repeated
     meta["runs"] = [str(run) for run in folders]
     meta["damage"] = [text for ledger in ledgers for text in damage_of(ledger)]
@@ -267,10 +270,10 @@ def _folds(plan: Record) -> dict[str, list[int]]:
 
 
 def meta_of(
-    plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str]
+    plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str], gpus: list[str]
 ) -> dict[str, Any]:
-    """The settings, versions and notes that tables show. last_record: its time; cpus: the
-    processors that trials ran on."""
+    """The settings, versions and notes that tables show. last_record: its time; cpus,
+    gpus: the processors that trials ran on."""
     from ...datasets.protocols import N_FOLDS, PROTOCOLS
     from ..planning.suite import Suite, parse
 
@@ -332,6 +335,7 @@ def meta_of(
         "versions": environment["libraries"],
         "environment": {
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
+            **({"gpu": "; ".join(gpus) + ": equal bytes are not promised"} if gpus else {}),
             **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
             **{k: v for k, v in environment.items() if k == "instructions"},
         },

@@ -25,7 +25,7 @@ COPIERS = 2  # columns that are put in order at once
 # for a slot that was linked to a trial that ran for another.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
 RESULT: tuple[str, ...] = ("seed", "config", "status", "cause", "message", *COSTS, *RARE_COSTS)
-RESULT += ("id", "origin", "time", "cpu")
+RESULT += ("id", "origin", "time", "cpu", "gpu")
 
 
 def columns_of(records: pa.Table) -> Columns:

@@ -209,7 +209,8 @@ class _Sweep:
         self._stop = stop
         self._still_owner = still_owner
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
-        self._processors: list[str] = []  # kinds that ran a trial
+        # Kinds that ran a trial, of its device.
+        self._processors: dict[str, list[str]] = {"cpu": [], "gpu": []}
         self._common = None if request.options.address == "local" else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
@@ -368,24 +369,27 @@ class _Sweep:
         if event == "warning":
             self.warnings.append(details["message"])
         if event == "result":
-            self._note_processor(details["result"].info.get("cpu"))
+            self._note_processor(details["result"].info)
         self._log.listen(event, details)
         self._heartbeat.listen(event, details)
         self._listener(event, details)
 
-    def _note_processor(self, name: str | None) -> None:
-        """Warn, once for each, of a second kind of processor among the workers."""
-        if name is None or name in self._processors:
+    def _note_processor(self, info: Mapping[str, Any]) -> None:
+        """Warn, once for each, of a second kind of processor, or of GPU, among the workers."""
+        device = "gpu" if "gpu" in info else "cpu"
+        kinds = self._processors[device]
+        if info.get(device) is None or info[device] in kinds:
             return
-        self._processors.append(name)
-        if len(self._processors) > 1:
-            kinds = ", ".join(self._processors)
-            away = (
-                "; see docs/limits.md" if self.plan.options.portable else "; --portable pins them"
-            )
+        kinds.append(info[device])
+        if len(kinds) > 1:
+            what, way_out = "processors", "--portable pins them"
+            if device == "gpu":
+                what, way_out = "GPUs", "see docs/cluster.md"
+            elif self.plan.options.portable:
+                way_out = "see docs/limits.md"
             message = (
-                f"trials run on {len(self._processors)} kinds of processors ({kinds}), whose "
-                f"instruction sets may round differently: bytes are not promised{away}"
+                f"trials run on {len(kinds)} kinds of {what} ({', '.join(kinds)}), whose "
+                f"instructions may round differently: bytes are not promised; {way_out}"
             )
             self._listen("warning", {"message": message})
 

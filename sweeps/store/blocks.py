@@ -22,7 +22,7 @@ from .log import LedgerError, LogReader, decode, encode, line_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
+FORMAT = 2
 LONGEST_LINE = 10_000  # bytes of the line before a block's tables
 MOST_UNPACKED = 16  # bytes of tables for each byte of the log that they stand for
 SIZES = ("start", "end", "records", "heads", "columns")  # of a block, in the log and in the file

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KINDS = ("result", "slot", "study")  # the records that tables are made of
 CELL = ("kind", "id", "study", "stage", "status", "dataset", "model", "cause", "message")
-TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu")  # configuration and seed as JSON
+TEXTS = (*CELL, "config", "seed", "origin", "time", "cpu", "gpu")  # configuration and seed as JSON
 SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  # by many rows
 NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1 where missing
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
@@ -38,6 +38,9 @@ def column_values(record: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: record[name] for name in TEXTS if isinstance(record.get(name), str)}
     if isinstance(info.get("cpu"), str):
         found["cpu"] = info["cpu"]
+    if isinstance(info.get("gpu"), str):  # its model, the precision on it and torch's build
+        parts = (info["gpu"], info.get("precision"), f"torch {info.get('torch')}")
+        found["gpu"] = ", ".join(part for part in parts if isinstance(part, str))
     if warned := _mapping(info, WARNINGS):
         found[WARNINGS] = canonical(warned)
     for name, text in found.items():

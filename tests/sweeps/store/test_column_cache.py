@@ -105,7 +105,11 @@ def one_by_one(ledger: Ledger) -> list[dict[str, Any]]:
             "config": canonical(record["config"]),
             "cause": record["cause"] or "",
             **{name: record["costs"].get(name) for name in COSTS},
-            **{"origin": record.get("origin") or "", "cpu": record["info"].get("cpu", "")},
+            **{
+                "origin": record.get("origin") or "",
+                "cpu": record["info"].get("cpu", ""),
+                "gpu": "",
+            },
         }
         rows.append(row | {name: value for name, value in scores.items() if value is not None})
     return rows
