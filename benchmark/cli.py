@@ -27,7 +27,6 @@ COMMANDS = {
     "merge": ("upkeep.merge", "Unite runs of several machines or people."),
     "models": ("listings", "List the models, or show one with its spaces."),
     "nightly": ("nightly.group", "Judge this checkout against its accepted baseline."),
-    "portfolio": ("portfolio.learn", "Learn configurations for a warm start from finished runs."),
     "predict": ("saved_models", "Predict every row of a file with a saved model."),
     "publish": ("publish.command", "Write a static site with the leaderboard of runs."),
     "report": ("report", "Write the report of one or several runs."),

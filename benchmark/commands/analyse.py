@@ -1,7 +1,7 @@
 """`bench analyse`: further analyses of a run's trials and predictions, without any fit.
 
-Calibration and a metric that no trial recorded come from the stored predictions, tuners and warm
-starts from the trials' scores.
+Calibration and a metric that no trial recorded come from the stored predictions, tuners from
+the trials' scores.
 """
 
 from __future__ import annotations
@@ -99,17 +99,6 @@ def _pair(study: Record) -> tuple[str, str]:
     return study["dataset"], study["model"]
 
 
-def begun_with(plan: Record) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """{(dataset, model): the configurations of the plan's portfolio for it}; none without a warm
-    start."""
-    from ..planning.portfolios.portfolio_file import Portfolio
-
-    held = plan["options"].get("warm_start")
-    portfolio = Portfolio.of_data(held) if held else None
-    pairs = {_pair(study) for study in plan["studies"]}
-    return {(d, m): portfolio.of(m, d) if portfolio else [] for d, m in pairs}
-
-
 def tuners(runs: Sequence[Path], **unused: Any) -> Found:
     """Samplers on the same studies and spaces, beside each other."""
     import numpy as np
@@ -154,10 +143,10 @@ def tuners(runs: Sequence[Path], **unused: Any) -> Found:
 
 def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
     """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed, data and warm start."""
+    way: equal space, metric, folds, seed and data."""
     asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
     for plan in plans.values():
-        identity, begun = plan["identity"], begun_with(plan)
+        identity = plan["identity"]
         asked.append(
             {
                 _pair(s): (
@@ -166,7 +155,6 @@ def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list
                     identity["protocol"].get(s["dataset"]),
                     identity["seed"],
                     plan["datasets"][s["dataset"]]["sha256"],
-                    begun[_pair(s)],
                 )
                 for s in plan["studies"]
             }
@@ -174,7 +162,7 @@ def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list
     common = set.intersection(*map(set, asked))
     alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
     other = sorted({model for _, model in common - alike})
-    parts = "space, metric, folds, seed, data or warm start"
+    parts = "space, metric, folds, seed or data"
     notes = [f"Left out, as the runs differ in {parts}: {', '.join(other)}."]
     return alike, notes if other else []
 

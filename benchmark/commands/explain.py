@@ -40,12 +40,6 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
 @FALLBACK
-@click.option(
-    "--portfolio",
-    type=click.IntRange(1),
-    metavar="N",
-    help="For `regimes ... portfolio`: its size, as given to bench report --portfolio.",
-)
 @PAPER
 @options_of(Options, "runs", "mirror", "cache", runs="Folder of runs.")
 @common
@@ -61,7 +55,6 @@ def explain(
     cache: str | None,
     fallback: str | None,
     paper: Path | None,
-    portfolio: int | None,
 ) -> int:
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
@@ -73,8 +66,6 @@ def explain(
     bench explain scores iris knn --run runs/smoke-quick
     bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
     """
-    if portfolio is not None and table != REGIMES:
-        raise SweepError(f"--portfolio goes with the table {REGIMES}, not with {table[:80]!r}")
     if fallback is not None and table != LEADERBOARD:
         raise SweepError(f"--fallback goes with the table {LEADERBOARD}, not with {table[:80]!r}")
     from ...reports.explain import RANKS, SCORES, direction_of, trace
@@ -87,7 +78,7 @@ def explain(
         check_run(folder)
     folders = folders or [only_run(runs, dataset, console)]
     if table == REGIMES:
-        return _regimes(console, dataset, model, folders, portfolio, mirror=mirror, cache=cache)
+        return _regimes(console, dataset, model, folders, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
@@ -142,10 +133,9 @@ def _regimes(
     dataset: str,
     model: str,
     folders: Sequence[Path],
-    portfolio: int | None,
     **where: Any,
 ) -> int:
-    from .portfolio.explain import explain_regimes
+    from ..outcome.explain_regimes import explain_regimes
 
     origins = [Origin.of(folder) for folder in folders]
     there = [o for o in origins if dataset in {name for name, _ in o.cells}]
@@ -158,7 +148,6 @@ def _regimes(
         dataset,
         model,
         folders,
-        portfolio=portfolio,
         again=shlex.join(command),
         differences=(own or there)[0].differences(),
         **where,
@@ -216,8 +205,6 @@ class Origin:
         )
         if model is not None:
             asked = replace(asked, models=(self._asked(model),))
-        if asked.warm_start is not None:
-            asked = replace(asked, warm_start=self._write_portfolio())
         csv = self.plan["datasets"][dataset].get("csv")
         if csv and not self.plan["suite"].get("file"):
             reading = {name: csv[name] for name in READING if name in csv}
@@ -251,25 +238,12 @@ class Origin:
         return str(dict(zip(names, asked, strict=True)).get(model, model))
 
     def _write_suite(self) -> Path:
-        """Write the run's suite to a file, which the command can name; its path."""
+        """Write the run's suite to a file in the report's folder, which the command can name; its
+        path. Where that cannot be, `differences` says so."""
         import yaml
 
         text = yaml.safe_dump(self.plan["suite"], sort_keys=False, allow_unicode=True)
-        return self._write("suite.yaml", text)
-
-    def _write_portfolio(self) -> Path:
-        """Write the portfolio of the run's warm start to a file, which the command can name; its
-        path."""
-        from ..planning.portfolios.portfolio_file import ALL, Entry, Portfolio, to_toml
-
-        held = Portfolio.of_data(self.plan["options"]["warm_start"])
-        entries = [Entry(model=m, config=c, without=w) for m, c, w in held.chosen]
-        text = to_toml(entries, held.learned_on, scope=ALL, size=max(1, len(entries)))
-        return self._write("portfolio.toml", text)
-
-    def _write(self, name: str, text: str) -> Path:
-        """Write a file into the report's folder; where that cannot be, `differences` says so."""
-        path = self.folder / "report" / name
+        path = self.folder / "report" / "suite.yaml"
         try:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")

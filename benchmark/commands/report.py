@@ -38,13 +38,6 @@ from ..planning.options import DATA, Options
     help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
 )
 @click.option(
-    "--portfolio",
-    type=click.IntRange(1),
-    metavar="N",
-    help="With this, the regimes also have a portfolio of N configurations, learned on the other "
-    "datasets.",
-)
-@click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="Default: report/ in the first run, or beside the CSV.",
@@ -78,10 +71,8 @@ def report(
         results, how["beside"] = Path(how["beside"][0]), ()
     if results is not None and how["beside"]:
         raise SweepError("--beside goes with runs; published results have no rows beside them")
-    if results is not None and (how.pop("regimes") or how.pop("portfolio")):
-        raise SweepError("--regimes and --portfolio go with runs, which keep their predictions")
-    if how.get("regimes") is False and how.get("portfolio"):
-        raise SweepError("--portfolio is a row of what --no-regimes leaves out: leave one out")
+    if results is not None and how.pop("regimes"):
+        raise SweepError("--regimes goes with runs, which keep their predictions")
     damage: list[str] = []
     if results is None:
         files, _, damage = make_report(runs, out, **how)

@@ -40,7 +40,6 @@ from ..planning.options import LIMITS, Options
 from ..planning.own_tables import csv_suite, own_tables, suite_tables
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
-from ..planning.portfolios import portfolio_file
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers
@@ -83,8 +82,6 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
         tables = suite_tables(chosen, () if begun else options.datasets)
     check_name(str(options.name))
     check_workers(options.workers, options.address)
-    if isinstance(options.warm_start, Path):
-        options = replace(options, warm_start=portfolio_file.load(options.warm_start))
     return Request(limited(chosen, options), options, tables=tables)
 
 

@@ -41,7 +41,6 @@ def make_report(
     cache: str | None = None,
     beside: Sequence[str] = (),
     regimes: bool | None = None,
-    portfolio: int | None = None,
     shown: Sequence[str] | None = None,
     newest_first: bool = False,
     **how: Any,
@@ -49,9 +48,8 @@ def make_report(
     """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
     it was read). beside: entrants whose published results stand beside ours; DataError for one that
     there is not. regimes: whether the default, tuned and ensembled results of each model are shown
-    (None: where there are not many trials); portfolio: the size of one that stands with them.
-    shown: how the pages call the runs in commands; by default, as they were named. newest_first:
-    see `evidence_of`."""
+    (None: where there are not many trials). shown: how the pages call the runs in commands; by
+    default, as they were named. newest_first: see `evidence_of`."""
     runs = list(runs)
     for run in runs:
         check_run(run)
@@ -71,11 +69,11 @@ def make_report(
         if how.get("html", True):
             evidence = with_curves(with_cards(with_importance(evidence)), runs)
             evidence = with_answers(evidence, runs, mirror=mirror, cache=cache)
-        from ..portfolio.by_regime import MOST_TRIALS, regimes_of
+        from .regimes import MOST_TRIALS, regimes_of
 
         n = len(evidence.trials)
         few = n <= MOST_TRIALS
-        if not few and regimes is None and portfolio is None:
+        if not few and regimes is None:
             note = (
                 f"Default, tuned and ensembled results are left out, as there are {n:,} trials, "
                 f"more than {MOST_TRIALS:,}: bench report --regimes makes them."
@@ -83,8 +81,8 @@ def make_report(
             evidence = evidence.but(
                 meta={**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
             )
-        if few and regimes is None or regimes or (portfolio and regimes is None):
-            made = regimes_of(evidence, runs, mirror=mirror, cache=cache, portfolio=portfolio)
+        if regimes or (few and regimes is None):
+            made = regimes_of(evidence, runs, mirror=mirror, cache=cache)
             how = {**how, "by_regime": (made.frame, made.notes)}
             # what both kinds of ensembles could not read is said once
             damage = dict.fromkeys([*(evidence.meta.get("damage") or []), *made.damage])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..arguments import flag_of
@@ -21,10 +20,7 @@ def check_options(asked: Options) -> Suite | None:
     from ...datasets import catalog
     from . import suite as suites
     from .own_tables import csv_names, targets_for
-    from .portfolios import portfolio_file
 
-    if isinstance(asked.warm_start, Path):
-        portfolio_file.load(asked.warm_start)
     if (asked.suite is None) != bool(asked.csv):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
     if asked.name is not None:

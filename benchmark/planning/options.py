@@ -20,7 +20,6 @@ from ..arguments import flag_of, named_model, option, options_of, seed_of
 from ..completion import DATASETS, MODELS, SUITES
 
 if TYPE_CHECKING:
-    from .portfolios.portfolio_file import Portfolio
     from .suite import Suite
 
 data, search, machine, output = (
@@ -132,14 +131,6 @@ class Options:
     )
     sampler: str | None = search(help="Default: the budget's.", type=SAMPLERS, kept=STAYS)
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
-    warm_start: Path | Portfolio | None = search(
-        help="Begin each study with its model's configurations of this file (bench portfolio).",
-        type=FILE,
-        metavar="PORTFOLIO",
-        kept=STAYS,
-        sparse=True,
-        shipped=True,
-    )
     seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))
     asynchronous: str | None = search(
         help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
@@ -205,10 +196,6 @@ class Options:
         """The options that a plan keeps; one that it lacks has its default."""
         found = {one.name: kept[one.name] for one in KEPT if one.name in kept}
         found = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
-        if found.get("warm_start") is not None:
-            from .portfolios.portfolio_file import Portfolio
-
-            found["warm_start"] = Portfolio.of_data(found["warm_start"])
         return cls(**found)
 
     def to_data(self) -> dict[str, Any]:
@@ -218,7 +205,6 @@ class Options:
             value = getattr(self, one.name)
             if value is None and one.metadata["sparse"]:
                 continue
-            value = value.to_data() if hasattr(value, "to_data") else value
             found[one.name] = list(value) if isinstance(value, tuple) else value
         return found
 
@@ -241,11 +227,6 @@ class Options:
                 on, _, off = flag.partition("/")
                 found += [on if value else off] if isinstance(value, bool) else [flag, said]
         return found
-
-    @property
-    def portfolio(self) -> Portfolio | None:
-        """The configurations of the warm start, once its file is read."""
-        return None if isinstance(self.warm_start, Path) else self.warm_start
 
     def shipped(self) -> list[Path]:
         """The files that these options name; the name of a suite is none."""

@@ -25,7 +25,6 @@ from .absences import absence, all_absent
 from .code_identity import from_outside, own_code, source_print
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
-from .portfolios.warm_start import Beginning, beginning
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
@@ -86,7 +85,6 @@ class StudyPlan:
     study_s: float | None = None
     time_limit_s: float | None = None
     reason: str = ""
-    begins: Beginning = Beginning(())
 
     @property
     def name(self) -> str:
@@ -265,7 +263,6 @@ class Plan:
             if n_trials == space.size:  # a default outside the space takes the trial of no point
                 asked_for = options.trials or search.trials or budget.trials
                 n_trials = min(asked_for, n_distinct(space, first) or asked_for)
-        begins = beginning(options.portfolio, model, dataset, space, first, n_trials)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -286,8 +283,7 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
-            first=begins.first,
-            begins=begins,
+            first=first,
             seeds=tuple(range(options.seed, options.seed + (search.seeds or budget.seeds))),
             lag=search.lag or budget.lag,
             startup=search.startup or budget.startup,
@@ -314,7 +310,7 @@ class Plan:
             names = {self.given[study.model], self.budget.asked(self.given[study.model])}
             alone = own is not None and names & own.model.keys()
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
-            found["space"][key] = digest([study.space.to_data(), list(study.begins.own)], length=16)
+            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
             found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
             if study.startup is not None:
                 found["sampler"][key] += f", {study.startup} at random first"
@@ -325,8 +321,6 @@ class Plan:
             elif study.save_every:
                 found["sampler"][key] += f", saved every {study.save_every} steps"
             found["sampler"][key] += time_words(study.study_s, study.time_limit_s)
-        if self.options.portfolio:
-            found["warm start"] = {"portfolio": self.options.portfolio.id}
         return found
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from ..planning.code_identity import computes_with
 from ..planning.own_models import find_model
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots
-from ..planning.portfolios.warm_start import notes as warm_notes
 from ..results.evidence_builder import planned_frame
 from ..results.slots_frame import columns_of
 from .data import gather
@@ -98,8 +97,6 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
-    data_of = {name: one.table.sha256 for name, one in plan.data.items()}
-    plan.notes.extend(warm_notes(plan.options.portfolio, plan.studies, data_of))
     outside = sorted(name for name, asked in plan.given.items() if ":" in plan.budget.asked(asked))
     if outside:
         plan.hints.append(WHAT_X_IS.format(models=", ".join(outside)))

@@ -21,17 +21,15 @@ from ..output.tables import Panel, ReportTable, Section, TableCell
 NAME, TITLE = "regimes", "Default, tuned and ensembled"
 SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
-LEFT_OUT = "leave one dataset out"
 KINDS = {"all": "all datasets", "subset": "independent, learnable subset"}
-ORDER = (DEFAULT, TUNED, ENSEMBLED, LEFT_OUT)
+ORDER = (DEFAULT, TUNED, ENSEMBLED)
 EVERYONE = "all models"
-PORTFOLIO = "portfolio"
 
 # Of the frame: one row per (dataset, fold, model, regime). score: by the metric on test rows, val
-# on validation rows; reason: why there is no score; members: {trial id: weight} as JSON; measured,
-# estimated: of a portfolio, the shares of its regrets on other datasets that are known so.
-COLUMNS = """dataset task fold metric model regime score val n_candidates n_members members reason
-    measured estimated""".split()
+# on validation rows; reason: why there is no score; members: {trial id: weight} as JSON.
+COLUMNS = (
+    "dataset task fold metric model regime score val n_candidates n_members members reason"
+).split()
 
 _ONE, _PARTIAL = "¹", "†"
 
@@ -175,19 +173,6 @@ def _board_notes(frame: pd.DataFrame) -> list[str]:
     ]
     if (frame["model"] == EVERYONE).any():
         notes.append(f"{EVERYONE}: one ensemble of the trials of all models of a fold.")
-    mine = frame[(frame["model"] == PORTFOLIO) & frame["score"].notna()]
-    if len(mine):
-        shares = [100 * float(mine[name].mean()) for name in ("measured", "estimated")]
-        known, said = shares
-        row = f"{PORTFOLIO}, {LEFT_OUT}"
-        notes.append(
-            f"{row}: of the configurations that ran on a fold those that promise most by the "
-            "other datasets' trials, ensembled on its validation rows. Of their regrets there "
-            f"{known:.0f} % are measured, {said:.0f} % are estimated by forests on a model's "
-            f"trials, {100 - known - said:.0f} % are unknown and count as the worst. A sampler "
-            "that learns has drawn these configurations with the dataset's validation scores in "
-            "sight, so only of random search is the row free of them."
-        )
     return notes
 
 
@@ -238,18 +223,16 @@ def _scores(
         score, places = ScoreText.of(name, part["mean"].tolist()).apart(whole["mean"].tolist())
         place = dict(zip(whole["row"], places, strict=True))
         lines = []
-        for model in sorted(set(part["model"]), key=lambda m: (m in (EVERYONE, PORTFOLIO), m)):
+        for model in sorted(set(part["model"]), key=lambda m: (m == EVERYONE, m)):
             line = [TableCell(escape.label(str(model)))]
             mine = {r.regime: r for r in part[part["model"] == model].itertuples(index=False)}
-            if PORTFOLIO == model:
-                mine = {ENSEMBLED: mine[LEFT_OUT]}
             for regime in (DEFAULT, TUNED, ENSEMBLED):
                 cell = mine.get(regime)
                 if cell is None or cell.state not in (COMPLETE, PARTIAL):
                     line.append(TableCell("–"))
-                    key = (str(dataset), model, cell.regime if cell is not None else regime)
+                    key = (str(dataset), model, regime)
                     if key in reasons:
-                        why.setdefault(reasons[key], {})[_shown(model, key[2])] = None
+                        why.setdefault(reasons[key], {})[_shown(model, regime)] = None
                     continue
                 one = regime == TUNED and tried.get((dataset, model, regime)) == 1
                 mark = (_PARTIAL if cell.state == PARTIAL else "") + (_ONE if one else "")

@@ -35,7 +35,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("nightly",),
         ("library",),
         ("outcome",),
-        ("papers", "portfolio", "running", "tracking"),
+        ("papers", "running", "tracking"),
         ("results",),
         ("planning",),
         ("arguments", "gpu_check"),

@@ -12,17 +12,12 @@ from tabsweep.benchmark.arguments import flag_of
 from tabsweep.benchmark.commands.running import sweep
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.options import BOTH, KEPT, LARGER, SAME, STAYS, Options
-from tabsweep.benchmark.planning.portfolios.portfolio_file import Portfolio
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.resume import merge_with
-
-PORTFOLIO = Portfolio("p", {"iris": "0" * 64}, (("knn", "{}", ""),))
 
 
 def value_of(name: str, *, second: bool = False) -> Any:
     """A value of an option that is not its default; with `second`, another one."""
-    if name == "warm_start":
-        return replace(PORTFOLIO, name="q") if second else PORTFOLIO
     option = next(one for one in sweep.params if one.name == name)
     assert isinstance(option, click.Option)
     if isinstance(option.type, click.Choice):
@@ -40,8 +35,6 @@ def value_of(name: str, *, second: bool = False) -> Any:
 
 def test_every_option_is_read_from_the_command_line_that_its_value_writes():
     for one in fields(Options):
-        if one.name == "warm_start":
-            continue  # a path, where it is typed
         given = Options(**{one.name: value_of(one.name)})
         assert flag_of(one).partition("/")[0] in given.words()
         with sweep.make_context("sweep", given.words()) as context:

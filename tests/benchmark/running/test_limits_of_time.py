@@ -98,8 +98,6 @@ def test_the_time_left_of_a_search_by_seconds_does_not_grow_with_its_trials():
     assert pace.left_s(10.0) == 5.0
 
 
-def test_a_portfolio_is_no_row_of_a_report_without_regimes(work):
-    found = bench("report", "runs/timed", "--no-regimes", "--portfolio", 2, "--out", "out")
-    assert found.code == 2 and "--no-regimes" in found.err
+def test_the_command_that_makes_a_number_again_has_the_limits_of_time(work):
     said = bench("explain", "scores", "iris", "knn", "--run", "runs/timed", "--json")
     assert "--study-s" in json.loads(said.out)["command"]

@@ -38,7 +38,7 @@ SHRINK: list[tuple[str, str]] = [
         r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models|runs|verify)",
         "",
     ),
-    (r"bench (data (inspect|add|list|remove|passport)|beside|clean|publish|portfolio learn) ?", ""),
+    (r"bench (data (inspect|add|list|remove|passport)|beside|clean|publish) ?", ""),
 ]
 """(pattern, options that are appended): the first that matches counts."""
 

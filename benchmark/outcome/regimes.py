@@ -22,7 +22,6 @@ from ..planning.suite import parse
 from ..results.evidence_builder import default_first
 from ..results.greedy_ensembles import candidates_of, ensemble_row
 from ..results.stored_predictions import blocks_of
-from .leave_one_out import PortfolioRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,13 +49,11 @@ def regimes_of(
     *,
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
-    portfolio: int | None = None,
     only: str | None = None,
 ) -> Regimes:
     """The results of `evidence`, of these runs, by regime.
 
-    portfolio: size of a portfolio that is learned without each dataset, as a further row. only: the
-    one dataset wanted. Raises LedgerError for no run.
+    only: the one dataset wanted. Raises LedgerError for no run.
     """
     import pandas as pd
 
@@ -75,9 +72,6 @@ def regimes_of(
     counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().to_dict()
     blocks, notes = blocks_of(runs, mirror=mirror, cache=cache, only=only)
     by_fold = {(b.dataset, b.fold): b for b in blocks}
-    loo = None
-    if portfolio is not None:
-        loo = PortfolioRow(runs, portfolio, dict(zip(trials["id"], trials["config"], strict=True)))
     rows: list[dict[str, Any]] = []
     damage: list[str] = []
     for (dataset, fold), mine in table.groupby(["dataset", "fold"], sort=True):
@@ -102,8 +96,6 @@ def regimes_of(
         if mine["model"].nunique() > 1:
             place = {**base, "model": EVERYONE, "regime": ENSEMBLED}
             rows.append({**place, **_ensemble(block, None, head, arrays, damage)})
-        if loo is not None:
-            rows.append({**base, **loo.row(block, head, arrays, damage, str(dataset))})
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     frame["reason"] = frame["reason"].fillna("")
     return Regimes(frame, notes, list(dict.fromkeys(damage)))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...console import OK, Console, count
-from ...errors import SweepError
-from ...portfolio.by_regime import regimes_of
-from ...results.evidence_builder import evidence_of
+from ..console import OK, Console, count
+from ..errors import SweepError
+from ..results.evidence_builder import evidence_of
+from .regimes import regimes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,33 +25,26 @@ def explain_regimes(
     model: str,
     folders: Sequence[Path],
     *,
-    portfolio: int | None,
     again: str,
     differences: Sequence[str] = (),
     mirror: str | None = None,
     cache: str | None = None,
 ) -> int:
     """Compute the scores of a model's regimes again from the stored predictions, and print what
-    they follow from. model: of the run, "all models" or "portfolio"; again: the command that makes
-    the trials from nothing. Raises SweepError for a model that is not there."""
-    from ....common.text import suggest
-    from ....reports.explain import direction_of
-    from ....reports.sections.regimes import PORTFOLIO
+    they follow from. model: of the run, or "all models"; again: the command that makes the trials
+    from nothing. Raises SweepError for a model that is not there."""
+    from ...common.text import suggest
+    from ...reports.explain import direction_of
 
-    if model == PORTFOLIO and portfolio is None:
-        raise SweepError("the row of the portfolio needs its size: --portfolio N, as in the report")
     evidence = evidence_of(folders)
-    size = portfolio if model == PORTFOLIO else None
-    where: dict[str, Any] = {"mirror": mirror, "cache": cache, "only": dataset}
-    made = regimes_of(evidence, folders, portfolio=size, **where)
+    made = regimes_of(evidence, folders, mirror=mirror, cache=cache, only=dataset)
     mine = made.frame[made.frame["model"] == model]
     if not len(mine):
-        known = sorted({*made.frame["model"], PORTFOLIO})
+        known = sorted(set(made.frame["model"]))
         raise SweepError(f"no model {model!r} on {dataset!r}; {suggest(model, known)}")
     trials = evidence.trials.drop_duplicates("id").set_index("id")
     metric = str(mine["metric"].iloc[0])
     words = ["bench", "explain", "regimes", dataset, model]
-    words += ["--portfolio", str(portfolio)] if size else []
     words += [word for folder in folders for word in ("--run", str(folder))]
     found = [_regime(rows, str(name)) for name, rows in mine.groupby("regime", sort=False)]
     console.data(

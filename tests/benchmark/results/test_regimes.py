@@ -158,14 +158,3 @@ def test_the_same_run_gives_the_same_bytes(work):
     for name in ("regimes.csv", "regimes.md", "regime-scores.csv", "regime-scores.tex"):
         first = (Path("runs/five/report") / name).read_bytes()
         assert (Path("again") / name).read_bytes() == first
-
-
-def test_the_portfolios_row_needs_other_datasets_to_learn_on(work):
-    assert bench("report", "runs/five", "--portfolio", 2, "--out", "few").code == 0
-    row = of(table("regime-scores", "few"), "iris", "portfolio", "leave one dataset out")
-    assert "learned on 4 other datasets" in row["reason"] and np.isnan(row["mean"])
-    assert ": portfolio (leave one dataset out)." in Path("few/regime-scores.md").read_text()
-    found = bench("explain", "regimes", "iris", "portfolio", "--run", "runs/five")
-    assert found.code == 2 and "--portfolio N" in found.err
-    found = bench("report", "--from", "rtdl", "--portfolio", 2)
-    assert found.code == 2
