@@ -1,15 +1,14 @@
-"""From the command to the first result of `bench sweep`, and what is imported until then.
+"""From the command to the first result of `bench sweep`.
 
     python -m tabsweep.benchmark.perf.first_result [--before CHECKOUT] [--times 5]
-    python -m tabsweep.benchmark.perf.first_result --imports
 
 Each measurement is a process of its own in a folder of its own: `bench sweep --suite smoke --budget
 quick`, the same of uci-small, and a sweep of one CSV file. The clock runs from the start of the
 process to the first result in the run's ledger; the sweep is then told to stop. The CPU seconds are
 those of the command and of all that it had started by then (without processes that have ended).
 With `--before` the other checkout's command runs in turns with this one's, so that both meet the
-same load, and the ratio of the medians is what counts. `--imports`: the CPU seconds and the largest
-subtrees of the imports of the driver and of a worker's first trial, by `python -X importtime`.
+same load, and the ratio of the medians is what counts. What is imported until then:
+`python -X importtime -c "from tabsweep.benchmark.cli import main"`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -33,13 +31,6 @@ CASES = {
     "smoke quick": ("--suite", "smoke", "--budget", "quick"),
     "uci-small quick": ("--suite", "uci-small", "--budget", "quick"),
     "one CSV": ("--csv", "mine.csv", "--target", "y", "--budget", "quick"),
-}
-STARTS = {
-    "driver": "from tabsweep.benchmark.cli import main; import tabsweep.benchmark.running.sweep",
-    "worker, before a trial": "import tabsweep.benchmark.running.run_trial",
-    "worker, knn's first trial": "import tabsweep.benchmark.running.run_trial, "
-    "tabsweep.models.knn, sklearn.neighbors",
-    "worker, mlp's first trial": "import tabsweep.benchmark.running.run_trial, tabsweep.models.mlp",
 }
 
 
@@ -91,50 +82,13 @@ def cpu_of_family(pid: int) -> float:
     return seconds
 
 
-def imports(code: str) -> tuple[float, list[tuple[str, float]]]:
-    """(CPU seconds of a process that runs the code, over those of Python alone; the largest
-    subtrees of its imports with their milliseconds)."""
-
-    def cpu(*words: str) -> float:
-        before = os.times()
-        subprocess.run([sys.executable, *words], check=True, capture_output=True)
-        after = os.times()
-        return (
-            after.children_user
-            + after.children_system
-            - (before.children_user + before.children_system)
-        )
-
-    seconds = statistics.median(cpu("-c", code) for _ in range(3)) - cpu("-c", "pass")
-    told = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stderr
-    found: dict[str, float] = {}
-    for line in told.splitlines():
-        parts = line.removeprefix("import time:").split("|")
-        if len(parts) == 3 and parts[1].strip().isdigit():
-            found[parts[2].strip()] = int(parts[1]) / 1000
-    tops = sorted(found.items(), key=lambda item: -item[1])
-    return seconds, [t for t in tops if t[0].count(".") < 2 or "tabsweep" in t[0]][:10]
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--case", choices=sorted(CASES))
-    parser.add_argument("--imports", action="store_true")
     asked = parser.parse_args()
-    if asked.imports:
-        for name, code in STARTS.items():
-            seconds, tops = imports(code)
-            print(f"{name}: {seconds:.2f} s CPU")
-            print("   " + ", ".join(f"{module} {ms:.0f} ms" for module, ms in tops))
-        return
     sides = {"after": HERE, **({"before": asked.before} if asked.before else {})}
     for case in [asked.case] if asked.case else CASES:
         found: dict[str, list[First]] = {side: [] for side in sides}

@@ -3,12 +3,12 @@
     python benchmark/perf/scale.py [--quick] [--slots 2] [--null]
     python benchmark/perf/scale.py --workers 10 100 1000 10000
 
-Real plan, search spaces, engine, Ray workers, ledger, status and report; only the fit is missing: a
-trial returns made-up scores and 32 predictions, so that its record has a usual size. `--null` runs
-without Ray, the trials answered in the driver itself: what is left is the driver's own work.
-`--workers` measures the driver with so many simulated workers (`simulated_ray.py`), alike and mixed
-ones, that together end 500 trials a second; what Ray itself costs is not in it.
-CPU is that of the driver's process; the machine may be busy, so compare CPU rather than walls.
+Real plan, search spaces, engine, Ray workers and ledger; only the fit is missing: a trial returns
+made-up scores and 32 predictions, so that its record has a usual size. `--null` runs without Ray,
+the trials answered in the driver itself: what is left is the driver's own work. `--workers`
+measures the driver with so many simulated workers (`simulated_ray.py`), alike and mixed ones, that
+together end 500 trials a second; what Ray itself costs is not in it. CPU is that of the driver's
+process; the machine may be busy, so compare CPU rather than walls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import gc
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections import deque
@@ -137,9 +136,9 @@ class Null:
         """Nothing is open."""
 
 
-def cpu_s(who: int = resource.RUSAGE_SELF) -> float:
-    """CPU seconds of this process or its children."""
-    usage = resource.getrusage(who)
+def cpu_s() -> float:
+    """CPU seconds of this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
@@ -278,58 +277,24 @@ def resume(folder: Path, plan: Plan) -> tuple[float, float, int]:
     return *took, left
 
 
-def resumed(folder: Path, options: argparse.Namespace) -> tuple[float, ...]:
-    """`resume` in a fresh process."""
-    size = ["--folds", str(options.folds), "--trials", str(options.trials)]
-    words = [sys.executable, __file__, "--resume", str(folder), *size]
-    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return tuple(map(float, said.splitlines()[-1].split()))
-
-
-def command(*arguments: str) -> tuple[float, float]:
-    """(wall seconds, CPU seconds) of a `bench` command, the start of Python included."""
-    start, cpu = time.perf_counter(), cpu_s(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-c", "import sys; from tabsweep.benchmark.cli import main; main()"]
-        + list(arguments),
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return time.perf_counter() - start, cpu_s(resource.RUSAGE_CHILDREN) - cpu
-
-
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--folds", type=int, default=10, help="20 studies each")
-    parser.add_argument("--trials", type=int, default=250, help="of each study")
-    parser.add_argument("--tpe-trials", type=int, default=1000, help="of each of 10 studies")
     parser.add_argument("--null", action="store_true", help="no Ray: the driver's own work")
     parser.add_argument("--quick", action="store_true", help="a tenth of it, a rehearsal")
     parser.add_argument("--workers", type=int, nargs="+", help="simulate so many workers")
-    parser.add_argument("--keep", type=Path, help="leave the run in this folder")
-    parser.add_argument("--resume", type=Path, help="time the resume of what --keep left")
     options = parser.parse_args()
-    if options.quick:
-        options.trials, options.tpe_trials = options.trials // 10, options.tpe_trials // 10
-    if options.resume:
-        plan = plan_of(DATASETS, options.folds, options.trials, "random", options.resume)
-        print(*resume(options.resume / "scale", plan))
-        return 0
-    with folder_of(options.keep) as folder:
+    with folder_of() as folder:
         if options.workers:
             return measure_workers(options.workers, folder)
         return measure(options, folder)
 
 
 def measure(options: argparse.Namespace, folder: Path) -> int:
-    """Run the sweeps and compare with the targets; returns the exit code."""
-    plan = plan_of(DATASETS, options.folds, options.trials, "random", folder)
+    """Run the sweep and compare with the targets; returns the exit code."""
+    plan = plan_of(DATASETS, 10, 25 if options.quick else 250, "random", folder)
     n = sum(study.n_trials for study in plan.studies)
-
-    def load() -> str:
-        return f"load {os.getloadavg()[0]:.1f}"
 
     def pool() -> WorkerPool:
         if options.null:
@@ -341,41 +306,19 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     if not options.null:
         start_ray(slots=options.slots)
     kind = "in the driver" if options.null else f"on {options.slots} Ray workers"
-    print(f"{n} trials of {len(plan.studies)} studies {kind}, random sampler, {load()}")
+    print(f"{n} trials of {len(plan.studies)} studies {kind}, load {os.getloadavg()[0]:.1f}")
     course = run(plan, folder / "scale", pool, MARKS)
     course.show()
-    print(f"  all: {course.per_s:.0f} trials/s, {course.cpu_ms:.2f} ms CPU a trial, {load()}")
+    print(f"  all: {course.per_s:.0f} trials/s, {course.cpu_ms:.2f} ms CPU a trial")
     files = [path for path in (folder / "scale").rglob("*") if path.is_file()]
-    sizes = {
-        part: sum(path.stat().st_size for path in files if part in path.parts) / 2**20
-        for part in ("ledger", "predictions", "logs")
-    }
-    text = ", ".join(f"{part} {size:.1f} MB" for part, size in sizes.items())
-    print(f"  {len(files)} files: {text}; memory of the driver grew by {course.growth_mb:.0f} MB")
-
-    if options.tpe_trials:
-        searches = plan_of(DATASETS[:2], 1, options.tpe_trials, "tpe", folder)
-        each = [study.n_trials for study in searches.studies]
-        print(
-            f"{sum(each)} trials of {len(each)} studies {kind}, TPE, {max(each)} a study, {load()}"
-        )
-        marks = tuple(round(sum(each) * part) for part in (0.1, 0.25, 0.5, 0.75))
-        tpe = run(searches, folder / "tpe", pool, marks)
-        tpe.show()
-        print(f"  all: {tpe.per_s:.0f} trials/s, {tpe.cpu_ms:.2f} ms CPU a trial, {load()}")
-
-    where = str(folder / "scale")
-    wall, cpu, left = min(resumed(folder, options) for _ in range(3))
-    print(
-        f"resume to the first decision, best of three processes: {wall:.2f} s wall, "
-        f"{cpu:.2f} s CPU, {left:.0f} studies left, {load()}"
-    )
-    for words in (["status", where], ["report", where]):
-        took, used = command(*words)
-        print(f"bench {words[0]}: {took:.2f} s wall, {used:.2f} s CPU, start of Python included")
-
-    good = [verdict("resume to the first decision, s", wall, 5.0)]
-    good.append(verdict("memory growth of the driver, MB", course.growth_mb, 300.0))
+    size = sum(path.stat().st_size for path in files) / 2**20
+    print(f"  {len(files)} files, {size:.1f} MB; the driver grew by {course.growth_mb:.0f} MB")
+    wall, cpu, left = resume(folder / "scale", plan)
+    print(f"resume to the first decision: {wall:.2f} s wall, {cpu:.2f} s CPU, {left} studies left")
+    good = [
+        verdict("resume to the first decision, s", wall, 5.0),
+        verdict("memory growth of the driver, MB", course.growth_mb, 300.0),
+    ]
     if course.n >= 50_000:  # a trend, not the machine's moods: what is far apart is compared
         ratio = course.between(30_000, 50_000) / course.between(1_000, 20_000)
         good.append(verdict("CPU a trial, 30k to 50k over 1k to 20k", ratio, 1.2))
