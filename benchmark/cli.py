@@ -13,7 +13,7 @@ from .console import Verbs
 # name: (its module in commands/, what the list of commands says of it)
 COMMANDS = {
     "analyse": ("analyse", "Analyse a run's trials and predictions; fits nothing."),
-    "baseline": ("nightly.group", "Accept or show the baseline of bench nightly."),
+    "baseline": ("nightly.group", "Accept the baseline of bench nightly."),
     "beside": ("listings", "Published results that can stand beside those of a run."),
     "clean": ("upkeep.clean", "Remove files that a run does not need."),
     "compare": ("compare", "Show what changed from one run to another."),

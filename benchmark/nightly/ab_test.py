@@ -18,7 +18,7 @@ from ...reports.regression.verdicts import EQUAL, HARMLESS, UNDECIDED, WORSE, as
 from ...sweeps.trial import DONE, derive_seed
 from .checkout import SHORT, NoCommit, commits_between, full_commit, subject
 from .context import NightContext
-from .decision import RULE, Judge
+from .decision import LOOKS, Judge
 from .libraries import NoEnvironment
 from .sides import Row, Side, SideError, fit_seeds, head_of, ids, side_of
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
@@ -30,22 +30,22 @@ BAD = (WORSE, FAILS)
 Cells = dict[str, list[str]]  # model -> datasets
 
 
-def ab_test(context: NightContext) -> StepResult:
-    """Judge every model whose ids changed since the baseline, or since `context.against`."""
+def ab_test(context: NightContext, screened: StepResult | None = None) -> StepResult:
+    """Judge every model whose ids changed since the baseline, or since `context.against`. screened:
+    what the screen of this night found, None where it did not run."""
     try:
         commit = accepted(context)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
-    before = context.result("screen") if context.against is None else None
     if commit is None:  # red once: where the screen has not said it, this step does
-        verdict = NOT_RUN if before is not None and before.red else NO_DATA
+        verdict = NOT_RUN if screened is not None and screened.red else NO_DATA
         return StepResult(NAME, verdict, "no baseline", reason="there is nothing to compare with")
     asked: Cells | None = None
-    if before is not None:  # without a screen, every model whose ids differ between the two
-        rows = [row for row in before.findings if row.get("kind") == "changed"]
+    if screened is not None:  # without a screen, every model whose ids differ between the two
+        rows = [row for row in screened.findings if row.get("kind") == "changed"]
         asked = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
-        if not asked and before.verdict == NO_DATA:
-            return StepResult(NAME, NOT_RUN, "nothing to judge", reason=before.headline)
+        if not asked and screened.verdict == NO_DATA:
+            return StepResult(NAME, NOT_RUN, "nothing to judge", reason=screened.headline)
         if not asked:
             return StepResult(NAME, OK, "no model changed")
     try:
@@ -169,9 +169,9 @@ def judged(context: NightContext, base: Side, head: Side, cells: Cells) -> list[
     command}; `change` is the relative change of the error, positive is worse, `cpu` that of the CPU
     time of all fits, which makes no verdict.
     """
-    judge = Judge(sorted(cells), RULE)
+    judge = Judge(sorted(cells))
     fits: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
-    seeds = seeds_of(base.commit, head.commit + head.changed, RULE.looks[-1])
+    seeds = seeds_of(base.commit, head.commit + head.changed, LOOKS[-1])
     n_done = 0
     while judge.open:
         wanted = {model: cells[model] for model in judge.open}

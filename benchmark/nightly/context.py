@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .step_result import StepResult
-
 
 @dataclass(frozen=True)
 class NightContext:
     """One night's circumstances, the same for all its steps.
 
     root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
-    files have otherwise, "" for nothing. night: the folder of this night (its steps in steps/, its
-    runs in runs/). store: what nights share (environments, worktrees, bytes seen); it may be
+    files have otherwise, "" for nothing. night: the folder of this night (its runs in
+    runs/). store: what nights share (environments, worktrees, bytes seen); it may be
     deleted at any time. python: the interpreter of this checkout. date: UTC, YYYY-MM-DD; what
     rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
     `bench sweep`.
@@ -45,18 +43,9 @@ class NightContext:
     say: Callable[[str], None] = field(default=print)
 
     @property
-    def steps(self) -> Path:
-        """The folder of the steps' results."""
-        return self.night / "steps"
-
-    @property
     def runs(self) -> Path:
         """The folder of this night's runs."""
         return self.night / "runs"
-
-    def result(self, step: str) -> StepResult | None:
-        """What an earlier step of this night found, None if it has not run."""
-        return StepResult.read(self.steps, step)
 
     @property
     def cells_words(self) -> str:

@@ -7,7 +7,6 @@ tails than a t test assumes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,37 +25,16 @@ Pairs = Mapping[
 ]  # {dataset: errors of base and head, (n,), (n,)}
 
 
-@dataclass(frozen=True)
-class Rule:
-    """looks: seeds a cell at each look. spending: one-sided alpha of each look, over all models
-    together by Holm. min_effect: smallest mean change of the error that is worse."""
-
-    looks: tuple[int, ...] = (3, 6, 12, 18)
-    spending: tuple[float, ...] = (0.0001, 0.0002, 0.0005, 0.001)
-    min_effect: float = 0.01
-
-    def __post_init__(self) -> None:
-        if len(self.looks) != len(self.spending) or list(self.looks) != sorted(set(self.looks)):
-            raise ValueError(
-                f"a rule needs increasing looks and an alpha for each, not {self.looks} "
-                f"and {self.spending}"
-            )
-
-    @property
-    def alpha(self) -> float:
-        """The chance of a false alarm a night at most, were errors as a t test assumes."""
-        return sum(self.spending)
-
-
-RULE = Rule()
+LOOKS = (3, 6, 12, 18)  # seeds a cell at each look
+SPENDING = (0.0001, 0.0002, 0.0005, 0.001)  # one-sided alpha of each look, over all models by Holm
+MIN_EFFECT = 0.01  # smallest mean change of the error that is worse
 
 
 class Judge:
     """Sequential verdicts on several models: give `look` the pairs of the models in `open` until
     none is left."""
 
-    def __init__(self, models: Iterable[str], rule: Rule = RULE) -> None:
-        self.rule = rule
+    def __init__(self, models: Iterable[str]) -> None:
         self.changes: dict[str, Change] = {}
         self.verdicts: dict[str, str] = dict.fromkeys(models, "")
         self.n_seeds: dict[str, int] = dict.fromkeys(self.verdicts, 0)
@@ -70,16 +48,16 @@ class Judge:
     @property
     def wanted(self) -> int:
         """Seeds a cell that the next look needs of the open models."""
-        return self.rule.looks[self._look]
+        return LOOKS[self._look]
 
     def look(self, pairs: Mapping[str, Pairs]) -> None:
         """Judge with all pairs so far of every open model ({model: {dataset: (base, head)}}).
 
         A model without a pair could not be judged (NO_DATA), and needs no more seeds.
         """
-        last = self._look == len(self.rule.looks) - 1
+        last = self._look == len(LOOKS) - 1
         for model in self.open:
-            self.n_seeds[model] = self.rule.looks[self._look]
+            self.n_seeds[model] = LOOKS[self._look]
             if any(len(base) for base, _ in pairs.get(model, {}).values()):
                 self.changes[model] = change_of(pairs[model])
             else:
@@ -87,8 +65,8 @@ class Judge:
         known = list(self.changes)
         found = verdicts(
             [self.changes[model] for model in known],
-            min_effect=self.rule.min_effect,
-            alpha=self.rule.spending[self._look],
+            min_effect=MIN_EFFECT,
+            alpha=SPENDING[self._look],
         )
         for model, verdict in zip(known, found, strict=True):
             if self.verdicts[model]:

@@ -1,4 +1,4 @@
-"""A night: its steps one after the other, each recorded when it ends, and the verdict."""
+"""A night: its steps one after the other, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from ...common.files import write_atomically
 from ..planning.environment import cpu_model
@@ -17,33 +19,28 @@ from .context import NightContext
 from .screen import screen
 from .step_result import NO_DATA, NOT_RUN, Night, StepResult
 
-# In their order: the A/B test judges the models that the screen finds changed.
-STEPS: dict[str, Callable[[NightContext], StepResult]] = {"screen": screen, "ab-test": ab_test}
+STEPS = ("screen", "ab-test")  # the A/B test judges the models that the screen finds changed
 
 
 def run_night(context: NightContext, *, only: Collection[str] = ()) -> Night:
-    """Run what this night has not run yet, and write night.json.
+    """Run the steps one after the other, and write night.json.
 
-    A step that raises is one that could not be judged; its traceback is in logs/. What could not be
-    judged runs again, and so does the A/B test after a screen that ran.
+    A step that raises is one that could not be judged; its traceback is in logs/. What the runs of
+    this night hold already is not fitted again.
     """
     context.night.mkdir(parents=True, exist_ok=True)
-    started = _started(context)
+    started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     steps: list[StepResult] = []
-    anew = False
+    screened: StepResult | None = None
     for name in STEPS:
-        reason = _left_out(name, context, only)
-        found = context.result(name)
-        known = found is not None and found.verdict not in (NO_DATA, NOT_RUN)
-        if reason and (found is None or not known):
-            found = StepResult(name, NOT_RUN, "not run", reason=reason)
-        elif found is None or not reason and (not known or anew):
-            context.say(f"{name} ...")
-            found = _run(context, name)
-            found.write(context.steps)
-            anew = True
-        steps.append(found)
-        context.say(line_of(found))
+        if reason := _left_out(name, context, only):
+            steps.append(StepResult(name, NOT_RUN, "not run", reason=reason))
+            continue
+        context.say(f"{name} ...")
+        step = screen if name == "screen" else partial(ab_test, screened=screened)
+        steps.append(_run(context, name, step))
+        screened = steps[-1]
+        context.say(line_of(steps[-1]))
     night = Night(
         commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
         baseline=against_of(context),
@@ -73,30 +70,13 @@ def _left_out(name: str, context: NightContext, only: Collection[str]) -> str:
     return ""
 
 
-def _started(context: NightContext) -> str:
-    """When this night began, the first time it was started. Under another baseline, or with other
-    cells, it begins anew: what its steps found is about something else."""
-    path = context.night / "started.json"
-    about = {
-        **{"baseline": against_of(context), "suite": context.suite},
-        "models": list(context.models),
-    }
-    if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if {name: known.get(name) for name in about} == about:
-            return str(known["started"])
-        for old in context.steps.glob("*.json"):
-            old.unlink()
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    write_atomically(path, json.dumps({"started": now, **about}).encode())
-    return now
-
-
-def _run(context: NightContext, name: str) -> StepResult:
+def _run(
+    context: NightContext, name: str, step: Callable[[NightContext], StepResult]
+) -> StepResult:
     """Run a step, with its time and the CPU time of this process and its children."""
     begin, before = time.monotonic(), os.times()
     try:
-        found = STEPS[name](context)
+        found = step(context)
     except Exception as error:
         folder = context.night / "logs"
         folder.mkdir(exist_ok=True)
@@ -105,15 +85,8 @@ def _run(context: NightContext, name: str) -> StepResult:
         found = StepResult(
             name, NO_DATA, "the step itself failed", reason=f"{reason} (logs/{name}.log)"
         )
-    after = os.times()
-    cpu_s = sum(after[:4]) - sum(before[:4])
-    return StepResult(
-        **{
-            **found.to_data(),
-            "seconds": round(found.seconds or time.monotonic() - begin, 1),
-            "cpu_s": round(found.cpu_s or cpu_s, 1),
-        }
-    )
+    cpu_s = sum(os.times()[:4]) - sum(before[:4])
+    return replace(found, seconds=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1))
 
 
 def line_of(result: StepResult) -> str:

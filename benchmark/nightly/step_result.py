@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
-
-from ...common.files import write_atomically
 
 OK = "ok"
 REGRESSION = "regression"
@@ -47,23 +43,6 @@ class StepResult:
     def to_data(self) -> dict[str, Any]:
         """The fields by name."""
         return asdict(self)
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> StepResult:
-        """From a mapping that may hold more than the fields."""
-        return cls(**{part.name: data[part.name] for part in fields(cls) if part.name in data})
-
-    def write(self, folder: Path) -> None:
-        """Write `<name>.json` into the folder of steps, atomically."""
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.to_data(), indent=1, sort_keys=True)
-        write_atomically(folder / f"{self.name}.json", text.encode() + b"\n")
-
-    @classmethod
-    def read(cls, folder: Path, name: str) -> StepResult | None:
-        """The result of a step that has ended, or None."""
-        path = folder / f"{name}.json"
-        return cls.of(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from .checkout import SHORT
 from .context import NightContext
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, Night, StepResult
 
-DRIFT = "-against-"  # in the name of a night that is judged against a release
 SHOWN = 100  # rows of a table
 SAID = {
     OK: "nothing broke",
@@ -49,24 +47,13 @@ Findings = Sequence[Mapping[str, Any]]
 def write_summary(night: Night, context: NightContext) -> Path:
     """Write summary.md into the night's folder; returns its path."""
     path = context.night / "summary.md"
-    text = summary(night, context.baseline, past_nights(context.night))
+    text = summary(night, context.baseline)
     write_atomically(path, text.encode())
     return path
 
 
-def past_nights(night: Path) -> list[dict[str, Any]]:
-    """The data of the nights beside the folder `night`, the oldest first: of those against a
-    release for one of these, else of the others."""
-    found = [
-        json.loads(path.read_text(encoding="utf-8"))
-        for path in night.parent.glob("*/night.json")
-        if path.parent.name != night.name and (DRIFT in path.parent.name) == (DRIFT in night.name)
-    ]
-    return sorted(found, key=lambda past: str(past["started"]))
-
-
-def summary(night: Night, baseline: Mapping[str, Any] | None, before: Findings) -> str:
-    """The text of summary.md. before: the data of earlier nights, the oldest first."""
+def summary(night: Night, baseline: Mapping[str, Any] | None) -> str:
+    """The text of summary.md."""
     judged = [step for step in night.steps if step.verdict != NOT_RUN]
     told = [step for step in judged if step.red]
     lines = [f"## {markdown(verdict_line(night))}", ""]
@@ -75,7 +62,6 @@ def summary(night: Night, baseline: Mapping[str, Any] | None, before: Findings) 
         for step in (step for step in judged if step.verdict == verdict):
             lines += ["", f"### {title}: {markdown(step.name)}: {markdown(step.headline)}", ""]
             lines += [f"{markdown(step.reason)}\n"] if step.reason else []
-            lines += [f"{markdown(red_since(step, night, before))}\n"]
             lines += _table(bad(step) or step.findings)
             if again := command_of(step, night.options):
                 lines += ["", f"To repeat: `{again}`"]
@@ -114,23 +100,6 @@ def verdict_line(night: Night) -> str:
 def said(step: StepResult) -> str:
     """A step's headline behind its name, and the reason where it has one."""
     return f"{step.name}: {step.headline}" + (f" ({step.reason})" if step.reason else "")
-
-
-def red_since(step: StepResult, night: Night, before: Findings) -> str:
-    """Since which night a step has been red, and which commit was the last that was not.
-
-    Nights in which the step did not run are passed over.
-    """
-    first, good = (night.started, night.commit), ""
-    for past in reversed(before):
-        verdict = next((s["verdict"] for s in past["steps"] if s["name"] == step.name), NOT_RUN)
-        if verdict in (REGRESSION, NO_DATA):
-            first = (past["started"], past["commit"])
-        elif verdict != NOT_RUN:
-            good = past["commit"]
-            break
-    since = f"Red since the night of {first[0][:10]} ({first[1][:SHORT]})"
-    return f"{since}; {good[:SHORT]} was not." if good else f"{since}."
 
 
 def bad(step: StepResult) -> list[dict[str, Any]]:

@@ -189,9 +189,7 @@ def test_the_summary_is_the_nights_or_says_how_far_it_came(checkout, tmp_path):
         return shown.read_text()
 
     assert "did not end" in summary()
-    (night / "steps").mkdir(parents=True)
-    (night / "steps" / "screen.json").write_text("{}")
-    assert "* screen" in summary()
+    night.mkdir(parents=True)
     (night / "summary.md").write_text("## Nothing broke.\n")
     assert summary() == "## Nothing broke.\n"
 
@@ -203,8 +201,8 @@ BENCH = """#!/usr/bin/env bash
 echo "$@" >> asked
 [[ $1 == nightly && $2 == --out ]]
 if [[ -n ${NIGHT:-} ]]; then
-    mkdir -p "$3/$NIGHT/steps"
-    echo '{}' > "$3/$NIGHT/steps/screen.json"
+    mkdir -p "$3/$NIGHT/suites"
+    echo '{}' > "$3/$NIGHT/suites/head.json"
     [[ -n ${SLEEP:-} ]] || echo '## Red' > "$3/$NIGHT/summary.md"
 fi
 if [[ -n ${SLEEP:-} ]]; then
@@ -224,13 +222,13 @@ def prepared(checkout):
     bench.write_text(BENCH)
     bench.chmod(0o755)
     (checkout / "Makefile").write_text("setup:\n\t@true\n")
-    old = checkout / "nights" / "2020-01-01-abc" / "steps"
+    old = checkout / "nights" / "2020-01-01-abc" / "suites"
     old.mkdir(parents=True)
-    (old / "screen.json").write_text("{}")
+    (old / "head.json").write_text("{}")
     (checkout / "nights" / "store").mkdir()
     others = [checkout / "nights" / "accepted-abc-20200101T000000"]
     others[0].mkdir()
-    for path in (old / "screen.json", old, old.parent, *others):
+    for path in (old / "head.json", old, old.parent, *others):
         os.utime(path, (1.6e9, 1.6e9))
     return checkout
 

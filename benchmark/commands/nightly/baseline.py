@@ -1,14 +1,13 @@
-"""`bench baseline accept` and `bench baseline show`."""
+"""`bench baseline accept`."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from ....sweeps.store.run_lock import RunLock
-from ...console import NOTHING, OK, Console, count
-from ...nightly.baseline import accept, cells_of, file_of, read
+from ...console import OK, Console, count
+from ...nightly.baseline import accept, file_of
 from ...nightly.checkout import SHORT, checkout_of
 from ...planning.environment import ROOT
 from .night import context_of
@@ -30,33 +29,4 @@ def accept_command(console: Console, *, reason: str, **given: Any) -> int:
         f"{path}: {count(len(found['cells']), 'cell')} of {count(len(found['models']), 'model')} "
         f"at {found['commit'][:SHORT]}; commit it"
     )
-    return OK
-
-
-def show_command(console: Console, *, baseline: Path | None) -> int:
-    """`bench baseline show`: the accepted commit, its cells, and the baselines before it."""
-    path = file_of(ROOT, baseline)
-    found = read(path)
-    if found is None:
-        console.data({"file": str(path), "baseline": None})
-        console.say(f"{path} does not exist: bench baseline accept --reason TEXT writes it")
-        return NOTHING
-    console.data({"file": str(path), **found})
-    cpu_s = sum(cell["cpu_s"] or 0.0 for cell in found["cells"].values())
-    console.say(f"{path}: {found['commit'][:SHORT]}, accepted {found['accepted']}")
-    console.say(f"reason: {found['reason']}")
-    console.say(
-        f"{count(len(found['cells']), 'cell')} of {count(len(found['models']), 'model')} on "
-        f"{count(len(found['data']), 'dataset')}, {cpu_s:.0f} CPU seconds on {found['cpu']}"
-    )
-    cells = cells_of(found["cells"])
-    rows = []
-    for model, datasets in cells.items():
-        mine = [c for key, c in found["cells"].items() if key.split("/")[0] == model]
-        failed = sum(cell["status"] != "done" for cell in mine)
-        spent = sum(cell["cpu_s"] or 0.0 for cell in mine)
-        rows.append([model, len(datasets), failed or None, f"{spent:.2f}"])
-    console.table(["model", "datasets", "failed", "CPU s"], rows)
-    for old in reversed(found["previous"]):
-        console.say(f"before: {old['commit'][:SHORT]}, {old['accepted']}: {old['reason']}")
     return OK

@@ -13,11 +13,6 @@ from ...arguments import options
 from ...console import Console, common
 from ...planning.options import DATA
 
-BASELINE = click.option(
-    "--baseline",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Default: benchmark/nightly/baseline.json in the checkout.",
-)
 SHARED = options(
     click.option(
         "--out",
@@ -26,7 +21,11 @@ SHARED = options(
         show_default=True,
         help="Folder of nights; its store/ may be deleted at any time.",
     ),
-    BASELINE,
+    click.option(
+        "--baseline",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Default: benchmark/nightly/baseline.json in the checkout.",
+    ),
     click.option(
         "--suite",
         default="nightly",
@@ -63,8 +62,8 @@ def _day(context: click.Context, option: click.Parameter, value: str | None) -> 
     "--date",
     metavar="YYYY-MM-DD",
     callback=_day,
-    help="Default: today, UTC. An earlier day goes on with its night. It also selects which "
-    "unchanged cells are fitted again.",
+    help="Default: today, UTC. It names the night and selects which unchanged cells are fitted "
+    "again.",
 )
 @common
 def nightly(console: Console, **given: Any) -> int:
@@ -76,7 +75,7 @@ def nightly(console: Console, **given: Any) -> int:
     bench nightly --against v1.2     drift since a release
 
     Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
-    both commits on fresh seeds. Started again on the same day it goes on where it ended.
+    both commits on fresh seeds. Started again on the same day it fits nothing twice.
     """
     from .night import nightly_command
 
@@ -85,7 +84,7 @@ def nightly(console: Console, **given: Any) -> int:
 
 @click.group()
 def baseline() -> None:
-    """Accept or show the baseline of bench nightly."""
+    """Accept the baseline of bench nightly."""
 
 
 @baseline.command("accept", short_help="Make this commit the baseline.")
@@ -98,13 +97,3 @@ def baseline_accept(console: Console, **given: Any) -> int:
     from .baseline import accept_command
 
     return accept_command(console, **given)
-
-
-@baseline.command("show")
-@BASELINE
-@common
-def baseline_show(console: Console, baseline: Path | None) -> int:
-    """Show the accepted commit, its cells, and the baselines before it."""
-    from .baseline import show_command
-
-    return show_command(console, baseline=baseline)

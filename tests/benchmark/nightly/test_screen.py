@@ -228,4 +228,3 @@ def test_an_unknown_step_and_an_unknown_commit_are_refused(work: Path) -> None:
     assert bench("nightly", "--only", "scren").code == 2
     ran = bench("nightly", "--against", "no-such-tag", "--only", "ab-test", "--json")
     assert ran.code == 4 and json.loads(ran.out)["steps"][1]["verdict"] == "no-data"
-    assert bench("baseline", "show", "--baseline", work / "none.json").code == 5

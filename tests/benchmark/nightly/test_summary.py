@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,26 +42,14 @@ RED = [
 GREEN = [StepResult("screen", OK, "no model changed", seconds=3.0, cpu_s=2.0)]
 
 
-def night(steps: list[StepResult], day: int = 22, commit: str = HEAD, base: str = BASE) -> Night:
-    host = {"cpu": "AMD EPYC", "cores": 2}
-    return Night(commit, base, f"2026-11-{day:02d}T02:17:04Z", host, steps)
+def night(steps: list[StepResult]) -> Night:
+    return Night(HEAD, BASE, "2026-11-22T02:17:04Z", {"cpu": "AMD EPYC", "cores": 2}, steps)
 
 
-def past(day: int, verdict: str, *, name: str = "", step: str = "ab-test") -> tuple[str, str]:
-    """The folder of an earlier night, and its night.json."""
-    one = night([StepResult(step, verdict, "")], day, f"{day:07x}" + 33 * "0")
-    return name or f"2026-11-{day:02d}-{day:07x}", json.dumps(one.to_data())
-
-
-def written(
-    folder: Path, steps: list[StepResult], history: Sequence[tuple[str, str]] = (), name: str = ""
-) -> str:
-    """The summary of a night, beside earlier nights."""
-    place = folder / (name or "2026-11-22-77aa001")
+def written(folder: Path, steps: list[StepResult]) -> str:
+    """The summary of a night."""
+    place = folder / "2026-11-22-77aa001"
     place.mkdir(parents=True)
-    for old, data in history:
-        (folder / old).mkdir()
-        (folder / old / "night.json").write_text(data)
     context = NightContext(
         root=folder,
         commit=HEAD,
@@ -107,13 +93,6 @@ def test_what_changed_has_old_new_interval_commits_and_the_command(tmp_path):
     assert "| 0.21 | 0.2165 |" in cell
     assert any(line.startswith("| mlp |") and "harmless" in line for line in text.splitlines())
     assert "not run: third: not asked" in text
-
-
-def test_a_step_is_red_since_the_first_of_its_red_nights(tmp_path):
-    nights = [past(18, OK), past(19, REGRESSION), past(20, OK, step="third"), past(21, NO_DATA)]
-    nights.append(past(21, OK, name="2026-11-21-x-against-v1"))
-    text = written(tmp_path, RED, nights)
-    assert "Red since the night of 2026-11-19 (0000013000); 0000012000 was not" in text
 
 
 def test_hostile_names_and_messages_do_nothing(tmp_path):
