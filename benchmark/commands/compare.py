@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,19 +21,11 @@ if TYPE_CHECKING:
 @click.argument("base", type=click.Path(path_type=Path), metavar="RUN_A")
 @click.argument("new", type=click.Path(path_type=Path), metavar="RUN_B")
 @click.option(
-    "--history",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME",
-    help="Another run before RUN_B; with two or more, single cells are tested. Repeatable.",
-)
-@click.option(
     "--min-effect",
     type=click.FloatRange(min=0, max=1),
     default=0.01,
     show_default=True,
-    help="Relative change of the error below which nothing counts as worse (single cells: three "
-    "times this).",
+    help="Relative change of the error below which nothing counts as worse.",
 )
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 4 if RUN_B is worse.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write compare.md, .tex, .csv here.")
@@ -44,7 +35,6 @@ def compare(
     base: Path,
     new: Path,
     *,
-    history: Sequence[Path],
     min_effect: float,
     fail_on_regression: bool,
     out: Path | None,
@@ -61,7 +51,7 @@ def compare(
     from ...reports.regression.run_diff_section import section, summary
     from ..results.evidence_builder import evidence_of
 
-    for run in (base, new, *history):
+    for run in (base, new):
         check_run(run)
     first, second = plan_in(Ledger(base)), plan_in(Ledger(new))
     apart = drawn_apart(first, second)
@@ -76,10 +66,6 @@ def compare(
     found = compare_runs(
         without_datasets(evidence_of([base]), apart),
         without_datasets(evidence_of([new]), apart),
-        history=[
-            without_datasets(evidence_of([run]), apart | drawn_apart(first, plan_in(Ledger(run))))
-            for run in history
-        ],
         min_effect=min_effect,
         names=names,
     )

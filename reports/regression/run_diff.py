@@ -1,8 +1,7 @@
 """Comparison of two runs: cells, models, coverage, failures and costs, and what is a regression.
 
 An error is 0 for a perfect score (1 - accuracy, RMSE). A change d is the logarithm of the new error
-over the old one: about the relative change, positive for worse. With more base runs the old error
-is their mean error, which one perfect run does not make 0. Cells are compared on the folds for
+over the old one: about the relative change, positive for worse. Cells are compared on the folds for
 which both runs have a score.
 """
 
@@ -19,16 +18,13 @@ from ..aggregation.cells import COMPLETE, STUDY, headline_cells, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import footnotes
-from ..statistics.distributions import t_sf
 from ..statistics.ranking import standard_error
 from ..statistics.tests import holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative_changes, verdicts
 
 MIN_EFFECT = 0.01
-CELL_EFFECT = 3.0  # a single cell must change by so many times the smallest effect
-GLOBAL_P, CELL_P, MODEL_P = 0.001, 0.01, 0.05
-FEWEST_BASES = 3  # base runs needed to estimate the spread of a cell
+GLOBAL_P, MODEL_P = 0.001, 0.05
 LARGE = math.log(1e6)  # a change beyond it is printed as a factor
 SLOWER, CELL_SLOWER = 1.10, 1.25  # ratios of CPU time: of the geometric mean, of one cell
 SLOT = [*STUDY, "stage", "index"]
@@ -87,23 +83,6 @@ def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Over
     return Overall(n, middle, p, p < GLOBAL_P and middle > min_effect)
 
 
-def cell_rule(bases: Array, new: float) -> tuple[float, float] | None:  # log errors (n_runs,)
-    """(t, one-sided p) for the new log error being worse than those of the base runs.
-
-    t = d / (s sqrt(1 + 1/n)) with n - 1 degrees of freedom. None if there are fewer than
-    FEWEST_BASES base runs, or if they do not vary (the cell is deterministic, and every change is
-    due to the code).
-    """
-    n = len(bases)
-    if n < FEWEST_BASES or not (np.isfinite(bases).all() and np.isfinite(new)):
-        return None
-    s = float(np.std(bases, ddof=1))
-    if s <= 1e-12 * max(1.0, float(np.abs(bases).max())):
-        return None
-    t = (new - float(bases.mean())) / (s * math.sqrt(1.0 + 1.0 / n))
-    return t, t_sf(t, n - 1)
-
-
 # --- the comparison -------------------------------------------------------------------------------
 
 
@@ -121,7 +100,6 @@ class Comparison:
     a: str
     b: str
     min_effect: float
-    n_bases: int
     cells: pd.DataFrame
     models: pd.DataFrame
     coverage: pd.DataFrame
@@ -148,27 +126,23 @@ def compare_runs(
     base: Evidence,
     new: Evidence,
     *,
-    history: Sequence[Evidence] = (),
     min_effect: float = MIN_EFFECT,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
-    """Compare `new` with `base`; `history`: more base runs, to estimate the spread of each cell.
+    """Compare `new` with `base`.
 
     A regression is one of: all cells together are worse (`global_rule`); a model's verdict is
-    worse (`_judged`); a cell is worse than the base runs vary (`cell_rule`, Holm over the cells
-    at .01, and three times the smallest effect); a cell is no longer complete; a trial fails that
-    did not fail before. Raises ValueError if the runs differ in metric or protocol.
+    worse (`_judged`); a cell is no longer complete; a trial fails that did not fail before. Raises
+    ValueError if the runs differ in metric or protocol.
     """
-    for other in (new, *history):
-        _agree(base, other)
+    _agree(base, new)
     tables = [studies(evidence) for evidence in (base, new)]
-    found = _cells(base, new, tables, history, min_effect)
-    overall = global_rule(found["error_base"].to_numpy(), found["error_b"].to_numpy(), min_effect)
+    found = _cells(base, new, tables)
+    overall = global_rule(found["error_a"].to_numpy(), found["error_b"].to_numpy(), min_effect)
     models = _judged(_models(found), _pairs(base, new, tables), min_effect)
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
     costs = _costs(base, new)
-    worse = found[found["regression"]]
     regressions = []
     if overall.hit:
         regressions.append(
@@ -180,11 +154,6 @@ def compare_runs(
         f"{footnotes.count(r.n_datasets, 'dataset')} ({footnotes.count(r.n_pairs, 'pair')}), "
         f"one-sided p = {r.p_worse_holm:.2g} after Holm"
         for r in models[models["verdict"] == WORSE].itertuples(index=False)
-    ]
-    regressions += [
-        f"worse: {r.model} on {r.dataset}, error {percent(r.change)}, "
-        f"one-sided p = {r.p_holm:.2g} after Holm"
-        for r in worse.itertuples(index=False)
     ]
     lost = coverage[coverage["kind"] == "lost"]
     regressions += [
@@ -198,7 +167,6 @@ def compare_runs(
     return Comparison(
         *names,
         min_effect,
-        1 + len(history),
         found,
         models,
         coverage,
@@ -236,33 +204,18 @@ def _scores(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     return found[found["score"].notna()]
 
 
-def _cells(
-    base: Evidence,
-    new: Evidence,
-    tables: Sequence[pd.DataFrame],
-    history: Sequence[Evidence],
-    min_effect: float,
-) -> pd.DataFrame:
+def _cells(base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One row per (dataset, model) with a score on a fold of both runs, `tables` being their
+    studies."""
     later = _scores(new, tables[1])[[*STUDY, "score"]]
     both = _scores(base, tables[0]).merge(later, on=STUDY, suffixes=("_a", "_b"))
-    earlier = [_scores(h, studies(h)).set_index(STUDY)["score"] for h in history]
     overlapping = base.overlapping | new.overlapping
-    rows = []
+    rows: list[dict[str, object]] = []
     for (dataset, model), part in both.groupby(["dataset", "model"], sort=True):
         task = str(part["task"].iloc[0])
         metric = METRICS[base.headline(task)]
         a, b = part["score_a"].to_numpy(), part["score_b"].to_numpy()
-        keys = pd.MultiIndex.from_frame(part[STUDY])
-        means = [float(a.mean())]
-        for scores in earlier:
-            if keys.isin(scores.index).all():
-                means.append(float(scores.loc[keys].mean()))
-        errors = np.array([metric.error(m) for m in means])
-        error_b = metric.error(float(b.mean()))
-        with np.errstate(divide="ignore"):
-            logs = np.log(errors)
-            rule = cell_rule(logs, float(np.log(error_b)))
-        error_base = float(errors.mean())
+        error_a, error_b = (metric.error(float(scores.mean())) for scores in (a, b))
         difference = float(b.mean() - a.mean())
         joint = math.nan
         if len(part) > 1 and dataset not in overlapping:
@@ -273,18 +226,14 @@ def _cells(
                 **{"n_folds": len(part), "a": float(a.mean()), "b": float(b.mean())},
                 **{"difference": difference, "joint_se": joint},
                 "difference_in_joint_se": difference / joint if joint > 0 else math.nan,
-                "change": float(change(np.array([error_base]), np.array([error_b]))[0]),
-                **{"equal": bool((a == b).all()), "error_base": error_base, "error_b": error_b},
-                **{"n_bases": len(means), "t": rule and rule[0], "p": rule and rule[1]},
+                "change": float(change(np.array([error_a]), np.array([error_b]))[0]),
+                "equal": bool((a == b).all()),
+                **{"error_a": error_a, "error_b": error_b},
             }
         )
     names = """dataset task model metric n_folds a b difference joint_se difference_in_joint_se
-        change equal error_base error_b n_bases t p""".split()
-    found = pd.DataFrame(rows, columns=names).astype({"t": float, "p": float, "equal": bool})
-    found["p_holm"] = _adjusted(found["p"])
-    large = found["change"] > CELL_EFFECT * min_effect
-    found["regression"] = (found["p_holm"] < CELL_P) & large
-    return found
+        change equal error_a error_b""".split()
+    return pd.DataFrame(rows, columns=names).astype({"equal": bool})
 
 
 def _models(found: pd.DataFrame) -> pd.DataFrame:
@@ -292,7 +241,7 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
     over them with Holm's correction."""
     rows = []
     for model, part in found.groupby("model", sort=True):
-        d = relative_changes(part["error_base"].to_numpy(), part["error_b"].to_numpy())
+        d = relative_changes(part["error_a"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
         test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
         rows.append(
@@ -369,7 +318,7 @@ def _judged(
     p = pd.Series([c.p if not c.equal else math.nan for c in changes], dtype=float)
     p = p.where(~alone, models["p_over_datasets"].astype(float))
     adjusted = _adjusted(p)
-    by_datasets = (adjusted < CELL_P) & (models["median_change"] > min_effect) & alone
+    by_datasets = (adjusted < ALPHA) & (models["median_change"] > min_effect) & alone
     by_chance = ~(adjusted < ALPHA).to_numpy(dtype=bool)  # among the models tested either way
     verdict[by_chance & (verdict == WORSE)] = UNDECIDED
     verdict[by_datasets.to_numpy(dtype=bool) & (verdict == UNDECIDED)] = WORSE

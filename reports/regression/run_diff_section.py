@@ -19,7 +19,7 @@ from ..output.tables import (
     p_text,
 )
 from ..statistics.wilcoxon import fewest_pairs, smallest_p
-from .run_diff import CELL_EFFECT, CELL_P, FEWEST_BASES, GLOBAL_P, MODEL_P, Comparison, percent
+from .run_diff import GLOBAL_P, MODEL_P, Comparison, percent
 from .verdicts import ALPHA, BOUND, UNDECIDED
 
 SHOWN = 40  # rows of a printed table; the CSV has all cells
@@ -35,8 +35,7 @@ def section(found: Comparison) -> Section:
         tables.append(_failures_table(found))
     if len(found.costs):
         tables.append(_costs_table(found))
-    frame = found.cells.drop(columns=["error_base"])
-    return Section("compare", title, tuple(tables), frame, tuple(summary(found)))
+    return Section("compare", title, tuple(tables), found.cells, tuple(summary(found)))
 
 
 def summary(found: Comparison) -> list[str]:
@@ -52,11 +51,6 @@ def summary(found: Comparison) -> list[str]:
         f"{kinds.get('gained', 0)} gained, {kinds.get('lost', 0)} lost, {kinds.get('new', 0)} only "
         f"in {found.b}, {kinds.get('left out', 0)} only in {found.a}."
     )
-    if found.n_bases > 1:
-        said.append(
-            f"Changes of the error are against the mean error of {found.n_bases} base runs, "
-            f"{found.a} and the history; scores and joint standard errors are {found.a}'s alone."
-        )
     both, other = found.same_id
     if other:
         said.append(f"Not deterministic: of {both} trials of one id in both runs {other} differ.")
@@ -73,14 +67,6 @@ def summary(found: Comparison) -> list[str]:
     open_ = found.models.loc[found.models["verdict"] == UNDECIDED, "model"].tolist()
     if open_:
         said.append(f"Undecided (more folds or seeds would tell): {footnotes.join(open_)}.")
-    if not found.cells["p"].notna().any():
-        why = (
-            f"has {found.n_bases}" if found.n_bases < FEWEST_BASES else "the base runs do not vary"
-        )
-        said.append(
-            f"Single cells: not tested, the spread of a cell follows from {FEWEST_BASES} base runs "
-            f"or more ({why})."
-        )
     return said
 
 
@@ -150,13 +136,12 @@ def _cells_table(found: Comparison) -> ReportTable:
                 TableCell(escape.label(r.model)),
                 TableCell(fixed(r.a, decimals)),
                 TableCell(fixed(r.b, decimals)),
-                TableCell(_percent(r.change), bold=bool(r.regression)),
+                TableCell(_percent(r.change)),
                 TableCell("n/a" if math.isnan(size) else fixed(size, 1)),
                 TableCell(str(r.n_folds)),
-                TableCell(_p(r.p_holm)),
             )
         )
-    header = ("dataset", "model", *_names(found), "error", "in joint SE", "folds", "p, Holm")
+    header = ("dataset", "model", *_names(found), "error", "in joint SE", "folds")
     if not rows:
         nothing = f"no cell changed by more than {100 * found.min_effect:g} %"
         rows = [(TableCell(nothing, span=len(header)),)]
@@ -167,9 +152,6 @@ def _cells_table(found: Comparison) -> ReportTable:
         "Error: change of the error, positive is worse. In joint SE: the difference over the root "
         "of the sum of both squared standard errors over folds; as the folds are the same, it is "
         "too small.",
-        f"p: against the spread over base runs (n/a with fewer than {FEWEST_BASES}, or none), "
-        f"one-sided for worse, Holm over all cells; bold: below {CELL_P:g} and more than "
-        f"{100 * CELL_EFFECT * found.min_effect:g} %.",
         *([f"{rest} more stand in the CSV."] if rest > 0 else []),
     ]
     panels = (Panel(tuple(rows)),)

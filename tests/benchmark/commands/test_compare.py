@@ -234,7 +234,7 @@ def test_worse_all_over_is_a_regression_from_the_smallest_effect_on():
     assert not compare(run(), run(factor(a=0.9, b=0.9))).regressions
 
 
-def test_one_model_that_is_worse_on_its_datasets_is_a_regression_without_any_history():
+def test_one_model_that_is_worse_on_its_datasets_is_a_regression():
     datasets = [f"d{i}" for i in range(9)]
     worse = run(factor(a=1.3), datasets=datasets)
     found = compare(run(datasets=datasets), worse)
@@ -312,73 +312,6 @@ def test_one_correction_spans_the_models_with_one_pair_a_dataset_and_those_with_
     assert between
 
 
-def noisy(seed, *, worse=1.0):
-    rng = np.random.default_rng(seed)
-    return run(lambda d, m, f: math.exp(0.01 * rng.normal()) * (worse if d + m == "d2a" else 1.0))
-
-
-def test_one_cell_is_a_regression_where_base_runs_show_how_much_it_varies():
-    base, *history = [noisy(seed) for seed in range(5)]
-    found = compare(base, noisy(99, worse=1.3), history=history)
-    assert [r.split(",")[0] for r in found.regressions] == ["worse: a", "worse: a on d2"]
-    assert found.n_bases == 5 and found.cells["p"].notna().all()
-    assert "against the mean error of 5 base runs" in " ".join(run_diff_section.summary(found))
-    assert not compare(base, noisy(99), history=history).regressions
-    alone = compare(base, noisy(99, worse=1.3))
-    assert alone.cells["p"].isna().all()
-    assert "Single cells: not tested" in run_diff_section.summary(alone)[-1]
-
-
-def test_a_perfect_base_run_raises_no_alarm():
-    """Fourteen datasets of 30 test rows, 4 % wrong by chance: some of ten base runs are perfect."""
-    rng = np.random.default_rng(0)
-
-    def drawn():
-        row = {"task": "binary", "fold": 0, "model": "m", "index": 0, "stage": "tune", "seed": 0}
-        row |= {"status": "done", "selected": True}
-        scores = 1.0 - rng.binomial(30, 0.04, size=14) / 30
-        rows = [{**row, "dataset": f"d{i}", "test_accuracy": v} for i, v in enumerate(scores)]
-        return Evidence.of(pd.DataFrame(rows), meta={"metric": {"binary": "accuracy"}})
-
-    alarms = 0
-    for _ in range(6):
-        base, new, *history = (drawn() for _ in range(11))
-        found = compare(base, new, history=history)
-        means = [r.trials.set_index("dataset")["test_accuracy"] for r in (base, *history)]
-        errors = 1.0 - pd.concat(means, axis=1).mean(axis=1)
-        assert found.cells.set_index("dataset")["error_base"].to_dict() == pytest.approx(
-            errors.to_dict()
-        )
-        alarms += bool(found.regressions)
-    assert alarms == 0
-
-
-def test_a_cell_that_never_varied_is_not_tested_but_shown():
-    found = compare(run(), run(factor(a=1.5)), history=[run(), run()])
-    assert found.cells["p"].isna().all() and found.n_equal == 8
-
-
-def test_the_rules_rarely_cry_wolf_and_see_what_is_there():
-    """32 cells, ten base runs, seeds that move an error by 2 %: the numbers that the rules were
-    chosen by, within what 60 repetitions can say."""
-    rng = np.random.default_rng(0)
-    n, hits = 60, {"none": 0, "all": 0, "one": 0}
-    for _ in range(n):
-        logs = rng.normal(0.0, 0.02 / math.sqrt(3), (11, 32))
-        for truth in hits:
-            new = (
-                logs[-1] + 0.02 * (truth == "all") + 0.10 * (truth == "one") * (np.arange(32) == 0)
-            )
-            base = logs[:-1]
-            errors = np.exp(base).mean(axis=0)
-            overall = run_diff.global_rule(errors, np.exp(new))
-            tests = [run_diff.cell_rule(base[:, c], new[c]) for c in range(32)]
-            p = run_diff.holm([t[1] for t in tests if t])
-            large = new - np.log(errors) > run_diff.CELL_EFFECT * run_diff.MIN_EFFECT
-            hits[truth] += overall.hit or bool((np.array(p)[large] < run_diff.CELL_P).any())
-    assert hits["none"] <= 0.02 * n and hits["all"] >= 0.95 * n and hits["one"] >= 0.9 * n
-
-
 # ---------------------------------------------------------------------- the command
 
 
@@ -448,7 +381,6 @@ def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
     "args, says",
     [
         (("runs/one", "runs/thre"), "BENCH-E020: runs/thre is not the folder of a run; runs here:"),
-        (("runs/one", "runs/two", "--history", "x"), "BENCH-E020: x is not the folder of a run"),
         (("runs/one", "runs/two", "--min-effect", 2), "2.0 is not in the range 0<=x<=1"),
         (("runs/one",), "Missing argument 'RUN_B'"),
     ],
