@@ -1,8 +1,4 @@
-"""`bench analyse`: further analyses of a run's trials and predictions, without any fit.
-
-Calibration and a metric that no trial recorded come from the stored predictions, tuners from
-the trials' scores.
-"""
+"""`bench analyse`: calibration, or a metric that no trial recorded, from a run's predictions."""
 
 from __future__ import annotations
 
@@ -13,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...sweeps.store.ledger import Ledger, Record
 from ..arguments import SEVERAL_RUNS
 from ..console import OK, Console, common
 from ..errors import SweepError, check_run
 from ..planning.options import DATA
-from ..planning.plan_record import key_of, plan_in, sampler_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ...reports.output.tables import Section
     from ..results.stored_predictions import Block
 
@@ -40,9 +32,9 @@ class Found:
 @SEVERAL_RUNS
 @click.option(
     "--what",
-    type=click.Choice(["tuners", "calibration", "metric"]),
+    type=click.Choice(["calibration", "metric"]),
     required=True,
-    help="tuners: samplers compared; calibration: ECE, Brier; metric: another metric.",
+    help="calibration: ECE, Brier; metric: another metric.",
 )
 @click.option("--metric", help="For --what metric: accuracy, log_loss, mae, ...")
 @click.option("--out", type=click.Path(path_type=Path), help="Default: report/ in the first run.")
@@ -57,11 +49,11 @@ def analyse(
     metric: str | None,
     **where: Any,
 ) -> int:
-    """Analyse the stored trials and predictions of runs; nothing is fitted.
+    """Analyse the stored predictions of runs; nothing is fitted.
 
     \b
     bench analyse runs/uci-small-quick --what calibration
-    bench analyse runs/random runs/tpe --what tuners
+    bench analyse runs/uci-small-quick --what metric --metric log_loss
     """
     from ...reports.output.files import render, write_files
     from ...reports.output.tables import to_text
@@ -89,85 +81,6 @@ def analyse(
     for path in files:
         console.say(str(path))
     return OK
-
-
-# ---------------------------------------------------------------------- from scores
-
-
-def _pair(study: Record) -> tuple[str, str]:
-    """(dataset, model) of a planned study."""
-    return study["dataset"], study["model"]
-
-
-def tuners(runs: Sequence[Path], **unused: Any) -> Found:
-    """Samplers on the same studies and spaces, beside each other."""
-    import numpy as np
-
-    from ...reports.aggregation.anytime import running
-    from ...reports.analyses import tuners as made
-    from ...reports.evidence import EvidenceError
-    from ..results.evidence_builder import evidence_of
-
-    evidences = {run: evidence_of([run]) for run in runs}
-    plans = {run: plan_in(Ledger(run)) for run in runs}
-    steps: dict[tuple[str, Path], pd.DataFrame] = {}
-    for run, evidence in evidences.items():
-        mine = running(evidence)
-        samplers = {
-            (s["dataset"], s["fold"], s["model"]): sampler_of(plans[run], s)
-            for s in plans[run]["studies"]
-        }
-        keys = zip(mine["dataset"], mine["fold"], mine["model"], strict=True)
-        names = np.array([samplers[key] for key in keys], dtype=object)
-        for name in sorted(set(names)):
-            steps[name, run] = mine[names == name]
-    often = [name for name, _ in steps]
-    alone = len({run.name for run in runs}) == len(set(runs))
-    labelled = {
-        name if often.count(name) == 1 else f"{name} ({run.name if alone else run})": part
-        for (name, run), part in steps.items()
-    }
-    alike, notes = same_searches(plans)
-    if not alike:
-        why = " ".join(notes) or "They have no pair of dataset and model in common."
-        raise EvidenceError(f"no study was searched by all of {', '.join(labelled)}. {why}")
-    kept = {
-        label: part[[pair in alike for pair in zip(part["dataset"], part["model"], strict=True)]]
-        for label, part in labelled.items()
-    }
-    found = made.frame(kept)
-    first = evidences[runs[0]]
-    section = made.section(first, found, notes)
-    return Found(section, {"figures/tuners.svg": made.figure(found)}, notes)
-
-
-def same_searches(plans: dict[Path, Record]) -> tuple[set[tuple[str, str]], list[str]]:
-    """({(dataset, model) that all plans search in the same way}, notes on pairs left out). The same
-    way: equal space, metric, folds, seed and data."""
-    asked: list[dict[tuple[str, str], tuple[Any, ...]]] = []
-    for plan in plans.values():
-        identity = plan["identity"]
-        asked.append(
-            {
-                _pair(s): (
-                    identity["space"].get(key_of(plan, s)),
-                    plan["metric"][s["task"]],
-                    identity["protocol"].get(s["dataset"]),
-                    identity["seed"],
-                    plan["datasets"][s["dataset"]]["sha256"],
-                )
-                for s in plan["studies"]
-            }
-        )
-    common = set.intersection(*map(set, asked))
-    alike = {pair for pair in common if all(one[pair] == asked[0][pair] for one in asked)}
-    other = sorted({model for _, model in common - alike})
-    parts = "space, metric, folds, seed or data"
-    notes = [f"Left out, as the runs differ in {parts}: {', '.join(other)}."]
-    return alike, notes if other else []
-
-
-# ---------------------------------------------------------------------- from predictions
 
 
 def calibration(runs: Sequence[Path], **where: Any) -> Found:
@@ -242,7 +155,6 @@ def _blocks(runs: Sequence[Path], where: dict[str, Any]) -> tuple[list[Block], l
 
 
 ANALYSES: dict[str, Callable[..., Found]] = {
-    "tuners": tuners,
     "calibration": calibration,
     "metric": another_metric,
 }

@@ -12,12 +12,11 @@ import pytest
 from calls import bench, working_in
 from sklearn.metrics import brier_score_loss
 from tabsweep.benchmark.results import stored_predictions
-from tabsweep.reports.aggregation.anytime import running
-from tabsweep.reports.analyses import tuners
+from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.reports.analyses.calibration import brier, pooled, reliability
 from tabsweep.reports.analyses.ensemble_selection import greedy
 from tabsweep.reports.analyses.rescored import with_metric
-from tabsweep.reports.evidence import Evidence, EvidenceError
+from tabsweep.reports.evidence import EvidenceError
 from tabsweep.reports.metrics import METRICS
 
 # ---------------------------------------------------------------------- ensembles
@@ -122,69 +121,6 @@ def test_pooled_curves_are_the_curve_of_all_rows():
         np.testing.assert_allclose(getattr(both, name), getattr(whole, name), atol=1e-12)
 
 
-def searched(seed: int, n_trials: int = 6, better: float = 0.0) -> Evidence:
-    """Two models on six datasets in two folds, every seventh trial failed."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for dataset in range(6):
-        for fold in range(2):
-            for model in ("a", "b"):
-                val = rng.uniform(0.5, 0.9, n_trials)
-                failed = rng.uniform(size=n_trials) < 1 / 7
-                val = np.where(failed, np.nan, val + better * np.arange(n_trials))
-                best = -1 if failed.all() else int(np.nanargmax(val))
-                for i in range(n_trials):
-                    rows.append(
-                        {
-                            **{"dataset": f"d{dataset}", "task": "binary", "fold": fold},
-                            **{"model": model, "index": i, "stage": "tune", "seed": 0},
-                            "status": "failed" if failed[i] else "done",
-                            "cause": "error" if failed[i] else "",
-                            "val_accuracy": val[i],
-                            "test_accuracy": np.nan if failed[i] else rng.uniform(),
-                            "selected": i == best,
-                        }
-                    )
-    metric = {"binary": "accuracy"}
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": metric})
-
-
-# ---------------------------------------------------------------------- tuners
-
-
-def test_a_tuner_against_itself_is_equal_everywhere():
-    evidence = searched(5)
-    found = tuners.frame({"x": running(evidence), "y": running(evidence)})
-    assert found["regret"].between(0, 1).all()
-    x, y = (found[found["tuner"] == t].reset_index(drop=True) for t in "xy")
-    assert x.drop(columns="tuner").equals(y.drop(columns="tuner"))
-    rows = tuners.section(evidence, found).tables[1].panels[0].rows
-    assert [cell.text for cell in rows[0]] == [
-        "x",
-        "y",
-        "0",
-        str(x["dataset"].nunique()),
-        "0",
-        "1",
-        "1",
-    ]
-
-
-def test_the_better_tuner_has_less_regret_and_regret_falls_with_trials():
-    found = tuners.frame({"good": running(searched(5, better=0.2)), "bad": running(searched(6))})
-    means = pd.DataFrame({n: tuners.regrets(found, n).mean() for n in (1, 2, 4, 6)})
-    assert (np.diff(means.to_numpy(), axis=1) <= 0).all()
-    assert means.loc["good", 6] < 0.05 < means.loc["bad", 6]
-    with pytest.raises(EvidenceError, match="two tuners or more; found good"):
-        tuners.frame({"good": running(searched(5))})
-    with pytest.raises(EvidenceError, match="two tuners or more; found none"):
-        tuners.frame({})
-    other = searched(7)
-    other = Evidence.of(other.trials.replace({"model": {"a": "c", "b": "d"}}), meta=other.meta)
-    with pytest.raises(EvidenceError, match="no study was searched by all"):
-        tuners.frame({"good": running(searched(5)), "other": running(other)})
-
-
 # ---------------------------------------------------------------------- the command
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "-q")
@@ -193,12 +129,11 @@ PICKS = ("--model", "knn", "--model", "linear", "--dataset", "iris", "--dataset"
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """The same studies of two datasets and two models, searched at random and by TPE."""
+    """Studies of two datasets and two models, searched at random."""
     with working_in(tmp_path_factory.mktemp("analyse")) as folder:
-        for sampler in ("random", "tpe"):
-            how = ("--sampler", sampler, "--name", sampler, "--trials", 3, "--folds", 2)
-            found = bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST)
-            assert found.code == 0, found.err
+        how = ("--sampler", "random", "--name", "random", "--trials", 3, "--folds", 2)
+        found = bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST)
+        assert found.code == 0, found.err
         yield folder
 
 
@@ -208,12 +143,10 @@ def analyse(*words: object) -> dict:
     return json.loads(found.out)
 
 
-@pytest.mark.parametrize("what", ["calibration", "tuners"])
-def test_every_analysis_writes_its_files_and_the_same_bytes_again(work, what):
-    runs = ["runs/random", "runs/tpe"] if what == "tuners" else ["runs/random"]
+def test_an_analysis_writes_its_files_and_the_same_bytes_again(work):
     texts = []
     for out in ("one", "two"):
-        found = analyse(*runs, "--what", what, "--out", out)
+        found = analyse("runs/random", "--what", "calibration", "--out", out)
         assert found["rows"] and not found["notes"]
         names = {Path(name).suffix for name in found["files"]}
         assert {".tex", ".md", ".csv"} <= names and ".svg" in names
@@ -231,15 +164,14 @@ def test_a_metric_from_predictions_is_the_recorded_one(work):
 
 
 def test_a_metric_of_another_task_or_without_a_name_is_refused(work):
-    evidence = searched(1)
     with pytest.raises(EvidenceError, match="regression"):
-        with_metric(evidence, "rmse", {})
+        with_metric(evidence_of(["runs/random"]), "rmse", {})
     assert bench("analyse", "runs/random", "--what", "metric").code == 2
-    refused = bench("analyse", "runs/random", "--what", "tuners", "--metric", "rmse")
+    refused = bench("analyse", "runs/random", "--what", "calibration", "--metric", "rmse")
     assert refused.code == 2 and "--metric belongs to --what metric" in refused.err
     assert (
         "did you mean"
-        in bench("analyse", "runs/tpe", "--what", "metric", "--metric", "acuracy").err
+        in bench("analyse", "runs/random", "--what", "metric", "--metric", "acuracy").err
     )
 
 
@@ -260,10 +192,3 @@ def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, ho
     (note,) = found["notes"]
     assert note.startswith("Without wine: ") and "the run" in note
     assert {row["dataset"] for row in found["rows"]} == {"iris"}
-
-
-def test_searches_of_other_spaces_are_not_compared(work):
-    how = ("--sampler", "random", "--name", "later", "--trials", 3, "--folds", 2, "--seed", 1)
-    assert bench("sweep", "--suite", "smoke", *PICKS, *how, *FAST).code == 0
-    found = bench("analyse", "runs/random", "runs/later", "--what", "tuners")
-    assert found.code == 2 and "no study was searched by all" in found.err
