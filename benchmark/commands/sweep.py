@@ -37,7 +37,7 @@ from ..planning import suite as suites
 from ..planning.absences import by_reason
 from ..planning.estimate import Estimate, by_study, estimate
 from ..planning.options import LIMITS, Options
-from ..planning.own_tables import csv_suite, own_tables, suite_tables
+from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
@@ -160,7 +160,7 @@ def resume_command(
         options,
         retry=retry_rule(causes),
         verify=verify,
-        tables=own_tables(plan["datasets"]),
+        tables=planned_tables([plan]),
     )
     models = models_of(request)
     request.paths = import_folders(models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,72 +137,37 @@ def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, O
     return found
 
 
-def own_tables(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, OwnTable]:
-    """The tables of files among the datasets of a plan, read again.
-
-    Raises SweepError for a file that is gone or is not the one that the run was started on.
-    """
-    from ...datasets.infer import Reading, table_from_file
-
-    found = {}
-    for name, described in datasets.items():
-        csv = described.get("csv")
-        if csv is None:
-            continue
-        path = Path(csv["path"])
-        if not path.exists():
-            raise SweepError(
-                f"{path}, the table of this run, does not exist any more: put the file back there "
-                f"(sha256 {csv['sha256'][:16]}...), or start a new run with another --name"
-            )
-        actual = file_sha256(path)
-        if actual != csv["sha256"]:
-            raise SweepError(
-                f"{path} has changed since this run was started: its sha256 was "
-                f"{csv['sha256'][:16]}..., is {actual[:16]}.... Start a new run with another --name"
-            )
-        table = table_from_file(path, Reading.of(csv))
-        found[name] = OwnTable(table=table, origin={"csv": csv})
-    return found
-
-
-def shared_tables(
-    plans: Iterable[Mapping[str, Any]], files: Sequence[Path] = ()
+def planned_tables(
+    plans: Sequence[Mapping[str, Any]], files: Sequence[Path] = ()
 ) -> dict[str, OwnTable]:
-    """The tables of files among the datasets of plans that were made on several machines.
+    """The tables of files among the datasets of plans, read again; of several plans, which were
+    made on several machines, the first one's settings count.
 
-    A file is known by its sha256: it is one of `files`, or at the path that one of the plans has
-    for this sha256. Nothing else is read. Raises SweepError for a table that is at none of these
-    places, and for one of `files` that no plan has.
+    A file is known by its sha256: it is one of `files`, or at the path that a plan has for it.
+    Nothing else is read. Raises SweepError for a table that is at none of these places.
     """
     from ...datasets.infer import Reading, table_from_file
 
-    wanted: dict[str, Mapping[str, Any]] = {}  # the first plan's, as its suite is that of all
-    places: dict[str, list[Path]] = {}
-    for plan in plans:
-        for name, described in plan["datasets"].items():
-            if csv := described.get("csv"):
-                wanted.setdefault(name, csv)
-                places.setdefault(csv["sha256"], []).append(Path(csv["path"]))
     given = {file_sha256(path): path for path in files}
-    for sha256, path in given.items():
-        if sha256 not in places:
-            known = ", ".join(f"{name} {csv['sha256'][:16]}..." for name, csv in wanted.items())
-            raise SweepError(
-                f"--csv {path} is no table of these runs: its sha256 is {sha256[:16]}..., theirs: "
-                f"{known or 'none'}"
-            )
-    found = {}
-    for name, csv in wanted.items():
+    found: dict[str, OwnTable] = {}
+    of_files = [
+        (name, described["csv"])
+        for plan in plans
+        for name, described in plan["datasets"].items()
+        if described.get("csv")
+    ]
+    for name, csv in of_files:
+        if name in found:
+            continue
         sha256 = csv["sha256"]
-        here = given.get(sha256)
-        if here is None:
-            here = next((path for path in places[sha256] if _holds(path, sha256)), None)
+        places = dict.fromkeys(Path(one["path"]) for _, one in of_files if one["sha256"] == sha256)
+        here = given.get(sha256) or next((p for p in places if _holds(p, sha256)), None)
         if here is None:
             raise SweepError(
                 f"the table of dataset {name} (sha256 {sha256[:16]}...) is not at "
-                f"{' nor at '.join(dict.fromkeys(map(str, places[sha256])))} any more, or was "
-                "changed: give --csv FILE, a copy of it"
+                f"{' nor at '.join(map(str, places))} any more, or has changed: put it back there "
+                "(bench merge takes a copy of it: --csv FILE), or start a new run with another "
+                "--name"
             )
         table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
         found[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
@@ -265,7 +230,7 @@ def planned_table(name: str, described: Mapping[str, Any], **where: Any) -> Tabl
     from ...datasets.catalog import load_dataset
 
     if described.get("csv"):
-        return own_tables({name: described})[name].table
+        return planned_tables([{"datasets": {name: described}}])[name].table
     if described.get("added"):
         return added_table(described["added"], name)
     return load_dataset(name, **where)

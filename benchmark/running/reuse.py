@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
@@ -13,6 +15,11 @@ from ...sweeps.trial import DONE, Result, Trial
 from ..planning.plan import Plan
 from .request import Request
 from .run_trial import score_parts
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+
+CLOSE = {"rel_tol": 1e-9, "abs_tol": 1e-9}  # of scores: processors add up in other orders
 
 
 def siblings(request: Request) -> list[Path]:
@@ -55,14 +62,25 @@ def reuse_from(
     return reuse
 
 
-def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused | None:
+def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reused:
     """The recorded result with its scores computed again from the stored predictions, because the
-    id alone proves nothing. None, or an exception, where predictions are missing or damaged."""
+    id alone proves nothing. Raises an exception where predictions are missing, damaged or those of
+    other rows, or give other scores than the recorded ones."""
     arrays = ledger.get_predictions(record["predictions"])
-    if set(arrays) != {"val", "test"}:
-        return None
     data = plan.data[trial.dataset]
-    scores = score_parts(data.table, data.folds[trial.fold], arrays)
+    fold = data.folds[trial.fold]
+    if {part: len(rows) for part, rows in arrays.items()} != _n_rows(fold):
+        raise ValueError("its predictions are not of the rows of its fold")
+    scores = score_parts(data.table, fold, arrays)
+    for part, values in scores.items():
+        for metric, value in values.items():
+            there = record[part].get(metric)
+            if there is None or value is None:
+                same = there is value
+            else:
+                same = math.isclose(there, value, **CLOSE)
+            if not same:
+                raise ValueError(f"{metric} on {part} is {there!r}, its predictions have {value!r}")
     result = Result(
         status=DONE,
         val=scores["val"],
@@ -71,5 +89,14 @@ def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reus
         info=record["info"],
         predictions=arrays,
     )
+    return reused(ledger, record, result)
+
+
+def _n_rows(fold: Fold) -> dict[str, int]:
+    return {"val": len(fold.val), "test": len(fold.test)}
+
+
+def reused(ledger: Ledger, record: Record, result: Result) -> Reused:
+    """A result of another run, with what of its record is kept in this one."""
     more = {name: record[name] for name in ("time", "attempt", "limits", "worker")}
-    return Reused(record.get("origin") or ledger.run.name, result, more)
+    return Reused(record.get("origin") or ledger.run.resolve().name, result, more)

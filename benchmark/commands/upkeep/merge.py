@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from ...planning import suite as suites
 from ...planning.options import DATA, Options
 from ...planning.plan_record import plan_in
 
-if TYPE_CHECKING:
-    from ...running.merging import Merged
-
 SHOWN = 10  # refused trials and conflicts that are named on a terminal; --json names all
 
 
@@ -28,8 +25,6 @@ SHOWN = 10  # refused trials and conflicts that are named on a terminal; --json 
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="DIR/NAME", help="The new run."
 )
-@click.option("--leave-out", is_flag=True, help="Merge without the trials that are refused.")
-@click.option("--keep-first", is_flag=True, help="Where runs differ, the one named first counts.")
 @click.option(
     "--csv",
     multiple=True,
@@ -50,8 +45,6 @@ def merge(
     console: Console,
     runs: tuple[Path, ...],
     out: Path,
-    leave_out: bool,
-    keep_first: bool,
     csv: tuple[Path, ...],
     trust: tuple[str, ...],
     mirror: str | None,
@@ -63,11 +56,12 @@ def merge(
     bench merge runs/mine /mnt/yours --out runs/ours
 
     Every trial is verified: its id from the data, code and versions here, its scores from its
-    predictions. One that fails this is refused by name, and so is a contradiction of two runs.
+    predictions. One that fails this is named and left to run; where two runs have other predictions
+    of one trial, it is named, and the run that is named first counts. Exit code 3 for both.
     """
-    from ...planning.own_tables import shared_tables
+    from ...planning.own_tables import planned_tables
     from ...results.run_status import status_of
-    from ...running.merging import Merged, Verifier, collect, united_plan, write_run
+    from ...running.merging import united_plan, write_union
     from ...running.request import Request, import_folders
 
     check_runs(runs, out)
@@ -78,7 +72,7 @@ def merge(
     plans = [plan_in(ledger) for ledger in ledgers.values()]
     first = plans[0]
     own = own_classes(dict(zip(runs, plans, strict=True)), trust)
-    tables = shared_tables(plans, csv)
+    tables = planned_tables(plans, csv)
     suite = suites.parse(first["suite"], f"the plan of {runs[0]}")
     files = {
         name: file.model_copy(update={"path": tables[name].origin["csv"]["path"]})
@@ -99,36 +93,26 @@ def merge(
     )
     import_folders(own)
     plan = united_plan(request, plans)
-    merged = Merged()
-    entries = collect(Verifier(plan), ledgers, merged, keep_first=keep_first)
-    wrong = bool(merged.conflicts) or bool(merged.refused and not leave_out)
-    name_all(console, merged)
-    if wrong or not entries:
-        console.data({"written": False, **to_data(merged)})
-        empty = "no run has a finished trial of this plan"
-        if merged.refused:
-            empty = "all finished trials were refused"
-        console.tell(f"nothing was written: {way_out(merged) if wrong else empty}")
+    merged = write_union(plan, ledgers, out)
+    refused = [f"refused: {place}: {why}" for place, why in merged.refused.items()]
+    for kind in (refused, [f"conflict: {text}" for text in merged.conflicts]):
+        for text in kind[:SHOWN]:
+            console.tell(text)
+        if len(kind) > SHOWN:
+            console.tell(f"{len(kind) - SHOWN} more; --json names all")
+    if not merged.taken:
+        console.data({"written": False, **asdict(merged)})
+        console.tell("nothing was written: no run has a finished trial of this plan")
         return ENVIRONMENT
-    write_run(plan, entries, out, merged)
     found = status_of(out)
-    console.data({"written": True, "out": str(out), **to_data(merged), **found.to_data()})
+    console.data({"written": True, "out": str(out), **asdict(merged), **found.to_data()})
     for run, n in merged.taken.items():
         console.say(f"{count(n, 'trial')} from {run}")
-    if merged.same:
-        console.say(f"{count(merged.same, 'trial')} in several runs, with equal results")
-    for run, n in merged.kept_first.items():
-        console.say(f"{count(n, 'conflict')} resolved in favour of {run} (--keep-first)")
-    if merged.runs_again:
-        console.say(
-            f"{count(merged.runs_again, 'trial')} left to run, as what the runs have there follows "
-            "from other results than those taken"
-        )
     console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
     console.say(f"tables: {command_on(out, 'report')}")
     if found.left:
         console.say(f"run the remaining trials: {command_on(out, 'resume')}")
-    return OK
+    return ENVIRONMENT if merged.refused or merged.conflicts else OK
 
 
 def check_runs(runs: Sequence[Path], out: Path) -> None:
@@ -179,35 +163,3 @@ def _check_model(run: Path, name: Any, trust: Collection[str]) -> None:
             f"{run}: its model {name[:100]!r} is code from outside tabsweep, which the merge would "
             f"import; if you trust it, add --trust {name[:100]}"
         )
-
-
-def name_all(console: Console, merged: Merged) -> None:
-    """Print what was refused, and the conflicts."""
-    refused = [f"refused: {place}: {why}" for place, why in merged.refused.items()]
-    for kind in (refused, [f"conflict: {text}" for text in merged.conflicts]):
-        for text in kind[:SHOWN]:
-            console.tell(text)
-        if len(kind) > SHOWN:
-            console.tell(f"{len(kind) - SHOWN} more; --json names all")
-
-
-def way_out(merged: Merged) -> str:
-    """What to do about refused trials and conflicts."""
-    ways = []
-    if merged.refused:
-        ways.append("--leave-out merges without the refused trials (bench resume runs them)")
-    if merged.conflicts:
-        ways.append("--keep-first takes the trials of the run that is named first")
-    return "; ".join(ways)
-
-
-def to_data(merged: Merged) -> dict[str, Any]:
-    """The merge for --json."""
-    return {
-        "taken": merged.taken,
-        "same": merged.same,
-        "kept_first": merged.kept_first,
-        "refused": merged.refused,
-        "conflicts": merged.conflicts,
-        "runs_again": merged.runs_again,
-    }
