@@ -40,7 +40,7 @@ COMMANDS = {
     "sweep": ("running", "Tune every model of a suite on every dataset; write tables."),
     "track": ("saved_models", "Bring runs into MLflow."),
     "ui": ("saved_models", "Serve the MLflow UI for a run, on this machine only."),
-    "verify": ("upkeep.verify", "Check all checksums of a run."),
+    "verify": ("upkeep.verify", "Check all checksums and scores of a run."),
 }
 
 

@@ -17,6 +17,7 @@ from ..common.columns.kinds import Kind, NotOfKind, kind_of, leading_zeros
 from ..common.columns.numbers import (
     GROUPED_BY_POINT,
     MISSING,
+    as_float,
     exact_as_floats,
     is_missing,
     read_numbers,
@@ -197,6 +198,10 @@ def encode_target(
         raise DataError(f"target {name!r} has {len(classes)} classes, task 'binary' needs two")
     if chosen == "multiclass" and len(classes) == 2:
         raise DataError(f"target {name!r} has two classes; say task 'binary'")
+    if reading.positive is not None:
+        last = _class_named(reading.positive, classes, name)
+        classes = (*(label for label in classes if label != last), last)
+        coded = coded.cat.reorder_categories(classes)
     codes = coded.cat.codes.to_numpy().astype(np.int64)
     for label, count in zip(classes, np.bincount(codes), strict=True):
         if count < SMALL_CLASS:
@@ -205,6 +210,23 @@ def encode_target(
                 " some folds test or train without it"
             )
     return codes, "binary" if len(classes) == 2 else "multiclass", classes
+
+
+def _class_named(label: str, classes: Collection[str], target: str) -> str:
+    if label not in classes:
+        raise DataError(f"target {target!r} has no class {label!r}; {suggest(label, classes)}")
+    return label
+
+
+def costs_of(reading: Reading, classes: Collection[str]) -> tuple[float, ...]:
+    """(C,) what a row of each class costs that is taken for another; () where nothing is said."""
+    found = dict.fromkeys(classes, 1.0)
+    for said in reading.costs:
+        label, _, number = said.rpartition("=")
+        found[_class_named(label, classes, reading.target)] = as_float(number)
+        if not 0 <= as_float(number) < np.inf:
+            raise DataError(f"cost {said!r} is not CLASS=NUMBER with a number of at least 0")
+    return tuple(found.values()) if reading.costs else ()
 
 
 def check_range(name: str, target: np.ndarray) -> None:
@@ -358,6 +380,13 @@ def table_from_cells(
             times = read_times(column, cells.delimiter, cells.where, marks, first)
     if not task or frame.columns.empty:
         raise DataError(problems.kept[0])
+    for given, flag in ((reading.positive, "--positive"), (reading.costs, "--cost")):
+        if given and not classes:
+            problems.add(f"{flag} goes with classes, and the target {reading.target!r} has none")
+    costs: tuple[float, ...] = ()
+    if classes:
+        with problems.watched():
+            costs = costs_of(reading, classes)
     digest = hashlib.sha256(path.read_bytes())
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
@@ -376,6 +405,7 @@ def table_from_cells(
         weights=weights,
         styles={name: kind.style for name, kind in decided.items() if kind.style},
         left_out=tuple(name for name, kind in decided.items() if kind.word == kinds.ID),
+        costs=costs,
     )
 
 

@@ -64,7 +64,9 @@ def make_report(
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
+        from ..results.trial_scores import with_true_scores
 
+        evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_curves(with_cards(with_importance(evidence)), runs)

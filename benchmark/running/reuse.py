@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run, runs_below
 from ...sweeps.trial import DONE, Result, Trial
 from ..planning.plan import Plan
+from ..results.trial_scores import check_scores, rescored
 from .request import Request
-from .run_trial import score_parts
-
-if TYPE_CHECKING:
-    from ...datasets.protocols import Fold
-
-CLOSE = {"rel_tol": 1e-9, "abs_tol": 1e-9}  # of scores: processors add up in other orders
 
 
 def siblings(request: Request) -> list[Path]:
@@ -68,19 +61,8 @@ def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reus
     other rows, or give other scores than the recorded ones."""
     arrays = ledger.get_predictions(record["predictions"])
     data = plan.data[trial.dataset]
-    fold = data.folds[trial.fold]
-    if {part: len(rows) for part, rows in arrays.items()} != _n_rows(fold):
-        raise ValueError("its predictions are not of the rows of its fold")
-    scores = score_parts(data.table, fold, arrays)
-    for part, values in scores.items():
-        for metric, value in values.items():
-            there = record[part].get(metric)
-            if there is None or value is None:
-                same = there is value
-            else:
-                same = math.isclose(there, value, **CLOSE)
-            if not same:
-                raise ValueError(f"{metric} on {part} is {there!r}, its predictions have {value!r}")
+    scores = rescored(data.table, data.folds[trial.fold], arrays)
+    check_scores(record, scores)
     result = Result(
         status=DONE,
         val=scores["val"],
@@ -90,10 +72,6 @@ def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reus
         predictions=arrays,
     )
     return reused(ledger, record, result)
-
-
-def _n_rows(fold: Fold) -> dict[str, int]:
-    return {"val": len(fold.val), "test": len(fold.test)}
 
 
 def reused(ledger: Ledger, record: Record, result: Result) -> Reused:

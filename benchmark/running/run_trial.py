@@ -12,7 +12,6 @@ from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
-from ...reports.metrics import score_all
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
@@ -21,6 +20,7 @@ from ..column_encoding import encoder_source, table_of_trial
 from ..planning.code_identity import source_alone
 from ..planning.environment import cpu_model
 from ..prediction_time import BestSoFar, prediction_times
+from ..results.trial_scores import score_parts
 
 Data = tuple[Table, Mapping[int, Fold]]
 
@@ -139,23 +139,6 @@ def _measure(cell: Cell, table: Table, fold: Fold) -> None:
     cell.costs.update(times)
     if trouble:
         cell.info["prediction_times"] = trouble
-
-
-def score_parts(
-    table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]
-) -> dict[str, dict[str, float | None]]:
-    """Every metric of the task on "val" and "test", from the predictions alone."""
-    rows = {"val": fold.val, "test": fold.test}
-    return {
-        part: score_all(
-            table.task,
-            table.target[rows[part]],
-            values,
-            table.n_classes,
-            table.weights_of(rows[part]),
-        )
-        for part, values in predictions.items()
-    }
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from ...sweeps.engine import Engine, Listener, Stop, Tally
 from ...sweeps.ray_tune.async_search import Asynchronous
 from ...sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
-from ...sweeps.store.integrity import lacks_files, lost_predictions
+from ...sweeps.store.integrity import integrity_of, lacks_files
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import utc_now
 from ...sweeps.store.run_folder import is_run
@@ -35,6 +35,7 @@ from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots
 from ..results.evidence_builder import planned_frame
 from ..results.slots_frame import columns_of
+from ..results.trial_scores import ScoreCheck
 from .data import gather
 from .event_log import EventLog
 from .heartbeat import Heartbeat
@@ -246,11 +247,11 @@ class _Sweep:
             )
 
     def _lost(self) -> set[str]:
-        """Finished trials whose predictions are gone or damaged: those of the plan run again. All
-        are read where that was asked for, and where files are missing."""
+        """Finished trials whose predictions are gone, damaged or of other scores: those of the plan
+        run again. All are read where that was asked for, and where files are missing."""
         if not (self.request.verify or lacks_files(self.ledger)):
             return set()
-        lost = lost_predictions(self.ledger)
+        lost = integrity_of(self.ledger, ScoreCheck(self.plan.payload)).lost
         if lost:
             plan = self.plan.record(environment.capture())
             _, rows = planned_frame(self.ledger, columns_of(self.ledger.columns()), plan)
@@ -258,8 +259,8 @@ class _Sweep:
             again = [reason for id, reason in lost.items() if id in planned]
             if again:
                 self.warnings.append(
-                    f"the predictions of {count(len(again), 'finished trial')} are gone or damaged "
-                    f"({again[0]}); they run again"
+                    f"the predictions of {count(len(again), 'finished trial')} are gone, damaged "
+                    f"or of other scores ({again[0]}); they run again"
                 )
         return set(lost)
 

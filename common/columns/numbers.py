@@ -50,7 +50,7 @@ class Numbers:
 def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) whether a cell is empty or a mark of a missing value: MISSING, and `marks` of the user;
     where a mark is a number, all cells with this number, but for codes such as 007."""
-    known = [number for mark in marks if np.isfinite(number := _float(mark))]
+    known = [number for mark in marks if np.isfinite(number := as_float(mark))]
     if cells.dtype == np.float64:
         return (cells.isna() | cells.isin(known)).to_numpy()
     missing = cells.isin([*MISSING, *marks])
@@ -60,7 +60,8 @@ def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     return missing.to_numpy()
 
 
-def _float(text: str) -> float:
+def as_float(text: str) -> float:
+    """The number that a text is by itself, NaN for none."""
     try:
         return float(text)
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +13,17 @@ from .records import latest_results, slot_places
 from .run_folder import COLUMNS
 from .run_lock import owner_of
 
+# Raises LedgerError where a record does not fit its predictions.
+Check = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+
 
 @dataclass
 class Integrity:
     """What the check of a run found.
 
     n_records: records with a right checksum. n_trials: finished trials whose predictions were read,
-    n_bytes of them. lost: {trial id: what is wrong with its predictions}. ledger: damage of the
-    ledger, in sentences. notes: what harms nothing, in sentences.
+    n_bytes of them. lost: {trial id: what is wrong with its predictions or scores}. ledger: damage
+    of the ledger, in sentences. notes: what harms nothing, in sentences.
     """
 
     n_records: int = 0
@@ -36,9 +39,10 @@ class Integrity:
         return not self.lost and not self.ledger
 
 
-def integrity_of(ledger: Ledger) -> Integrity:
-    """Check every checksum of a run whose ledger was opened for reading; nothing
-    on disk changes. Raises LedgerError where the log was replaced meanwhile."""
+def integrity_of(ledger: Ledger, check: Check) -> Integrity:
+    """Check every checksum of a run whose ledger was opened for reading, and each finished trial's
+    record by `check`; nothing on disk changes. Raises LedgerError where the log was replaced
+    meanwhile."""
     found = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
     found.notes += ledger.notices
     if not ledger.has_right_columns():
@@ -48,7 +52,7 @@ def integrity_of(ledger: Ledger) -> Integrity:
     for record in _finished(ledger):
         found.n_trials += 1
         try:
-            found.n_bytes += _checked(ledger, record)
+            found.n_bytes += _checked(ledger, record, check)
         except LedgerError as error:
             found.lost[record["id"]] = str(error)
     return found
@@ -64,18 +68,6 @@ def damage_of(ledger: Ledger) -> list[str]:
             "they stood for run again"
         )
     return found
-
-
-def lost_predictions(ledger: Ledger) -> dict[str, str]:
-    """{id of a finished trial whose predictions are gone or damaged: what is wrong}; all of them
-    are read."""
-    lost = {}
-    for record in _finished(ledger):
-        try:
-            _checked(ledger, record)
-        except LedgerError as error:
-            lost[record["id"]] = str(error)
-    return lost
 
 
 def lacks_files(ledger: Ledger) -> bool:
@@ -108,9 +100,12 @@ def _finished(ledger: Ledger) -> Iterator[dict[str, Any]]:
             yield ledger.at(at)
 
 
-def _checked(ledger: Ledger, record: Mapping[str, Any]) -> int:
-    """The bytes of a trial's predictions. Raises LedgerError where some are missing or damaged."""
+def _checked(ledger: Ledger, record: Mapping[str, Any], check: Check) -> int:
+    """The bytes of a trial's predictions. Raises LedgerError where some are missing or damaged, or
+    do not fit the record."""
     places = record.get("predictions")
     if not isinstance(places, Mapping) or not places:
         raise LedgerError("its record names no predictions")
-    return sum(array.nbytes for array in ledger.get_predictions(places).values())
+    arrays = ledger.get_predictions(places)
+    check(record, arrays)
+    return sum(array.nbytes for array in arrays.values())

@@ -97,7 +97,7 @@ def test_a_flipped_bit_in_predictions_names_its_trial_which_alone_runs_again(run
     assert resumed(run).code == 0  # it reads no predictions
     assert executions(str(run)) == before and verified(run, code=3)["runs_again"] == 1
     again = resumed(run, "--verify")
-    assert again.code == 0 and "1 finished trial are gone or damaged" in again.err
+    assert again.code == 0 and "1 finished trial are gone, damaged" in again.err
     assert executions(str(run)) - before == {id: 1}
     assert verified(run)["sound"] and tables(run) == whole
 
@@ -148,6 +148,28 @@ def test_a_report_of_damaged_predictions_is_written_and_ends_with_3(run: Path) -
     assert all("000000.bin" in text for text in said["damage"])
     assert [text.partition(":")[0] for text in said["damage"]] == ["iris", "wine"]  # once each
     assert all(Path(path).exists() for path in said["files"])
+
+
+@pytest.mark.fault(40)
+@pytest.mark.parametrize("stage", ["tune", "eval"])
+def test_an_edited_score_is_found_by_verify_and_stands_in_no_table(stage: str, run: Path) -> None:
+    """With the checksums of its line right, as an editor of numbers would leave it."""
+    whole, before, log = tables(run), executions(str(run)), log_of(run)
+    records = [store.decode(line) for line in log.read_bytes().splitlines(keepends=True)]
+    results = [r for r in records if r and r["kind"] == "result" and r["stage"] == stage]
+    best = max(results, key=lambda r: (r["dataset"] == "wine", r["val"]["accuracy"]))
+    best["test"]["accuracy"] = 0.123
+    log.write_bytes(b"".join(store.encode(record) for record in records))
+    (run / "ledger" / "columns.bin").unlink()
+    found = verified(run, code=3)
+    assert [trial["id"] for trial in found["damaged"]] == [best["id"]] and not found["ledger"]
+    assert "accuracy on test is 0.123" in found["damaged"][0]["reason"]
+    reported = bench("report", run)
+    if stage == "eval":
+        assert reported.code == 3 and best["id"] in reported.err and tables(run) == whole
+    assert resumed(run, "--verify").code == 0
+    assert executions(str(run)) - before == {best["id"]: 1}
+    assert verified(run)["sound"] and bench("report", run).code == 0 and tables(run) == whole
 
 
 def flip(path: Path, at: int) -> None:

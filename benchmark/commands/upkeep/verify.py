@@ -14,6 +14,7 @@ from ....sweeps.store.records import slot_places
 from ...arguments import RUN
 from ...console import ENVIRONMENT, OK, Console, common, count, size
 from ...errors import check_run, command_on
+from ...planning.options import DATA
 from ...results.run_status import RunCounts
 
 SHOWN = 20  # trials that are named on a terminal; --json names all
@@ -21,15 +22,20 @@ SHOWN = 20  # trials that are named on a terminal; --json names all
 
 @click.command()
 @RUN
+@DATA
 @common
-def verify(console: Console, run: Path) -> int:
-    """Check every checksum of a run, and its ledger against its predictions; changes nothing.
+def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -> int:
+    """Check every checksum of a run, and its scores against its predictions; changes nothing.
 
     Names what is damaged and what a resume would run again; exit code 3 for damage.
     """
+    from ...results.trial_scores import ScoreCheck
+
     check_run(run)
     ledger = Ledger(run)
-    found = integrity_of(ledger)
+    check = ScoreCheck.of_run(ledger, mirror=mirror, cache=cache)
+    found = integrity_of(ledger, check)
+    found.notes += check.notes
     try:
         left = RunCounts().add_all(ledger).status(run, None).left
     except LedgerError as error:  # it holds no plan: the record was damaged, or torn

@@ -1,0 +1,187 @@
+"""Scores of finished trials, computed again from the predictions that a run has stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...reports.metrics import score_all
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.records import latest_results
+from ...sweeps.study_state import EVAL
+from ...sweeps.trial import DONE
+from ..planning.plan_record import plan_in
+from .seed_ensembles import planned_data
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
+    from ...reports.evidence import Evidence
+
+PARTS = ("val", "test")
+CLOSE = 1e-9  # of scores, relatively: processors add up in other orders
+MOST = 2000  # trials that count, up to which a report computes their scores again
+
+Scores = dict[str, dict[str, float | None]]
+DataOf = Callable[[str], "tuple[Table, Mapping[int, Fold]]"]
+
+
+class WrongScores(LedgerError):
+    """A record has other scores than its predictions, in `scores` (None: they have none)."""
+
+    scores: Scores | None = None
+
+
+def score_parts(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) -> Scores:
+    """Every metric of the task on "val" and "test", from the predictions alone."""
+    rows = {"val": fold.val, "test": fold.test}
+    return {
+        part: score_all(
+            table.task,
+            table.target[rows[part]],
+            values,
+            table.n_classes,
+            table.weights_of(rows[part]),
+        )
+        for part, values in predictions.items()
+    }
+
+
+def rescored(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) -> Scores:
+    """`score_parts` of predictions from a file. Raises WrongScores where they are not those of the
+    fold's rows."""
+    if set(predictions) != set(PARTS):
+        raise WrongScores(f"its predictions are of {', '.join(sorted(predictions)) or 'no part'}")
+    for part, values in predictions.items():
+        rows = len(getattr(fold, part))
+        if len(values) != rows:
+            raise WrongScores(f"{len(values)} predictions for {rows} rows of {part}")
+    try:
+        return score_parts(table, fold, predictions)
+    except (ValueError, IndexError) as error:
+        raise WrongScores(f"its predictions cannot be scored: {error}") from None
+
+
+def check_scores(record: Record, scores: Scores) -> None:
+    """Raises WrongScores where a record has other scores than these of its predictions."""
+    for part, expected in scores.items():
+        recorded = record.get(part)
+        why = ""
+        if not isinstance(recorded, Mapping) or set(recorded) != set(expected):
+            why = f"its scores on {part} are not those of its task"
+        else:
+            for metric, value in expected.items():
+                if not _same(recorded[metric], value):
+                    there = recorded[metric]
+                    why = f"{metric} on {part} is {there!r}, its predictions have {value!r}"
+        if why:
+            error = WrongScores(why)
+            error.scores = scores
+            raise error
+
+
+def _same(there: Any, value: float | None) -> bool:
+    if value is None:
+        return there is None
+    number = isinstance(there, int | float) and not isinstance(there, bool)
+    return number and math.isclose(there, value, rel_tol=CLOSE, abs_tol=CLOSE)
+
+
+class ScoreCheck:
+    """Compares records with their predictions. data_of: the table and folds of a dataset, or a
+    LookupError, ValueError or OSError; a dataset without them is in `left_out`, with the reason."""
+
+    def __init__(self, data_of: DataOf) -> None:
+        self._data_of = cache(data_of)
+        self.left_out: dict[str, str] = {}
+
+    @classmethod
+    def of_run(cls, ledger: Ledger, **where: Any) -> ScoreCheck:
+        """That of a run, whose datasets are read again. `where`: mirror and cache."""
+
+        def data_of(dataset: str) -> tuple[Table, Mapping[int, Fold]]:
+            try:
+                plan = plan_in(ledger)
+            except LedgerError as error:
+                raise LookupError(error) from None
+            return planned_data(plan, dataset, **where)
+
+        return cls(data_of)
+
+    @property
+    def notes(self) -> list[str]:
+        """Which datasets were left out, and why."""
+        return [
+            f"Scores on {dataset} were not compared with their predictions: {why}"
+            for dataset, why in self.left_out.items()
+        ]
+
+    def __call__(self, record: Record, predictions: Mapping[str, np.ndarray]) -> None:
+        """Raises WrongScores."""
+        dataset = record["dataset"]
+        if dataset in self.left_out:
+            return
+        try:
+            table, folds = self._data_of(dataset)
+            fold = folds[record["fold"]]
+        except (LookupError, ValueError, OSError) as error:  # DataError is a ValueError
+            self.left_out[dataset] = str(error)
+            return
+        check_scores(record, rescored(table, fold, predictions))
+
+
+def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
+    """The evidence with the scores that the predictions of the trials that count have. A trial with
+    others in its record is named as damage. What could not be compared, as its data or predictions
+    are not here, is named in the notes. `where`: mirror and cache."""
+    counted = evidence.trials["selected"].to_numpy(dtype=bool) | evidence.having("stage", EVAL)
+    counted &= evidence.having("status", DONE)
+    wanted = set(evidence.trials.loc[counted, "id"])
+    if len(wanted) > MOST:
+        return _noting(
+            evidence,
+            f"The scores of {len(wanted):,} trials, more than {MOST:,}, were not compared with "
+            "their predictions: bench verify does it.",
+        )
+    trials, damage, notes = evidence.trials, [], []
+    for run in runs:
+        ledger = Ledger(Path(run))
+        check = ScoreCheck.of_run(ledger, **where)
+        for id, at in latest_results(ledger).items():
+            if id not in wanted:
+                continue
+            record = ledger.at(at)
+            try:
+                check(record, ledger.get_predictions(record["predictions"]))
+            except WrongScores as error:
+                damage.append(f"{record['study']} ({id}): {error}")
+                trials = _with_scores(trials, id, error.scores)
+            except LedgerError as error:
+                check.left_out.setdefault(record["dataset"], str(error))
+        notes += check.notes
+    evidence = evidence if trials is evidence.trials else evidence.but(trials=trials)
+    return _noting(evidence, *notes, damage=damage)
+
+
+def _with_scores(trials: pd.DataFrame, id: str, scores: Scores | None) -> pd.DataFrame:
+    """The trials with these scores of one of them."""
+    trials = trials.copy()
+    mine = trials["id"] == id
+    for part, known in (scores or {}).items():
+        for metric, value in known.items():
+            if f"{part}_{metric}" in trials:
+                trials.loc[mine, f"{part}_{metric}"] = math.nan if value is None else value
+    return trials
+
+
+def _noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evidence:
+    if not notes and not damage:
+        return evidence
+    meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
+    return evidence.but(meta={**meta, "damage": [*(evidence.meta.get("damage") or []), *damage]})
