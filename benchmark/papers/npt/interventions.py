@@ -1,8 +1,7 @@
 """Interventions on the target of a duplicate row (Kossen et al. 2021, sec. 4.2, Fig. 3).
 
-The network of the original lookup task, not trained any further. In each test table one duplicate's
-target is set to values far beyond those of training; the prediction for its original must change
-with it, and those of all other rows must not.
+In each test table one duplicate's target is set to values far beyond those of training; the
+prediction for its original must change with it, and those of all other rows must not.
 """
 
 from __future__ import annotations
@@ -14,19 +13,17 @@ import numpy as np
 import torch
 
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from .lookup_task import ALONE, Doubled, LookupTask, Settings, original_task
+from ..experiment_result import ExperimentTable
+from .lookup_task import Doubled, LookupTask
 
-SIZES = ALONE
 VALUES = np.linspace(-8.0, 8.0, 33)  # standard deviations of the target
 RANGES = (2.0, 4.0, 8.0)
 INTERVENTIONS = 64
 
 
-def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
-    """`bench experiment npt-interventions`: slopes and correlations by range of the intervention,
-    and the curve."""
-    task, tables, facts = original_task(setting, settings)
+def intervened(task: LookupTask, tables: Doubled, out: Path) -> tuple[ExperimentTable, Path]:
+    """Slopes and correlations by range of the intervention, and the curve, a figure in the folder
+    `out`. task: trained on the original task."""
     followed, others = curves(task, tables)
     rows = []
     for limit in RANGES:
@@ -45,8 +42,7 @@ def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
         "last, the mean absolute change of the predictions for the table's other "
         "originals. The paper shows a curve (Fig. 3e) and calls it near-perfect.",
     )
-    figure = _figure(followed, setting.out / "interventions.png")
-    return ExperimentResult([table], [figure], facts=facts)
+    return table, _figure(followed, out / "interventions.png")
 
 
 @torch.no_grad()

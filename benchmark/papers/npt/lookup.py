@@ -1,7 +1,8 @@
 """NPT and its baselines on the lookup of a duplicate row's target (Kossen et al. 2021, B.1).
 
 Reduced: every step draws fresh random tables, so nothing can be remembered, and every test table is
-new. Full: the tables are batches of Protein, with the settings of NPT-Base.
+new. Full: the tables are batches of Protein, with the settings of NPT-Base. The network of the
+original task is looked into: its attention, and what interventions on a duplicate do.
 """
 
 from __future__ import annotations
@@ -11,23 +12,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ....models.deep.trainer import torch_device
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
-from .lookup_baselines import (
-    EXTRA,
-    KernelSettings,
-    best_neighbours,
-    deep_kernel,
-    gpytorch,
-    neighbours,
-)
+from .interventions import intervened
+from .lookup_maps import attended
 from .lookup_task import (
-    SETTINGS,
+    FULL,
+    REDUCED,
     TEST,
+    TINY,
     VARIANTS,
+    Doubled,
     LookupTask,
     Settings,
     Variant,
@@ -39,35 +37,56 @@ from .lookup_task import (
 
 FOLDER = Path(__file__).parent
 
-PAPER_SD = (
-    6.11  # standard deviation of Protein's target (NPT, B.1.2): the paper's RMSE has its unit
-)
-KERNELS: dict[Size, KernelSettings] = {
-    "tiny": KernelSettings(rows=64, epochs=2, lr=1e-3, batch_size=32, inducing=16),
-    "reduced": KernelSettings(rows=2048, epochs=30, lr=1e-4),
-    "full": KernelSettings(rows=30_000, epochs=30_000, lr=1e-4),
-}
+# Standard deviation of Protein's target (NPT, B.1.2): the paper's RMSE has its unit.
+PAPER_SD = 6.11
 SIZES = {
-    size: {"settings": settings, "kernel": KERNELS[size]} for size, settings in SETTINGS.items()
+    size: {"settings": settings}
+    for size, settings in (("tiny", TINY), ("reduced", REDUCED), ("full", FULL))
 }
-METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", "deep kernel learning"))
+NEIGHBOURS = range(1, 11)
+DKL = "deep kernel learning"
+METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", DKL))
+
+
+def neighbours(tables: Doubled, k: int) -> Tensor:  # (B, N)
+    """Mean target of the k duplicates that are nearest in feature space, for each original; it is
+    told which rows are duplicates, as NPT is not (B.1.2)."""
+    n = tables.shown.shape[1]
+    distances = torch.cdist(
+        tables.features[:, n:].double(),
+        tables.features[:, :n].double(),
+        compute_mode="donot_use_mm_for_euclid_dist",
+    )
+    nearest = distances.topk(min(k, n), dim=-1, largest=False).indices  # (B, N, k)
+    shown = tables.shown[:, None, :].expand(-1, n, -1)
+    return torch.gather(shown, 2, nearest).mean(dim=-1)
+
+
+def best_neighbours(validation: Doubled) -> int:
+    """The k of 1..10 with the least validation error."""
+    errors = [
+        float((neighbours(validation, k) - validation.truth).square().mean()) for k in NEIGHBOURS
+    ]
+    return NEIGHBOURS[errors.index(min(errors))]
 
 
 def run(
     setting: Setting,
     *,
     settings: Settings,
-    kernel: KernelSettings,
     variants: tuple[Variant, ...] = VARIANTS,
 ) -> ExperimentResult:
-    """`bench experiment npt-lookup`: every variant by every method, learning curves, and
-    predictions against the truth. kernel: of deep kernel learning."""
+    """`bench experiment npt-lookup`: every variant by every method, learning curves, predictions
+    against the truth; of the original task attention and interventions, too."""
     printed = printed_values(FOLDER, "table3")
     source = source_of(setting, settings)
     rows: list[dict[str, Any]] = []
     curves: dict[str, list[tuple[int, float, float]]] = {}
     clouds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     facts: dict[str, Any] = {}
+    tables: list[ExperimentTable] = []
+    figures: list[Path] = []
+    remarks = [f"Not run: {DKL}."]
     for variant in variants:
         task, training, cpu_s = learn(source, variant, settings, setting)
         facts[variant.name] = {
@@ -78,8 +97,14 @@ def run(
             (step, r, score**0.5)
             for (step, score), r in zip(training.curve, task.correlations, strict=True)
         ]
-        answers, k = predictions(setting, task, kernel)
-        truth = answers.pop("truth")
+        new = task.drawn(TEST, 0, settings.test_tables)
+        answers, k = predictions(task, new)
+        truth = new.truth
+        if variant == VARIANTS[0]:
+            shares, maps, remark = attended(task, new, setting.out)
+            followed, curve = intervened(task, new, setting.out)
+            tables, figures = [followed, shares], [*maps, curve]
+            remarks.append(remark)
         clouds[variant.title] = (truth.cpu().numpy().ravel(), answers["npt"].cpu().numpy().ravel())
         for method, title in METHODS:
             theirs = printed["protein-semi-synthetic", method, variant.name]
@@ -94,21 +119,15 @@ def run(
                     "as printed": theirs,
                 }
             )
-    n_tables, n_rows = task.validation.truth.shape
-    remarks = []
+    n_tables, n_rows = truth.shape
     if not setting.full:
         remarks.append(
             f"Ours: fresh tables of {source.n_features} features and a target, all independent "
             f"N(0, 1), {settings.tables} tables a step, {settings.steps} steps; a network of width "
             f"{settings.width} and {settings.n_layers} layers. The paper's: Protein, NPT-Base."
         )
-    if gpytorch() is None:
-        remarks.append(
-            "Deep kernel learning was left out: GPyTorch is not installed; "
-            f"pip install 'tabsweep[{EXTRA}]' brings it."
-        )
-    curve = next(iter(curves.values()))
-    keep = sorted({round(i * (len(curve) - 1) / 9) for i in range(10)})
+    steps = [step for step, *_ in next(iter(curves.values()))]
+    keep = sorted({round(i * (len(steps) - 1) / 9) for i in range(10)})
     tables = [
         ExperimentTable(
             "npt-lookup",
@@ -121,44 +140,27 @@ def run(
         ExperimentTable(
             "learning-curves",
             "Correlation on validation tables by training step",
-            [
-                {"step": curve[i][0], **{title: c[i][1] for title, c in curves.items()}}
-                for i in keep
-            ],
+            [{"step": steps[i], **{title: c[i][1] for title, c in curves.items()}} for i in keep],
         ),
+        *tables,
     ]
     figures = [
         _curve_figure(curves, setting.out / "learning-curves.png"),
         _cloud_figure(clouds, setting.out / "predictions.png"),
+        *figures,
     ]
     return ExperimentResult(tables, figures, remarks, facts)
 
 
 @torch.no_grad()
-def predictions(
-    setting: Setting, task: LookupTask, kernel: KernelSettings
-) -> tuple[dict[str, torch.Tensor], int]:
-    """({method: predictions, "truth": targets} of new test tables, the k that was chosen)."""
-    tables = task.drawn(TEST, 0, task.settings.test_tables)
+def predictions(task: LookupTask, tables: Doubled) -> tuple[dict[str, Tensor], int]:
+    """({method: predictions for the originals of new tables}, the k that was chosen)."""
     k = best_neighbours(task.validation)
-    found = {
-        "truth": tables.truth,
+    return {
         "npt": task.predict(tables),
         "knn-1": neighbours(tables, 1),
         "knn": neighbours(tables, k),
-    }
-    with torch.enable_grad():
-        predict = deep_kernel(
-            task.source,
-            task.variant,
-            kernel,
-            seed=setting.seed,
-            device=str(torch_device(setting.device)),
-            say=setting.say,
-        )
-    if predict is not None:
-        found["dkl"] = predict(tables)
-    return found, k
+    }, k
 
 
 def _curve_figure(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> Path:

@@ -1,6 +1,6 @@
 """Attention between datapoints on the lookup task (Kossen et al. 2021, Figs. 3b and B.1).
 
-The network of the original lookup task, not trained any further. Duplicates that show their targets
+Duplicates that show their targets
 stand above the originals, so a head that looks up has a diagonal in the lower left of its map: each
 original attends to its own duplicate. The paper shows maps; here the share of the attention that
 goes there is measured, too, for each layer and head over many tables.
@@ -17,11 +17,10 @@ import torch
 from torch import Tensor
 
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from ..experiment_result import ExperimentTable
 from .attention_maps import Layer, draw, entropies
-from .lookup_task import ALONE, Doubled, LookupTask, Settings, correlation, original_task
+from .lookup_task import Doubled, LookupTask
 
-SIZES = ALONE
 SHOWN = 3  # datapoints of Fig. 3b
 HEADS = 4  # drawn of each layer, at most
 
@@ -42,11 +41,11 @@ class Head:
     between: float
 
 
-def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
-    """`bench experiment npt-lookup-maps`."""
-    task, tables, facts = original_task(setting, settings)
-    with torch.no_grad():
-        r = correlation(task.predict(tables), tables.truth)
+def attended(
+    task: LookupTask, tables: Doubled, out: Path
+) -> tuple[ExperimentTable, list[Path], str]:
+    """(the share of each head's attention that goes to the duplicate, maps as figures in the folder
+    `out`, a remark). task: trained on the original task."""
     maps = attention(task, tables)
     heads = shares(maps)
     sharpest = max(heads, key=lambda head: head.to_duplicate)
@@ -55,14 +54,14 @@ def run(setting: Setting, *, settings: Settings) -> ExperimentResult:
         for number, weights in maps.items()
     ]
     figures = [
-        _rows_figure(maps, sharpest, setting.out / "npt-lookup-maps-rows.png"),
-        draw(layers, HEADS, setting.out / "npt-lookup-maps-heads.png"),  # of the first table
+        _rows_figure(maps, sharpest, out / "npt-lookup-maps-rows.png"),
+        draw(layers, HEADS, out / "npt-lookup-maps-heads.png"),  # of the first table
     ]
     remark = (
-        f"Test correlation r = {r:.4f}. Most goes to the duplicate in layer {sharpest.layer}, head "
+        f"Original task: most goes to the duplicate in layer {sharpest.layer}, head "
         f"{sharpest.head}: {sharpest.to_duplicate:.3f} of an original's attention."
     )
-    return ExperimentResult([_table(heads, tables)], figures, [remark], facts)
+    return _table(heads, tables), figures, remark
 
 
 def attention(task: LookupTask, tables: Doubled) -> dict[int, Tensor]:

@@ -26,7 +26,7 @@ from ....models.deep.schedules import rate
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
 from ....models.npt.masking import select
 from ....models.npt.task import NPTTask
-from ..experiment_result import Setting, Size
+from ..experiment_result import Setting
 from .batched_tables import Tables, numeric_cells, numeric_columns
 
 TRAIN, VAL, TEST = 1, 2, 3  # what a draw is for; part of its seed
@@ -180,9 +180,6 @@ FULL = Settings(
 TINY = replace(
     REDUCED, width=4, n_layers=2, n_heads=1, tables=2, rows=6, steps=4, eval_every=2, test_tables=3
 )
-SETTINGS: dict[Size, Settings] = {"tiny": TINY, "reduced": REDUCED, "full": FULL}
-ALONE = {size: {"settings": settings} for size, settings in SETTINGS.items()}
-"""SIZES of the studies of the network of the original task alone."""
 
 
 def source_of(setting: Setting, settings: Settings) -> Source:
@@ -291,14 +288,6 @@ def learn(
     task.module.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()})
     task.module.eval()
     return task, training, round(time.process_time() - began, 1)
-
-
-def original_task(
-    setting: Setting, settings: Settings
-) -> tuple[LookupTask, Doubled, dict[str, float]]:
-    """(a network trained on the original task, new tables, facts of its training)."""
-    task, _, cpu_s = learn(source_of(setting, settings), VARIANTS[0], settings, setting)
-    return task, task.drawn(TEST, 0, settings.test_tables), {"training_cpu_s": cpu_s}
 
 
 def _rate(steps: int, lr: float, flat: float, s: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +11,13 @@ import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import interventions, lookup_maps
 from tabsweep.benchmark.papers.npt import lookup as npt_lookup
-from tabsweep.benchmark.papers.npt import lookup_baselines as baselines
 from tabsweep.benchmark.papers.npt import lookup_task as lookup
 from tabsweep.benchmark.papers.npt.batched_tables import Tables, numeric_columns
 from tabsweep.models.deep.trainer import computing, seeded
 from tabsweep.models.npt.network import NPTNetwork
 
 VARIANTS = {v.name: v for v in lookup.VARIANTS}
-TINY, KERNEL = lookup.TINY, npt_lookup.KERNELS["tiny"]
+TINY = lookup.TINY
 
 
 @pytest.fixture(autouse=True)
@@ -127,14 +125,14 @@ def test_the_masked_features_of_the_full_size_are_learnt_beside_the_targets():
 
 def test_the_nearest_duplicate_is_the_row_itself_and_more_neighbours_are_worse():
     found = tables("original")
-    assert torch.equal(baselines.neighbours(found, 1), found.truth)
-    assert baselines.best_neighbours(found) == 1
-    assert lookup.rmse(baselines.neighbours(found, 3), found.truth) > 0.3
+    assert torch.equal(npt_lookup.neighbours(found, 1), found.truth)
+    assert npt_lookup.best_neighbours(found) == 1
+    assert lookup.rmse(npt_lookup.neighbours(found, 3), found.truth) > 0.3
 
 
 def test_the_nearest_duplicate_is_off_by_one_when_one_is_added():
     found = tables("add-one")
-    assert lookup.rmse(baselines.neighbours(found, 1), found.truth) == pytest.approx(1, abs=1e-6)
+    assert lookup.rmse(npt_lookup.neighbours(found, 1), found.truth) == pytest.approx(1, abs=1e-6)
 
 
 def test_neighbours_agree_with_scikit_learn():
@@ -144,51 +142,10 @@ def test_neighbours_agree_with_scikit_learn():
     for table in range(3):
         model = KNeighborsRegressor(3).fit(found.features[table, :6], found.shown[table])
         expected = model.predict(found.features[table, 6:].numpy())
-        assert np.allclose(baselines.neighbours(found, 3)[table], expected, atol=1e-6)
-
-
-def test_deep_kernel_learning_looks_up_and_agrees_with_a_slow_gaussian_process():
-    pytest.importorskip("gpytorch")
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-
-    source = lookup.Fresh(6, 7)
-    found = tables("original", 3)
-    predict = baselines.deep_kernel(source, VARIANTS["original"], KERNEL, seed=0, device="cpu")
-    again = baselines.deep_kernel(source, VARIANTS["original"], KERNEL, seed=0, device="cpu")
-    assert predict is not None and again is not None
-    assert torch.equal(predict(found), again(found))
-    assert lookup.correlation(predict(found), found.truth) > 0.95
-    import gpytorch
-
-    with seeded(0):
-        model = baselines._deep_kernel_model(
-            gpytorch, found.features.flatten(0, 1), VARIANTS["original"], KERNEL
-        )
-    kernel = ConstantKernel(float(model.covar_module.outputscale.detach())) * RBF(
-        model.covar_module.base_kernel.lengthscale.detach().numpy().ravel()[0]
-    )
-    z = model.network(found.features).detach().double().numpy()
-    for table in range(3):
-        slow = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None)
-        slow.fit(z[table, :6], found.shown[table].double().numpy())
-        ours = baselines.exact(model, found, 0.01)[table]  # its mean is still 0
-        assert np.allclose(ours, slow.predict(z[table, 6:]), atol=1e-6)
+        assert np.allclose(npt_lookup.neighbours(found, 3)[table], expected, atol=1e-6)
 
 
 # ---------------------------------------------------------------------- the experiments
-
-
-def test_without_gpytorch_deep_kernel_learning_is_left_out_and_how_to_install_it_is_said(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "gpytorch", None)  # as where it is not installed
-    outcome = npt_lookup.run(
-        setting(tmp_path), settings=TINY, kernel=KERNEL, variants=lookup.VARIANTS[:1]
-    )
-    (row,) = (r for r in outcome.tables[0].rows if r["method"] == "deep kernel learning")
-    assert row["r"] is None and row["RMSE"] is None
-    assert any("tabsweep[gp]" in remark for remark in outcome.remarks)
 
 
 def test_the_line_through_predictions_has_their_slope_and_error():
@@ -200,7 +157,7 @@ def test_the_line_through_predictions_has_their_slope_and_error():
 def test_a_perfect_lookup_follows_every_intervention():
     class Perfect:
         def predict(self, found: lookup.Doubled) -> torch.Tensor:
-            return baselines.neighbours(found, 1)
+            return npt_lookup.neighbours(found, 1)
 
     task, found = Perfect(), tables("original", 4, rows=20)
     followed, others = interventions.curves(task, found)  # type: ignore[arg-type]
@@ -262,15 +219,12 @@ def test_npt_learns_to_look_up_the_target_of_the_duplicate(name, settings, least
 
 
 @pytest.mark.nightly
-def test_predictions_follow_an_intervention_on_the_duplicate(tmp_path):
-    outcome = interventions.run(setting(tmp_path), settings=lookup.REDUCED)
-    for row in outcome.tables[0].rows[:2]:  # up to four standard deviations
+def test_predictions_follow_an_intervention_and_some_head_looks_at_the_duplicate(tmp_path):
+    found = npt_lookup.run(setting(tmp_path), settings=lookup.REDUCED, variants=lookup.VARIANTS[:1])
+    tables = {table.name: table.rows for table in found.tables}
+    for row in tables["npt-interventions"][:2]:  # up to four standard deviations
         assert row["r"] > 0.99 and abs(row["slope"] - 1) < 0.05
-
-
-@pytest.mark.nightly
-def test_some_head_looks_at_the_duplicate(tmp_path):
-    (table,) = lookup_maps.run(setting(tmp_path), settings=lookup.REDUCED).tables
-    assert len(table.rows) == 8
-    assert max(row["to its duplicate"] for row in table.rows) > 0.5
-    assert max(row["duplicate first"] for row in table.rows) > 0.9
+    heads = tables["npt-lookup-maps"]
+    assert len(heads) == 8
+    assert max(row["to its duplicate"] for row in heads) > 0.5
+    assert max(row["duplicate first"] for row in heads) > 0.9
