@@ -17,9 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calls import Ran, bench
+from calls import bench
 from ledger_cases import log_of
+from refusals import refused
 from repo import ROOT, dotted, modules, tree
+from small_sweeps import FAST
 from tabsweep.benchmark.commands.fit import place
 from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -28,7 +30,6 @@ from tabsweep.benchmark.running import ray_session
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
-FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
 
 
@@ -41,35 +42,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def refused(found: Ran, id: str, code: int = 2) -> str:
-    """The one line with which a call was refused before anything was written."""
-    assert (found.code, found.out) == (code, "") and "Traceback" not in found.err, found
-    line = found.err.splitlines()[-1]
-    assert line.startswith(f"error BENCH-{id}: ") and line.isprintable(), found.err
-    assert not Path("runs").exists(), "something was started"
-    return line
-
-
 # ---------------------------------------------------------------------- names
 
-MODEL = """
-import numpy as np
-
-
-class Mean:
-    def fit(self, X, y):
-        self.classes_, n = np.unique(y, return_counts=True)
-        self.p_ = n / n.sum()
-        return self
-
-    def predict_proba(self, X):
-        return np.tile(self.p_, (len(X), 1))
-
-    def predict(self, X):
-        return np.full(len(X), self.classes_[0])
-
-
-"""
 ODD = [
     '=HYPERLINK("http://evil.example","x")',
     "</script><script>alert(1)</script>",
@@ -89,8 +63,9 @@ def named(work: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[object], str
     """Makes a model with a name of its own in the working directory; how to ask for it."""
     module = f"named_{random.Random(str(work)).randrange(10**9)}"
     names = [*ODD, *BAD]
-    classes = (f"class M{i}(Mean):\n    name = {name!r}\n\n\n" for i, name in enumerate(names))
-    (work / f"{module}.py").write_text(MODEL + "".join(classes))
+    lines = ["from tabsweep.models.constant import Constant\n"]
+    lines += [f"class M{i}(Constant):\n    name = {name!r}\n" for i, name in enumerate(names)]
+    (work / f"{module}.py").write_text("".join(lines))
     monkeypatch.syspath_prepend(str(work))
     return lambda name: f"{module}:M{names.index(name)}"
 
@@ -133,7 +108,7 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
 @pytest.mark.fault(13)
 @pytest.mark.parametrize("name", BAD, ids=repr)
 def test_a_model_whose_name_has_control_characters_or_is_a_path_is_refused(named, name):
-    refused(bench("sweep", *IRIS, "--model", named(name), *FAST), "E004")
+    refused("BENCH-E004", "sweep", *IRIS, "--model", named(name), *FAST)
 
 
 @pytest.mark.fault(13)
@@ -152,14 +127,14 @@ def test_a_model_whose_name_has_control_characters_or_is_a_path_is_refused(named
     ids=repr,
 )
 def test_a_name_on_the_command_line_is_never_a_way_out(args, id):
-    refused(bench("sweep", *args, *FAST), id)
+    refused(f"BENCH-{id}", "sweep", *args, *FAST)
 
 
 @pytest.mark.fault(13)
 @pytest.mark.parametrize("header", ["a\0b", "left\u202eright", "n" * 300])
 def test_a_column_that_cannot_be_shown_is_refused(header):
     Path("t.csv").write_text(f"{header},y\n" + "1.5,2\n2.5,3\n" * 20)
-    refused(bench("sweep", "--csv", "t.csv", "--target", "y", *FAST), "E007")
+    refused("BENCH-E007", "sweep", "--csv", "t.csv", "--target", "y", *FAST)
 
 
 @pytest.mark.fault(13)
@@ -241,10 +216,8 @@ def test_a_wrong_suite_file_starts_nothing_and_the_key_is_named(old, new, says, 
     assert SUITE.count(old) == 1
     Path("mine.yaml").write_text(SUITE.replace(old, new))
     call = ("sweep", "--suite", "mine.yaml", "--tracking-uri", "none", "--runs", "runs")
-    line = refused(bench(*call), "E004" if "kn]" == new[1:] else "E001")
-    assert says in line
-    assert not started and not Path("canary").exists()
-    assert sorted(os.listdir()) == ["mine.yaml"]
+    id = "BENCH-E004" if new == "[kn]" else "BENCH-E001"
+    assert says in refused(id, *call) and not started
 
 
 @pytest.mark.fault(15)

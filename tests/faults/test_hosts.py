@@ -116,12 +116,6 @@ def ran_on(sweep: Sweep) -> set[str]:
     return {line.host for line in sweep.lines() if line.word == "finish"}
 
 
-# ---------------------------------------------------------------------- all is well
-
-
-# ---------------------------------------------------------------------- hosts come and go
-
-
 def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
     cluster, sweep, alone_with_fewer
 ):
@@ -159,6 +153,3 @@ def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
     assert len(late) > N_TRIALS / 10
     sweep.check_ran_once()
     check_same(sweep, alone)
-
-
-# ---------------------------------------------------------------------- the driver

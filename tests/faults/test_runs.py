@@ -7,7 +7,6 @@ log, which shows what ran when, and how often.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import random
 import re
@@ -20,10 +19,8 @@ from typing import Any
 import pytest
 from calls import Ran, bench
 from ledger_cases import log_of
-from tabsweep.benchmark.planning import plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.datasets import table
 from tabsweep.sweeps.store import append_files
 from tabsweep.sweeps.store.ledger import Ledger
 
@@ -81,19 +78,6 @@ class Numbers:
 
     def predict(self, X):
         return np.full(len(X), self.mean_ if self.answer == "constant" else float(self.answer))
-
-
-class CudaMemory(Mean):
-    """Once it had too little memory of the GPU: the exception is called as torch calls it."""
-
-    name = "cuda"
-
-    def fit(self, X, y):
-        super().fit(X, y)
-        if os.path.exists(os.environ["FITS"] + ".small"):
-            kind = type("OutOfMemoryError", (RuntimeError,), {})
-            raise kind("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return self
 '''
 FAST = ("--workers", 0, "--tracking-uri", "none")
 
@@ -273,21 +257,6 @@ def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own):
     assert status_of(Path("runs/empty")).done == 3 and set(Counter(fits()).values()) == {2}
 
 
-@pytest.mark.fault(6)
-def test_predictions_without_a_byte_are_used_by_nobody(own):
-    assert sweep(own, "one").code == 0
-    store = Path("runs/one/predictions/000000.bin")
-    assert store.stat().st_size > 0
-    store.write_bytes(b"")
-    assert sweep(own, "two").code == 0  # would copy the trials, could it vouch for them
-    assert set(Counter(fits()).values()) == {2}
-    assert set(load_results("runs/two")["origin"]) == {""}
-    scores = Path("runs/one/report/scores.csv").read_bytes()
-    found = bench("report", "runs/one")  # scores stand in the records; ensembles need predictions
-    assert found.code == 3 and "predictions/000000.bin" in found.err
-    assert Path("runs/one/report/scores.csv").read_bytes() == scores
-
-
 # ---------------------------------------------------------------------- senseless numbers
 
 
@@ -334,53 +303,6 @@ def test_a_metric_without_meaning_has_no_value_and_the_tables_say_why():
 # ---------------------------------------------------------------------- something else at resume
 
 
-def another_seed_scheme(patch: pytest.MonkeyPatch) -> None:
-    real = plan.Trial
-    patch.setattr(plan, "Trial", lambda **facts: real(**{**facts, "seed": facts["seed"] + 1}))
-
-
-def another_lock_file(patch: pytest.MonkeyPatch) -> None:
-    real = plan.source_print
-
-    def changed(*args: Any, **more: Any) -> Any:
-        found = real(*args, **more)
-        return {**found, "libraries": {**found["libraries"], "numpy": "0.0.1"}}
-
-    patch.setattr(plan, "source_print", changed)
-
-
-def another_meaning_of_the_data(patch: pytest.MonkeyPatch) -> None:
-    real = table.Table.__post_init__
-
-    def init(self: table.Table) -> None:
-        real(self)
-        object.__setattr__(self, "sha256", self.sha256[::-1])
-
-    patch.setattr(table.Table, "__post_init__", init)
-
-
-@pytest.mark.fault(20)
-@pytest.mark.parametrize(
-    "change", [another_seed_scheme, another_lock_file, another_meaning_of_the_data]
-)
-def test_a_run_is_not_resumed_over_trials_whose_ids_changed(own, monkeypatch, change):
-    args = {"name": "r", "trials": 3}
-    assert sweep(own, **args).code == 0
-    ids = set(load_results("runs/r")["id"])
-    with monkeypatch.context() as patch:
-        change(patch)
-        for found in (resume("runs/r"), sweep(own, **args)):
-            line = the_error(found, "E006", 2)
-            assert line.startswith("3 ") and "--allow-code-change" in line
-        assert len(fits()) == 3 and set(load_results("runs/r")["id"]) == ids
-        assert resume("runs/r", "--allow-code-change").code == 0
-        assert len(fits()) == 6
-        assert not set(load_results("runs/r")["id"]) & ids, "the change touched no id"
-    # Back again: all trials of this code have run, so they stand in the tables and none runs.
-    assert resume("runs/r").code == 0
-    assert len(fits()) == 6 and set(load_results("runs/r")["id"]) == ids
-
-
 @pytest.mark.fault(20)
 def test_another_kind_of_device_is_refused_by_name(own):
     assert sweep(own, "r").code == 0
@@ -398,23 +320,3 @@ def test_what_touches_no_id_lets_a_run_go_on(own):
     found = sweep(own, "r", "--timeout", 999, "--memory-mb", 999, runs="moved", trials=4)
     assert found.code == 0, found
     assert status_of(Path("moved/r")).done == 4 and set(Counter(fits()).values()) == {1}
-
-
-# ---------------------------------------------------------------------- memory of a GPU
-
-
-@pytest.mark.fault(31)
-def test_too_little_memory_of_a_gpu_is_tried_once_more_and_has_a_cause_of_its_own(own):
-    assert importlib.import_module("torch").OutOfMemoryError.__name__ == "OutOfMemoryError"
-    small = Path(os.environ["FITS"] + ".small")
-    small.touch()
-    call = ("--suite", "smoke", "--dataset", "iris", "--model", f"{own}:CudaMemory", "--folds", 1)
-    found = bench("sweep", *call, "--trials", 1, "--runs", "runs", "--name", "gpu", *FAST)
-    assert found.code == 1 and len(fits()) == 2
-    (record,) = Ledger(Path("runs/gpu")).records("result")
-    assert (record["status"], record["cause"], record["attempt"]) == ("failed", "gpu_oom", 2)
-    assert record["message"].startswith("OutOfMemoryError: CUDA out of memory")
-    assert "gpu_oom" in Path("runs/gpu/report/coverage.csv").read_text()
-    small.unlink()
-    assert bench("retry", "runs/gpu", "--cause", "gpu_oom", *FAST).code == 0
-    assert len(fits()) == 3 and status_of(Path("runs/gpu")).done == 1

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
+from chaos import alive, wait_for
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.protocols import make_folds
@@ -263,20 +263,6 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         stop_ray()
 
 
-def gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def wait_until(condition: Any, *, timeout_s: float = 20.0) -> bool:
-    end = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(condition())
-
-
 # ---------------------------------------------------------------------- memory
 
 
@@ -316,7 +302,7 @@ def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(o
     assert f"{TIMEOUT_S:g} s" in record["message"]
     assert 0 <= record["costs"]["cpu_s"] < TIMEOUT_S / 2  # its own, not the clock's: it waits
     ((pid, _),) = outcome.words(name, "start")
-    assert wait_until(lambda: gone(int(pid)))
+    wait_for(lambda: not alive(int(pid)), "its end", timeout_s=20)
     assert outcome.deaths[name, "killed"] == 0
 
 
@@ -325,7 +311,7 @@ def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(o
 def test_the_processes_that_a_killed_trial_started_end_with_it(outcome, name):
     pids = [int(pid) for _, _, pid in outcome.words(name, "child")]
     assert len(pids) == 2 * outcome.runs(name)
-    assert wait_until(lambda: all(map(gone, pids)))
+    wait_for(lambda: not any(map(alive, pids)), "their end", timeout_s=20)
 
 
 # ---------------------------------------------------------------------- forks
@@ -337,7 +323,7 @@ def test_a_trial_that_forks_beside_running_threads_ends_well_or_by_its_time_out(
         ((_, _, threads),) = outcome.words(name, "threads")
         assert int(threads) >= 3  # its own, and the one that watches its memory
         ((_, _, child),) = outcome.words(name, "child")
-        assert wait_until(lambda child=child: gone(int(child))), "the child outlived its trial"
+        wait_for(lambda child=child: not alive(int(child)), "the end of its child", timeout_s=20)
     assert (outcome.one("forks")["status"], outcome.runs("forks")) == (DONE, 1)
     assert outcome.one("forked lock")["cause"] == "timeout"
 

@@ -19,6 +19,7 @@ import click
 import compose
 import pytest
 from calls import bench, replace_sleep
+from chaos import wait_for
 from ray_head import Head
 from tabsweep.benchmark.commands import running, submit
 from tabsweep.benchmark.console import Console
@@ -279,19 +280,11 @@ def head() -> Iterator[Head]:
     found = Head(folder)
     assert not found.service.healthy()
     try:
-        with found.service.start(folder / "head.log") as running:
-            running.wait_until_healthy()
+        with found.service.running(folder / "head.log"):
             yield found
         assert not found.service.healthy()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_for(condition: Any, what: str, timeout_s: float = 120) -> None:
-    until = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < until, f"waited {timeout_s} s for {what}"
-        time.sleep(0.2)
 
 
 @ON_RAY

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from calls import bench
-from refusals import FAST, refused
+from refusals import refused
+from small_sweeps import FAST
 
 pytestmark = pytest.mark.usefixtures("work")
 

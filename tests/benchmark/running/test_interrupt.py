@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from chaos import wait_for
 from small_sweeps import AGAIN, SMALL, answer, executions, sweeps
 from tabsweep.benchmark.commands import sweep as commands
 from tabsweep.benchmark.results.run_status import status_of
@@ -37,13 +38,6 @@ def start(*args: object, log: str = "slow.log", **options) -> subprocess.Popen[s
 
 def lines(log: str = "slow.log") -> list[str]:
     return Path(log).read_text().splitlines() if Path(log).exists() else []
-
-
-def wait_for(condition, what: str, timeout_s: float = 120) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, f"waited {timeout_s} s for {what}"
-        time.sleep(0.02)
 
 
 @pytest.mark.fault(30)

@@ -6,26 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from chaos import wait_for
 from tabsweep.benchmark.tracking.store import Unreachable, probe
 from tracking_records import records
 
 pytestmark = pytest.mark.xdist_group("mlflow")
-
-
-def wait_for(condition: Callable[[], Any], timeout_s: float = 240) -> Any:
-    """The first truth that `condition` gives."""
-    until = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.1)
-    return found
 
 
 def answers(uri: str) -> bool:
@@ -65,10 +55,12 @@ def test_bench_ui_names_its_address_when_it_answers_and_leaves_no_process_behind
     try:
         here = psutil.Process(bench.pid)
         # Before it starts the server, libraries that it imports may start processes of their own.
-        wait_for(lambda: any(map(is_server, here.children())) or bench.poll() is not None)
+        wait_for(
+            lambda: any(map(is_server, here.children())) or bench.poll() is not None, "the server"
+        )
         if serving:
             said = lambda: "MLflow UI: http://127.0.0.1" in (tmp_path / "log").read_text()  # noqa: E731
-            wait_for(lambda: said() or bench.poll() is not None)
+            wait_for(lambda: said() or bench.poll() is not None, "the address")
             assert answers(f"http://127.0.0.1:{closed_port}")
         seen = here.children(recursive=True)
         assert len(seen) >= 1 + serving, (tmp_path / "log").read_text()

@@ -1,4 +1,4 @@
-"""Storms of interruptions: `scancel` and preemption by a real SLURM, SIGTERM to every process.
+"""Storms: `scancel` and preemption by a real SLURM, SIGTERM and SIGKILL to every process.
 
 600 trials each, ten hits at random moments (TABSWEEP_STORM_HITS, TABSWEEP_STORM_SEED). What is
 needed: slurmctld, slurmd and SLURM's commands, and root; without them those tests are skipped.
@@ -189,17 +189,18 @@ def test_a_job_out_of_time_requeues_itself_and_goes_on(cluster: slurm.Slurm, fol
     assert [r for r in ours.sweep.results() if r["status"] != "done"] == []
 
 
-@pytest.mark.fault(30, 36)
-def test_sigterm_to_every_process_of_a_sweep_records_no_failure(
-    folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
+@pytest.mark.fault(1, 2, 30, 36)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
+def test_a_signal_to_every_process_of_a_sweep_records_no_failure(
+    number: signal.Signals, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = Sweep(folder / "all", *storm.OPTIONS, "--workers", 2)
-    hits = storm.Storm(sweep, "SIGTERM to all")
+    sweep = Sweep(folder / number.name, *storm.OPTIONS, "--workers", 2)
+    hits = storm.Storm(sweep, f"{number.name} to all")
     codes = []
     for _ in range(storm.HITS):
         driver = sweep.start(pause_s=storm.PAUSE_S)
         hits.moment()
-        hits.hit(lambda: kill_all(driver, signal.SIGTERM))  # noqa: B023
+        hits.hit(lambda: kill_all(driver, number))  # noqa: B023
         codes.append(driver.returncode)
     assert len(sweep.finished()) < storm.N_TRIALS, "the sweep had ended before the hits had"
     sweep.start()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from calls import bench
+from small_sweeps import FAST
 
-FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)
 
 
@@ -21,5 +21,6 @@ def refused(id: str, *args: object, code: int = 2) -> str:
     assert (found.code, found.out) == (code, ""), found
     lines = [line for line in found.err.splitlines() if not line.startswith("warning: ")]
     assert len(lines) == 1 and lines[0].startswith(f"error {id}: "), found.err
+    assert lines[0].isprintable()
     assert files(Path.cwd()) == before
     return lines[0].removeprefix(f"error {id}: ")

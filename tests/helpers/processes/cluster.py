@@ -61,12 +61,8 @@ class Cluster:
         self._count += 1
         host = self.network.add(f"worker-{self._count}")
         self.workers.append(host)
-        self.rejoin(host)
-        return host
-
-    def rejoin(self, host: Host) -> None:
-        """Start Ray on a worker host where it has ended."""
         self._start(host, f"--address={self.address}", "--num-cpus=1")
+        return host
 
     def part(self, host: Host) -> None:
         """Power off: a worker host goes for good."""
@@ -97,10 +93,6 @@ class Cluster:
     def up(self, host: Host) -> bool:
         """Does Ray run there, as far as the host knows?"""
         return self._ray[host.name].poll() is None
-
-    def raylet(self, host: Host) -> int:
-        """The id, on the host, of the process that is Ray's there."""
-        return int(host.run("pgrep", "-x", "raylet"))
 
     def off(self) -> None:
         """End every host and with it Ray."""

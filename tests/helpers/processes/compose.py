@@ -13,9 +13,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from repo import ROOT
 
 IMAGE = ROOT / "deploy" / "image"
 START_S = 120.0
+TOKEN = "0123456789abcdef" * 2
 # Nobody else's identity or server may get into a service that is tested.
 FOREIGN = ("MLFLOW_", "TABSWEEP_", "RAY_", "PG", "SLURM_")
 
@@ -73,9 +74,8 @@ def raw() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Service:
-    """A service as it runs outside a container."""
+    """A Ray node as it runs outside a container."""
 
-    name: str
     command: list[str]
     health: list[str]
     environment: dict[str, str]
@@ -86,123 +86,48 @@ class Service:
         done = subprocess.run(self.health[1:], env=self.environment, capture_output=True)
         return done.returncode == 0
 
-    def run(self, *more: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-        """Run the command, with more arguments, to its end."""
-        return subprocess.run(
-            [*self.command, *more],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
-
-    def start(self, log: Path, *more: str) -> Running:
-        """Start the command, with more arguments, and write its output to `log`."""
+    @contextmanager
+    def running(self, log: Path) -> Iterator[None]:
+        """The service, healthy, with its output in `log`; ended as docker ends it."""
         with open(log, "ab") as file:
             process = subprocess.Popen(
-                [*self.command, *more],
+                self.command,
                 env=self.environment,
                 stdout=file,
                 stderr=file,
                 cwd=log.parent,
                 start_new_session=True,
             )
-        return Running(self, process, log)
-
-
-@dataclass
-class Running:
-    """A process and all that it started, ended with the block that it is used in."""
-
-    service: Service
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    def wait_until_healthy(self) -> Running:
-        """Wait for the health check. Raises AssertionError where it does not come."""
-        until = time.monotonic() + START_S
-        while not self.service.healthy():
-            assert self.process.poll() is None, self.log.read_text(errors="replace")[-4000:]
-            assert time.monotonic() < until, self.log.read_text(errors="replace")[-4000:]
-            time.sleep(0.5)
-        return self
-
-    def end(self) -> int:
-        """As docker does: SIGTERM, and SIGKILL after a minute."""
-        self.process.terminate()
         try:
-            code = self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            code = -signal.SIGKILL
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        return code
+            until = time.monotonic() + START_S
+            while not self.healthy():
+                assert process.poll() is None, log.read_text(errors="replace")[-4000:]
+                assert time.monotonic() < until, log.read_text(errors="replace")[-4000:]
+                time.sleep(0.5)
+            yield
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=60)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
-    def __enter__(self) -> Running:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-
-def service(
-    name: str,
-    *,
-    home: Path,
-    variables: Mapping[str, str] | None = None,
-    swap: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-) -> Service:
-    """A service with its variables and the texts of its secrets, every key of `swap` replaced by
-    its value, and its container's home, temporary folder and secrets in `home`."""
-    found = filled(raw()["services"][name], {**env_example(), **(variables or {})})
-    kept = home / f"secrets-{name}-{len(list(home.glob('secrets-*')))}"
+def ray_service(name: str, *, home: Path, ports: Mapping[str, int]) -> Service:
+    """A Ray node beside others on this machine, its home, temporary folder and secrets in `home`:
+    what is fixed in a container of its own is free here. `ports`: gcs, dashboard, agent, client."""
+    found = filled(raw()["services"][name], {**env_example(), "RAY_WORKER_CPUS": "1"})
+    kept = home / f"secrets-{name}"
     kept.mkdir()
     for one in found.get("secrets", []):
-        text = (secrets or {}).get(one, f"secret of {one} 0123456789")
+        text = TOKEN if one == "ray_auth_token" else f"secret of {one} 0123456789"
         (kept / one).write_text(text, encoding="utf-8")
         (kept / one).chmod(0o400)
     swaps = {
-        "/tmp/auth.ini": str(home / "auth.ini"),
         "/run/secrets": str(kept),
         "start-ray": str(IMAGE / "start-ray.sh"),
         "healthy": str(IMAGE / "healthy.py"),
-        **(swap or {}),
-    }
-    pattern = re.compile("|".join(map(re.escape, sorted(swaps, key=len, reverse=True))))
-
-    def swapped(text: str) -> str:
-        return pattern.sub(lambda match: swaps[match[0]], text)
-
-    command = [*found.get("entrypoint", []), *found.get("command", [])]
-    if command[:2] == ["tini", "--"] and shutil.which("tini") is None:
-        command = command[2:]  # it passes signals on, which needs no help outside a container
-    own = {key: swapped(str(value)) for key, value in found.get("environment", {}).items()}
-    base = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return Service(
-        name,
-        list(map(swapped, command)),
-        list(map(swapped, found.get("healthcheck", {}).get("test", []))),
-        {
-            **base,
-            **own,
-            "PATH": path,
-            "HOME": str(home),
-            "TMPDIR": str(home),
-            **(environment or {}),
-        },
-    )
-
-
-def ray_service(
-    name: str, *, home: Path, ports: Mapping[str, int], token: str = "0123456789abcdef" * 2
-) -> Service:
-    """A Ray node beside others on this machine: what is fixed in a container of its own is free
-    here. `ports`: gcs, dashboard, agent, client."""
-    swaps = {
         "ray-head:6379": f"127.0.0.1:{ports['gcs']}",
         "--port=6379": f"--port={ports['gcs']}",
         "8265": str(ports["dashboard"]),
@@ -210,16 +135,28 @@ def ray_service(
         "ray-head": "127.0.0.1",
         "0.0.0.0": "127.0.0.1",
     }
-    found = service(
-        name,
-        home=home,
-        variables={"RAY_WORKER_CPUS": "1"},
-        swap=swaps,
-        secrets={"ray_auth_token": token},
-        environment={"RAY_TMPDIR": str(home), "RAY_USAGE_STATS_ENABLED": "0"},
+    pattern = re.compile("|".join(map(re.escape, sorted(swaps, key=len, reverse=True))))
+
+    def swapped(text: object) -> str:
+        return pattern.sub(lambda match: swaps[match[0]], str(text))
+
+    command = [*found.get("entrypoint", []), *found.get("command", [])]
+    if command[:2] == ["tini", "--"] and shutil.which("tini") is None:
+        command = command[2:]  # it passes signals on, which needs no help outside a container
+    command = list(map(swapped, command))
+    if command[0].endswith("start-ray.sh"):
+        command += [f"--dashboard-agent-listen-port={ports['agent']}"]
+        command += [f"--ray-client-server-port={ports['client']}"] if "--head" in command else []
+    return Service(
+        command,
+        list(map(swapped, found.get("healthcheck", {}).get("test", []))),
+        {
+            **{k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)},
+            **{key: swapped(value) for key, value in found.get("environment", {}).items()},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "RAY_TMPDIR": str(home),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        },
     )
-    if not found.command[0].endswith("start-ray.sh"):
-        return found
-    more = [f"--dashboard-agent-listen-port={ports['agent']}"]
-    more += [f"--ray-client-server-port={ports['client']}"] if "--head" in found.command else []
-    return replace(found, command=[*found.command, *more])

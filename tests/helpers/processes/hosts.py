@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,18 +98,6 @@ class Host:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-    def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
-        """A signal for the process that has this id on this host."""
-        self.run("kill", f"-{int(number)}", pid)
-
-    def alive(self, pid: int) -> bool:
-        """Is there a process with this id on this host?"""
-        try:  # the host's own list of processes, seen from outside
-            stat = Path("/proc", str(self.pid), "root", "proc", str(pid), "stat").read_text()
-        except OSError:
-            return False
-        return stat.rpartition(")")[2].split()[0] != "Z"
 
     def off(self) -> None:
         """Power off: every process on it is gone when this returns."""

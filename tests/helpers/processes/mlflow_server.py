@@ -13,8 +13,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-from postgres import free_port
+from ports import free_ports
 
 
 class MLflowServer:
@@ -27,11 +26,10 @@ class MLflowServer:
         self,
         store: str,
         *,
-        workers: int = 1,
-        port: int | None = None,
         auth: tuple[str, str] | None = None,
     ) -> None:
-        self.store, self.workers, self.port = store, workers, port or free_port()
+        self.store = store
+        (self.port,) = free_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="tabsweep-mlflow-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._environment = {
@@ -64,16 +62,9 @@ class MLflowServer:
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(
-                        *mlflow,
-                        "server",
-                        *self._app,
-                        "--host",
-                        "127.0.0.1",
-                        "--port",
-                        str(self.port),
-                    ),
-                    *("--workers", str(self.workers), "--allowed-hosts", "127.0.0.1:*"),
+                    *(*mlflow, "server", *self._app, "--host", "127.0.0.1"),
+                    *("--port", str(self.port), "--workers", "1"),
+                    *("--allowed-hosts", "127.0.0.1:*"),
                     *("--artifacts-destination", str(self.folder / "artifacts")),
                 ],
                 env=self._environment,
@@ -94,13 +85,6 @@ class MLflowServer:
                 return answer.status == 200
         except OSError:
             return False
-
-    def cpu_s(self) -> float:
-        """CPU seconds of the server and its workers so far."""
-        assert self._process is not None
-        master = psutil.Process(self._process.pid)
-        spent = [p.cpu_times() for p in (master, *master.children(recursive=True))]
-        return sum(times.user + times.system for times in spent)
 
     def log(self) -> str:
         """What the server printed."""

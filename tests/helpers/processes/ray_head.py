@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import compose
-from postgres import free_port
+from ports import free_ports
 
 
 class Head:
-    """A Ray head as docker-compose.yml starts it, and how somebody outside speaks to it."""
+    """The head and what a client has: its environment, and addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.runs = folder, folder / "runs"
-        self.ports = {name: free_port() for name in ("gcs", "dashboard", "agent", "client")}
+        names = ("gcs", "dashboard", "agent", "client")
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.service = compose.ray_service("ray-head", home=folder, ports=self.ports)
         for name in list(self.service.environment):
             if name.startswith(("TABSWEEP_", "MLFLOW_")):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from chaos import wait_for
+from ports import free_ports
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue")
 NODES = ("n1", "n2")
@@ -71,7 +72,7 @@ class Slurm:
         self.folder = folder
         folder.mkdir()
         (folder / "state").mkdir()
-        ports = _free_ports(1 + len(NODES))
+        ports = free_ports(1 + len(NODES))
         host = socket.gethostname()
         nodes = "\n".join(
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1"
@@ -144,11 +145,3 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-
-
-def _free_ports(n: int) -> list[int]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
-    return ports
