@@ -87,18 +87,6 @@ def test_the_direction_of_the_metric_decides_who_is_better(tmp_path):
 
 
 @pytest.mark.fault(16)
-def test_identical_models_have_p_one_and_half_the_wins(tmp_path):
-    written = texts(
-        evidence_of(rows_of(mixed(), ["a", "b", "c"], score=lambda d, j: 0.5)), tmp_path
-    )
-    ranks = csv_rows(written["ranks.csv"])
-    assert {r["win_rate"] for r in ranks} == {"0.5"} and {r["mean_rank"] for r in ranks} == {"2"}
-    tests = csv_rows(written["tests.csv"])
-    assert {r["p"] for r in tests if r["p"]} == {"1"}
-    assert {r["p_holm"] for r in tests if r["test"] == "wilcoxon"} == {"1"}
-
-
-@pytest.mark.fault(16)
 def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_path):
     frame = rows_of({f"d{i}": "binary" for i in range(6)}, ["a", "b"])
     lost = (frame["dataset"] == "d3") & (frame["model"] == "b") & (frame["fold"] == 1)

@@ -43,12 +43,6 @@ def test_a_spread_in_powers_of_ten_and_a_mark_stand_in_one_piece_of_mathematics(
     assert r"0.0003$_{\mathrm{3.13e-5}}$\textsuperscript{$^1$}" in tables.to_latex([table])
 
 
-@pytest.mark.fault(13)
-@needs_latex
-def test_the_latex_of_hostile_names_compiles(tmp_path):
-    compiled(hostile_evidence(), tmp_path)
-
-
 @needs_latex
 @pytest.mark.parametrize("n_models", [1, 7, 14])
 def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
@@ -104,22 +98,6 @@ def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
     command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "page"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
-
-
-def test_a_table_of_words_alone_takes_smaller_letters_before_it_leaves_the_page():
-    for n, size in ((3, "small"), (8, "scriptsize")):
-        row = (tables.TableCell("some-word"),) * n
-        table = tables.ReportTable("t", "t", ("word",) * n, (tables.Panel((row,)),), n_labels=n)
-        assert f"\\{size}\\setlength" in tables.to_latex([table])
-
-
-def test_gaps_between_columns_are_as_wide_as_the_page_allows():
-    few = tables.ReportTable("t", "t", ("a", "b"), (tables.Panel(((tables.TableCell("x"),) * 2,)),))
-    many = tables.ReportTable(
-        "t", "t", ("a",) * 40, (tables.Panel(((tables.TableCell("x"),) * 40,)),)
-    )
-    assert "\\tabcolsep}{6pt}" in tables.to_latex([few])
-    assert "\\tabcolsep}{6pt}" not in tables.to_latex([many])
 
 
 @pytest.mark.fault(13)

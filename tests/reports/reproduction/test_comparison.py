@@ -118,17 +118,6 @@ def test_cells_that_the_run_lacks_say_so_and_stay_in_the_frame():
     assert "Covered: 1 of 3 published cells." in section.tables[0].notes
 
 
-def test_the_printed_table_says_why_a_difference_has_no_size_in_standard_errors():
-    scores = {"random-forest": [1.0], "mlp-sklearn": [1.0, 1.2]}
-    found = pd.concat([ours(scores).trials, ours({"npt": [3.1]}, dataset="protein").trials])
-    evidence = Evidence.of(found, meta={"metric": {"regression": "rmse"}})
-    notes = compare(evidence, YACHT).tables[0].notes
-    assert "n/a: ours rests on 1 fold (protein and yacht)." in notes
-    assert "n/a: no published standard error (protein)." in notes
-    whole = compare(ours({"random-forest": [1.0, 1.1]}), YACHT).tables[0].notes
-    assert not any(note.startswith("n/a") for note in whole)
-
-
 def test_a_table_of_several_metrics_names_that_of_each_dataset():
     published = table(
         ("yacht", "mlp", "rmse", 0.9, 0.1, "sem", 10.0),

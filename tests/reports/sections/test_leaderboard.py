@@ -104,14 +104,6 @@ def test_the_frame_does_not_know_the_order_of_models_and_datasets_in_the_evidenc
     assert first.equals(second)
 
 
-def test_ranks_and_elo_ignore_a_monotone_rescaling_of_the_metric():
-    scores = many()
-    plain, _ = rows(scores)
-    bent, _ = rows(scores**3)
-    for name in ("elo", "elo_low", "elo_high", "mean_rank", "mean_rank_se", "win_rate", "place"):
-        assert column(plain, name) == column(bent, name)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(2, 7).flatmap(
