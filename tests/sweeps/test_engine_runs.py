@@ -87,22 +87,6 @@ def test_an_extension_killed_before_its_evaluation_goes_on_where_only_types_diff
 
 
 @pytest.mark.fault(20)
-def test_other_code_is_refused_with_a_count_and_changes_nothing(tmp_path):
-    run(tmp_path, studies())
-    finished = len(ended(tmp_path))
-    before = len(Ledger(tmp_path))
-    pool = ScriptedPool()
-    with pytest.raises(SourceChanged) as caught:
-        run(tmp_path, studies(source="v2"), pool)
-    tuned = 12 + 5 + 5 + 5
-    assert caught.value.count in range(tuned, finished + 1)
-    assert str(caught.value.count) in str(caught.value)
-    assert "--allow-code-change" in str(caught.value)
-    assert not pool.log and len(Ledger(tmp_path)) == before
-    run(tmp_path, studies())  # the old code still finds everything as it was
-
-
-@pytest.mark.fault(20)
 def test_allowed_other_code_ends_as_a_fresh_run_would_wherever_it_is_killed(tmp_path):
     fresh = run(tmp_path / "fresh", studies(source="v2"))
     old = run(tmp_path / "old", studies())

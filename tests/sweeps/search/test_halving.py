@@ -41,18 +41,6 @@ def test_every_rung_stops_at_a_boundary_of_the_higher_ones(length, eta, rungs):
     assert all(stop % found[0]["every"] == 0 for stop in stops if stop < length)
 
 
-@given(
-    st.dictionaries(st.integers(0, 50), st.none() | st.sampled_from([0.1, 0.2, 0.3])),
-    st.integers(1, 10),
-)
-def test_no_configuration_left_behind_is_better_than_a_promoted_one(losses, n):
-    chosen = Halving().promote(losses, n)
-    known = {index: loss for index, loss in losses.items() if loss is not None}
-    assert len(chosen) == min(n, len(known)) and chosen == sorted(chosen)
-    worst = max(((known[index], index) for index in chosen), default=(0.0, -1))
-    assert all((known[index], index) > worst for index in known.keys() - set(chosen))
-
-
 def test_halving_that_halves_nothing_is_refused():
     for wrong in ({"eta": 1}, {"rungs": 1}):
         with pytest.raises(ValueError, match="eta.*rungs"):
@@ -123,20 +111,6 @@ def test_the_order_in_which_trials_end_decides_nothing(sampler):
     for seed in range(1, 6):
         again = finish(make_study(sampler=sampler), chance=random.Random(seed))
         assert {(s.key, t.id) for s, t, _ in again} == {(s.key, t.id) for s, t, _ in first}
-
-
-def test_what_fails_is_not_promoted_and_a_study_without_success_ends():
-    study = make_study()
-    ran = finish(study, chance=random.Random(1), fails=lambda slot: slot.index in (0, 4))
-    assert not {0, 4} & {slot.index for slot, _, _ in ran if slot.stage != "rung0"}
-    assert study.finished and study.best() is not None
-    study = make_study(seeds=(0, 1))
-    ran = finish(study, chance=random.Random(1), fails=lambda slot: True)
-    assert [slot.stage for slot, _, _ in ran] == ["rung0"] * 9
-    assert study.finished and study.best() is None and study.n_slots == study.n_done == 9
-    study = make_study()
-    finish(study, chance=random.Random(1), fails=lambda slot: slot.index >= 1)
-    assert study.finished and study.best() == 0 and study.n_slots == 9 + 1 + 1
 
 
 # ---------------------------------------------------------------------- a sweep
