@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
 from repo import ROOT, tree
 
 FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
@@ -403,21 +402,7 @@ def test_the_changelog_names_the_version() -> None:
     assert [name for name in fragments if name.split(".")[-2] not in kinds] == []
 
 
-def test_the_licence_is_the_one_that_pyproject_names() -> None:
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    assert PYPROJECT["project"]["license"] == "Apache-2.0"
-    assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
-
-
 # ---------------------------------------------------------------------- make and CI
-
-
-def test_the_makefile_has_the_targets() -> None:
-    for target in ("sweep", "test", "check", "lint", "nightly", "clean", "help"):
-        done = subprocess.run(
-            ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip(), target
 
 
 def test_a_made_environment_is_not_made_again(tmp_path: Path) -> None:
@@ -435,22 +420,6 @@ def test_a_made_environment_is_not_made_again(tmp_path: Path) -> None:
     stamp.write_bytes(parts[0] + b"# another pyproject.toml\n" + parts[1])
     done = subprocess.run(run, env=environment, capture_output=True, text=True)
     assert done.returncode == 3 and "3.11" in done.stderr
-
-
-@pytest.mark.nightly  # each parallel run of the tests needs it too: its processes compare the names
-def test_every_process_gives_the_tests_the_same_names() -> None:
-    names = []
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-        names.append([line for line in done.stdout.splitlines() if "::" in line])
-    assert len(names[0]) > 500 and names[0] == names[1]
 
 
 def test_every_variable_that_the_product_reads_is_explained():
