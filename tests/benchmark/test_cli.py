@@ -234,15 +234,6 @@ def test_suites_as_json_say_their_size_and_budgets():
     assert found["uci-small"]["default_budget"] == "quick"
 
 
-def test_a_passport_as_json_has_flags_and_no_nan():
-    def refuse(word: str) -> None:
-        raise AssertionError(word)
-
-    text = bench("data", "passport", "diabetes", "--json").out
-    found = json.loads(text, parse_constant=refuse)
-    assert found["n_rows"] == 442 and isinstance(found["flags"], list)
-
-
 # ---------------------------------------------------------------------- for people
 
 
@@ -276,16 +267,6 @@ def test_the_values_of_a_space_are_shown_with_their_scale_and_step():
     assert "int [8, 64], step 2" in bench("models", "autoint").out
     assert "log-uniform [0.0001, 0.5], shift -0.0001" in bench("models", "lightgbm").out
     assert "source: Kossen et al. 2021 (NPT), Table 19" in bench("models", "xgboost").out
-
-
-def test_lists_are_columns_under_a_header():
-    for args, first in (
-        (["models"], "model"),
-        (["suites"], "suite"),
-        (["data", "list"], "dataset"),
-    ):
-        lines = bench(*args).out.splitlines()
-        assert lines[0].startswith(first) and len(lines) > 3
 
 
 def test_quiet_says_nothing_about_what_is_fine():

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from calls import bench
-from small_sweeps import answer
 from tabsweep.benchmark import completion
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.models import registry
@@ -54,15 +53,3 @@ def test_bash_completes_verbs_suites_models_datasets_and_runs(copy_run):
 def test_the_words_are_those_of_the_registry_and_the_suites():
     assert sorted(completion.models()) == sorted(registry.MODELS)
     assert sorted(completion.suites()) == sorted(suites.names())
-
-
-def test_runs_are_listed_with_their_state_and_a_damaged_one_is_named(copy_run):
-    assert bench("runs").code == 5
-    for name in ("a", "b"):
-        copy_run(name)
-    (Path("runs/b/ledger/log.jsonl")).rename("runs/b/ledger/log.jsonm")
-    first, second = answer("runs")
-    assert (first["run"], first["state"], first["trials"]) == ("runs/a", "finished", "6/6")
-    assert second["state"] == "unreadable" and "runs/b" in second["next"]
-    shown = bench("runs")
-    assert shown.code == 0 and "finished" in shown.out and "unreadable" in shown.out

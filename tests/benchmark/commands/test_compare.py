@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,37 +111,6 @@ def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
     assert compare(accuracy(0.9), accuracy(1.0)).cells["change"][0] == -math.inf
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "base, new, median",
-    [
-        ([0.0] * 6 + [1.0] * 6, [1.0] * 6 + [0.0] * 6, "n/a"),
-        ([0.0] * 12, [1.0] * 12, "from 0"),
-        ([1e-200] * 12, [1e99] * 12, "times 1e+299"),
-    ],
-)
-def test_a_change_that_is_no_number_of_percents_is_said_in_words(base, new, median):
-    found = compare(with_errors(base), with_errors(new))
-    assert f"Overall: median change of the error {median}, p =" in " ".join(
-        run_diff_section.summary(found)
-    )
-    if found.regressions:
-        assert f"median change of the error {median} over" in found.regressions[0]
-
-
-def test_equal_changes_stand_in_the_order_of_their_names():
-    found = compare(with_errors([1.0] * 60), with_errors([2.0] * 60))
-    shown = [row[0] for row in rows_of(run_diff_section.section(found).tables[1])]
-    assert shown == [f"d{i:02}" for i in range(run_diff_section.SHOWN)]
-
-
-def with_errors(errors):
-    """Evidence of a model with so large an RMSE on each dataset."""
-    names = [f"d{i:02}" for i in range(len(errors))]
-    evidence = run(datasets=names, models=["a"], folds=1)
-    return replace(evidence, trials=evidence.trials.assign(test_rmse=errors))
-
-
 def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
     def lacks(dataset):
         return lambda d, m, f: None if (d, m) == (dataset, "a") else 1.0
@@ -152,29 +120,6 @@ def test_coverage_that_was_gained_lost_or_left_out_is_told_apart():
     assert kinds[("d0", "a")] == "gained" and kinds[("d1", "a")] == "lost"
     assert kinds[("d0", "b")] == "left out" and kinds[("d0", "c")] == "new"
     assert "lost: a on d1 was complete and is failed (oom)" in found.regressions
-
-
-def test_a_model_or_dataset_that_one_run_lacks_is_one_row():
-    part = run(datasets=DATASETS[:-1], models=["a"])
-    assert rows_of(run_diff_section.section(compare(run(), part)).tables[2]) == [
-        ("8 datasets", "b", "left out", "complete", "not planned", ""),
-        ("d7", "a", "left out", "complete", "not planned", ""),
-    ]
-
-
-def test_what_both_runs_plan_is_lacked_by_none_though_it_failed_in_both():
-    def breaks(d, m, f):
-        return None if m == "a" else 1.0
-
-    found = compare(run(breaks), run(breaks, datasets=DATASETS[:2]))
-    assert rows_of(run_diff_section.section(found).tables[2]) == [
-        (f"d{i}", "2 models", "left out", "complete, failed", "not planned", "")
-        for i in range(2, 8)
-    ]
-
-
-def rows_of(table):
-    return [tuple(c.text for c in row) for panel in table.panels for row in panel.rows]
 
 
 def test_failures_are_counted_by_cause_and_only_new_ones_are_a_regression():
@@ -375,16 +320,3 @@ def test_a_regression_exits_with_4_only_when_asked(work, monkeypatch):
     assert found.code == 4 and "REGRESSION, worse overall" in found.out
     assert bench(*call).code == 0
     assert bench("compare", "runs/one", "runs/one", "--fail-on-regression").code == 0
-
-
-@pytest.mark.parametrize(
-    "args, says",
-    [
-        (("runs/one", "runs/thre"), "BENCH-E020: runs/thre is not the folder of a run; runs here:"),
-        (("runs/one", "runs/two", "--min-effect", 2), "2.0 is not in the range 0<=x<=1"),
-        (("runs/one",), "Missing argument 'RUN_B'"),
-    ],
-)
-def test_a_wrong_call_is_refused_with_the_way_out(work, args, says):
-    found = bench("compare", *args)
-    assert found.code == 2 and says in found.err and not found.out

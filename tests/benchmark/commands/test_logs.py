@@ -106,14 +106,6 @@ def test_logs_are_found_by_what_one_knows(logged, args, n):
     assert len(lines_of(logged, *args, code=0 if n else 5)) == n
 
 
-def test_a_run_without_failures_has_nothing_to_show(tmp_path):
-    run = make_run(tmp_path / "r", plan())
-    for words in (["--failed"], ["--events", "--failed"]):
-        found = bench("logs", run, *words)
-        (line,) = found.out.splitlines()
-        assert found.code == 5 and "nothing to show" in line
-
-
 def test_what_a_trial_printed_cannot_command_the_terminal(logged):
     found = bench("logs", logged, "--failed")
     assert found.code == 0 and "\x1b" not in found.out and "\x07" not in found.out

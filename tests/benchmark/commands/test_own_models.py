@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -226,48 +225,3 @@ def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
         assert ran.code == 2 and text in ran.err and len(ran.err.splitlines()) == 1, ran
     assert "known: " in ran.err and not Path("runs").exists()
     assert "below the working directory" in bench(*SMALL, "--model", "../x.py:Class").err
-
-
-LOGS = """
-from pathlib import Path
-from tabsweep.models.knn import KNN
-
-Path("imported.log").touch()
-
-class Mine(KNN):
-    name = "mine"
-"""
-
-
-def test_resume_names_the_file_whose_code_it_runs_and_refuses_another_one_before_its_import(work):
-    Path("logs_its_import.py").write_text(LOGS)
-    sweeps("--model", "logs_its_import.py:Mine", "--folds", 1, "--trials", 1, "--name", "l")
-    # in a process of its own, as a module is imported once
-    same = program("resume", "runs/l", *AGAIN)
-    assert same.returncode == 0
-    said = f"runs the code of {Path('logs_its_import.py').resolve()} (logs_its_import:Mine)"
-    assert f"{said}: the source that the run began with" in same.stderr
-    assert program("fit", "runs/l", "--dataset", "iris").returncode == 2  # which nobody named
-    fitted = program("fit", "runs/l", "--dataset", "iris", "--model", "logs_its_import.py:Mine")
-    assert fitted.returncode == 0, fitted.stderr
-    saved = next(Path("runs/l/fitted").glob("*.tabsweep"))
-    columns = [f"{part}_{what}_cm" for part in ("sepal", "petal") for what in ("length", "width")]
-    Path("new.csv").write_text(",".join(columns) + "\n5.1,3.5,1.4,0.2\n")
-    asked = ("predict", saved, "new.csv", "--out", "out.csv")
-    assert program(*asked).returncode == 2
-    predicted = program(*asked, "--trust", "logs_its_import:Mine")
-    assert predicted.returncode == 0, predicted.stderr
-    Path("elsewhere").mkdir()
-    Path("elsewhere/logs_its_import.py").write_text(LOGS + "\nprint('other')\n")
-    other = program("resume", "../runs/l", *AGAIN, folder="elsewhere")
-    assert other.returncode == 2 and "None of it was run" in other.stderr
-    assert not Path("elsewhere/imported.log").exists()
-    Path("elsewhere/logs_its_import.py").write_text(LOGS)
-    copied = program("resume", "../runs/l", *AGAIN, folder="elsewhere")
-    assert copied.returncode == 0 and "elsewhere/logs_its_import.py" in copied.stderr
-
-
-def program(*words: object, folder: str = ".") -> subprocess.CompletedProcess[str]:
-    # -P: as the installed `bench`, without the working directory among Python's folders
-    command = [sys.executable, "-P", "-m", "tabsweep.benchmark.cli", *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)

@@ -5,29 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from calls import bench
 from run_records import make_run, plan, result
 from small_sweeps import AGAIN, SMALL
-from tabsweep.benchmark.commands import sweep as runs
 from tabsweep.benchmark.results.run_status import status_of
-
-
-def test_retry_takes_causes_as_a_list_or_one_by_one(tmp_path, monkeypatch):
-    run = make_run(tmp_path / "r", plan(), result(0, cause="oom"), result(1, cause="killed"))
-    asked: list[Any] = []
-
-    def resume(face: Any, run: Path, *, causes: Any, **given: Any) -> int:
-        asked.append(causes)
-        return 0
-
-    monkeypatch.setattr(runs, "resume_command", resume)
-    assert bench("retry", run, "--cause", "oom,killed").code == 0
-    assert bench("retry", run, "--cause", "oom", "--cause", "killed, error").code == 0
-    assert bench("retry", run).code == 0
-    assert asked == [("oom", "killed"), ("oom", "killed", "error"), None]
 
 
 @pytest.mark.parametrize("cause", ["omm", "oom,omm", "oom,", ""])

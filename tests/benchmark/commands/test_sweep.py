@@ -231,17 +231,6 @@ def test_the_same_cells_count_once_and_runs_that_disagree_make_no_table():
         assert (Path("both") / name).read_bytes() == (Path("runs/a/report") / name).read_bytes()
 
 
-def test_a_published_table_is_reproduced_and_then_compared_without_running():
-    args = ("reproduce", "npt-table-8", "--budget", "reduced", "--dataset", "breast-cancer-wdbc")
-    args = (*args, "--model", "knn", "--folds", 2, "--trials", 1, *FAST)
-    files = answer(*args)["files"]
-    assert files and all(Path(file).exists() for file in files)
-    before = executions("runs/npt-uci-transductive-reduced")
-    assert answer(*args, "--no-run")["files"] == files
-    assert executions("runs/npt-uci-transductive-reduced") == before and len(before) == 2
-    assert "breast-cancer-wdbc" in bench(*args, "--no-run").out
-
-
 def test_a_dry_run_counts_every_rung_of_successive_halving():
     call = ("sweep", "--suite", "uci-small", "--budget", "halving", "--dataset", "diabetes")
     found = answer(*call, "--model", "xgboost", "--folds", 1, "--dry-run", *FAST)

@@ -17,20 +17,6 @@ from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 
 TASKS = ("binary", "multiclass", "regression")
-SLOTS = {  # of `quick`, so that no later model makes it longer
-    "linear",
-    "knn",
-    "svm",
-    "random-forest",
-    "lightgbm",
-    "xgboost",
-    "catboost",
-    "npt",
-    "hopular",
-    "ft-transformer",
-    "resnet",
-    "tabtransformer-cheatt",
-}
 GOOD = """
 name = "good"
 title = "A suite to spoil"
@@ -119,28 +105,6 @@ def test_what_a_suite_falls_back_to_offline_needs_no_file(name):
     bundled = [d for d in (*suite.datasets, *suite.offline) if not catalog.card(d).files]
     if suite.offline:
         assert len(bundled) >= suite.offline_below
-
-
-def test_the_smoke_suite_needs_no_file():
-    assert all(not catalog.card(dataset).files for dataset in suites.load("smoke").datasets)
-
-
-@pytest.mark.parametrize("name", ["uci-small", "hopular-small"])
-def test_the_quick_budget_has_the_twelve_fixed_slots_and_no_other(name):
-    quick = suites.load(name).budgets["quick"]
-    assert set(quick.models) <= SLOTS
-    assert (quick.folds, quick.trials) == (2, 4)
-    assert quick.start_with_default
-
-
-def test_the_suites_that_the_commands_rely_on_exist():
-    assert {"uci-small", "hopular-small", "npt-small", "smoke"} <= set(suites.names())
-    for name in ("uci-small", "hopular-small"):
-        assert {"quick", "standard", "paper"} <= set(suites.load(name).budgets)
-        assert suites.load(name).default_budget == "quick"
-    assert len(suites.load("uci-small").datasets) == 25
-    assert len(suites.load("hopular-small").datasets) == 21
-    assert suites.load("hopular-small").folds_mean
 
 
 # ---------------------------------------------------------------------- the models' spaces
@@ -306,22 +270,6 @@ def test_a_fault_in_a_toml_file_is_named_by_line_and_key(tmp_path, old, new, say
 def test_a_fault_in_a_yaml_file_is_named_by_line_and_key(tmp_path, old, new, says):
     assert GOOD_YAML.count(old) == 1
     assert says in fault(tmp_path, GOOD_YAML.replace(old, new), "yaml")
-
-
-@pytest.mark.fault(15)
-def test_yaml_runs_no_code(tmp_path):
-    canary = tmp_path / "canary"
-    text = f'{GOOD_YAML}\nnote: !!python/object/apply:os.system ["touch {canary}"]\n'
-    fault(tmp_path, text, "yaml")
-    assert not canary.exists()
-
-
-@pytest.mark.fault(15)
-def test_aliases_that_multiply_are_refused_before_they_are_written_out(tmp_path):
-    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    for i in range(1, 12):  # 9 ** 12 values
-        lines.append(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]")
-    assert "aliases" in fault(tmp_path, "\n".join(lines), "yaml")
 
 
 @pytest.mark.parametrize("text", ["&a [*a]", "[" * 5000, "a: " + "{b: " * 5000])

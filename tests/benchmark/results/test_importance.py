@@ -74,12 +74,6 @@ def test_many_words_beside_numbers_cost_no_more_than_numbers():
     assert shares["gamma"] + shares["word"] > 0.8
 
 
-def test_the_same_trials_give_the_same_numbers():
-    configs, losses = configs_of(), np.random.default_rng(1).normal(size=60)
-    once = importance.importance_of(configs, losses)
-    assert once == importance.importance_of(configs, losses)
-
-
 def test_scores_that_do_not_differ_and_configurations_that_do_not_say_nothing():
     assert importance.importance_of(configs_of(), np.zeros(60)) == {}
     assert importance.importance_of([{"a": 1}] * 30, np.arange(30.0)) == {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from calls import bench, working_in
 from tabsweep.benchmark.results.evidence_builder import evidence_of
@@ -25,14 +23,6 @@ def work(tmp_path_factory):
                     "--tracking-uri", "none", "--name", name, *more)  # fmt: skip
             assert bench(*call).code == 0
         yield folder
-
-
-def test_a_study_of_two_runs_counts_once_and_the_report_says_so(work):
-    evidence = evidence_of(["runs/alone", "runs/both"])
-    assert sorted(evidence.trials["model"]) == ["knn", "linear"]
-    assert any("counted once" in note for note in evidence.meta["notes"])
-    found = bench("report", "runs/alone", "runs/both", "--out", "out")
-    assert found.code == 0 and Path("out/scores.md").exists()
 
 
 def test_the_run_with_the_most_trials_of_a_study_gives_it(work):

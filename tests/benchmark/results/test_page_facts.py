@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from golden_run import unpack
 from tabsweep.benchmark.results.evidence_builder import evidence_of
-from tabsweep.benchmark.results.learning_curves import CURVE, MOST_CURVES, with_curves
+from tabsweep.benchmark.results.learning_curves import CURVE, with_curves
 from tabsweep.benchmark.results.page_facts import facts_of, with_cards
 from tabsweep.datasets.catalog import card, load_dataset, splits
 from tabsweep.datasets.passport import counted, passport
@@ -68,13 +67,3 @@ def test_the_curves_of_chosen_trials_are_read_from_their_records(run):
     found = with_curves(evidence_of([run]), [run]).meta["curves"]
     place = {"dataset": chosen["dataset"], "fold": chosen["fold"]}
     assert found == {chosen["model"]: [{**place, **curve}]}
-
-
-def test_at_most_some_curves_of_a_model_are_looked_for():
-    from tabsweep.benchmark.results.learning_curves import _chosen
-
-    names = [f"d{i:02d}" for i in range(25)]
-    frame = pd.DataFrame({"dataset": names, "model": "m", "fold": 0, "id": names})
-    found = _chosen(frame.assign(selected=True))["dataset"].tolist()
-    assert len(found) == MOST_CURVES and np.diff([int(d[1:]) for d in found]).max() <= 3
-    assert len(_chosen(frame.head(4).assign(selected=True))) == 4

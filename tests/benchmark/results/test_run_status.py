@@ -19,7 +19,6 @@ from tabsweep.benchmark.results.run_status import RunCounts, pace_of, status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.sweeps.store import ledger as ledgers
-from tabsweep.sweeps.study_state import Shape
 from tabsweep.sweeps.trial import failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
@@ -29,20 +28,6 @@ def count_of(*records: dict[str, Any]) -> run_status.RunStatus:
     for record in records:
         found.add(ledgers.head_of(record), lambda record=record: record)  # type: ignore[misc]
     return found.status(Path("run"), None)
-
-
-def test_a_study_on_rungs_stands_for_the_sum_of_its_rungs():
-    (study,) = plan(n_trials=9, seeds=3, rungs=[9, 3, 1])["studies"]
-    assert Shape.of(study).n_slots == 9 + 3 + 1 + 3
-    assert Shape.of(study).bounds == {"rung0": 9, "rung1": 9, "tune": 9, "eval": 3}
-    (study,) = plan(n_trials=9, rungs=[9, 3, 1], reason="too large")["studies"]
-    assert Shape.of(study).n_slots == 0 and set(Shape.of(study).bounds.values()) == {0}
-
-
-def test_indices_on_higher_rungs_are_those_of_the_search():
-    done = [result(i, stage="rung0") for i in range(4)] + [result(3)]
-    found = count_of(plan(rungs=[4, 1]), *done)
-    assert (found.planned, found.done, found.left) == (5, 5, 0)
 
 
 def test_an_asynchronous_search_has_one_slot_a_configuration_wherever_it_ends():
@@ -96,20 +81,6 @@ def test_a_search_that_its_seconds_ended_is_counted_up_to_its_end():
     retried = costly(2, 0.01)  # the search goes on to the next trial
     found = count_of(timed, *ran, costly(4, 1.0, cause="error"), retried)
     assert (found.done, found.failed) == (4, {})
-
-
-def test_rungs_of_configurations_that_are_promoted_no_more_are_not_counted():
-    small = [plan(rungs=[4, 2]), *(result(i, stage="rung0") for i in range(4))]
-    small += [result(3), result(2, cause="oom")]
-    found = count_of(*small)
-    assert (found.planned, found.done, found.failed, found.left) == (6, 5, {"oom": 1}, 0)
-    more = [*small, plan(n_trials=6, rungs=[6, 2])]
-    found = count_of(*more)
-    assert (found.planned, found.done, found.failed, found.left) == (8, 4, {}, 4)
-    more += [result(i, stage="rung0") for i in (4, 5)]  # better than 2 and 3
-    assert (count_of(*more).done, count_of(*more).left) == (6, 2)
-    found = count_of(*more, result(4), result(5))
-    assert (found.done, found.failed, found.left) == (8, {}, 0)
 
 
 def test_records_that_are_counted_twice_change_nothing():

@@ -296,14 +296,6 @@ def test_a_state_of_no_use_is_trained_over_and_noted(fault):
     assert "checkpoints" not in run_trial(wanted, payload, store).info
 
 
-def test_a_damaged_file_of_the_folder_is_no_checkpoint(tmp_path):
-    run_trial(trial(stop=3), data(), CheckpointFolder(tmp_path))
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:-5])
-    result = run_trial(trial(), data(), CheckpointFolder(tmp_path))
-    assert result.info["resumed_from"] == 0 and same(result, run_trial(trial(), data()))
-
-
 def test_an_error_of_the_model_itself_is_not_taken_for_a_bad_checkpoint():
     result = run_trial(trial(learning_rate=-1.0), data(), Store())
     assert (result.status, result.cause) == ("failed", "invalid_config")

@@ -39,45 +39,10 @@ def test_offline_the_left_out_datasets_are_named_and_the_offline_list_joins(offl
     assert document["cells"] == 5 * 2 * (7 * 4 + 5)
 
 
-PART = """
-name = "part"
-title = "Datasets of which few are here"
-datasets = ["iris", "yacht", "protein"]
-offline = ["energy-y2", "wine", "concrete"]
-
-[budgets.quick]
-models = ["constant"]
-folds = 1
-trials = 1
-"""
-
-
-def test_offline_the_note_counts_the_suites_own_datasets_and_names_who_really_joined(offline):
-    Path("part.toml").write_text(PART)
-    for text, note in (
-        (PART, "Only 1 of 3 datasets of suite part are available here; its offline list joined: "
-         "wine."),
-        (PART.replace('"wine", ', ""), "Only 1 of 3 datasets of suite part are available here; "
-         "of its offline list none is."),
-    ):  # fmt: skip
-        Path("part.toml").write_text(text)
-        found = answer("sweep", "--suite", "part.toml", "--dry-run", *FAST)
-        assert found["notes"][0] == note
-        assert {"energy-y2", "concrete"} < set(found["left_out"])
-
-
 def test_offline_a_suite_of_files_alone_is_refused_with_every_reason(offline):
     found = bench("sweep", "--suite", "npt-small", "--dataset", "yacht", *FAST)
     assert found.code == 3 and "BENCH-E012" in found.err and "yacht: " in found.err
     assert not Path("runs").exists()
-
-
-def test_offline_the_smoke_suite_runs_whole(offline):
-    args = ("--model", "constant", "--model", "knn", "--folds", 1, "--trials", 1)
-    found = answer("sweep", "--suite", "smoke", *FAST, *args)
-    assert (found["planned"], found["done"], found["left_out"]) == (8, 8, {})
-    about = Path("runs/smoke-quick/report/about.md").read_text()
-    assert "smoke" in about
 
 
 def test_a_sweep_whose_offline_list_joined_says_so_in_its_report(offline):
