@@ -1,4 +1,4 @@
-"""Cost of the engine: what a trial costs beside the time that it takes, and a resume.
+"""Cost of the engine: what a trial costs beside the time that it takes.
 
     python benchmark/perf/engine.py [--slots 2] [--quick]
 
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 from tabsweep.benchmark.perf.measuring import folder_of, verdict
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.search.samplers import make_sampler
@@ -81,7 +80,6 @@ class Timing:
     at: list[float] = field(default_factory=list)
     begin: float = 0.0
     cpu_ms: float = 0.0
-    rss_mb: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Note the end of a trial that took so many seconds."""
@@ -100,7 +98,6 @@ class Timing:
             "overhead_ms": 1000 * (slots * wall - work) / n,
             "per_s": n / wall,
             "driver_cpu_ms": self.cpu_ms,
-            "rss_growth_mb": self.rss_mb,
         }
 
 
@@ -119,8 +116,6 @@ def ours(
     ledger = Ledger(run, write=True)
     pool = RayWorkerPool(sleeping_trial, lambda key: None, slots=slots)
     pool.warm(slots)
-    process = psutil.Process()
-    rss = process.memory_info().rss
     cpu = own_cpu()
     timing.begin = time.perf_counter()
 
@@ -132,27 +127,8 @@ def ours(
         studies(n, n_trials, seconds, sampler), ledger=ledger, pool=lambda: pool, listener=listen
     ).run()
     timing.cpu_ms = 1000 * (own_cpu() - cpu) / (n * n_trials)
-    timing.rss_mb = (process.memory_info().rss - rss) / 2**20
     ledger.close()
     return timing
-
-
-def resume(n: int, n_trials: int, *, slots: int, sampler: str, folder: Path) -> tuple[float, int]:
-    """(seconds from opening the ledger to the first decision, fits) of a finished run."""
-    ours(n, n_trials, 0.0, slots=slots, sampler=sampler, folder=folder)
-    run = max(folder.glob("run-*"))
-    fits = 0
-
-    def no_pool() -> Any:
-        nonlocal fits
-        fits += 1
-        raise RuntimeError("a finished run asked for workers")
-
-    start = time.perf_counter()
-    ledger = Ledger(run, write=True)
-    Engine(studies(n, n_trials, 0.0, sampler), ledger=ledger, pool=no_pool).run()
-    ledger.close()
-    return time.perf_counter() - start, fits
 
 
 def show(name: str, row: dict[str, float]) -> None:
@@ -197,19 +173,13 @@ def measure(slots: int, part: int, folder: Path) -> int:
     run("0.1 s", 20, 30 // part, 0.1, "random")
     run("1 s", 20, 6 // part, 1.0, "random")
     run(SHORT, 60, 20 // part, 0.05, "tpe")
-    run("no-op, random, 10,000", 20, 500 // part, 0.0, "random")
-    seconds, fits = resume(10, 100, sampler="tpe", slots=slots, folder=folder)
-    print(f"resume of 1,000 finished trials: {seconds:.2f} s, {fits} fits")
-    no_op, many = rows["no-op, random"], rows["no-op, random, 10,000"]
+    no_op = rows["no-op, random"]
     met = [
         verdict("efficiency, 1 s", rows["1 s"]["efficiency"], 0.97, at_least=True),
         verdict("efficiency, 0.1 s", rows["0.1 s"]["efficiency"], 0.93, at_least=True),
         verdict(f"efficiency, {SHORT}", rows[SHORT]["efficiency"], 0.95, at_least=True),
         verdict("driver CPU ms a trial without a sampler", no_op["driver_cpu_ms"], 15.0),
-        verdict("driver growth MB, 10,000 trials", many["rss_growth_mb"], 50.0),
         verdict("first result s after Ray is up", no_op["first_s"], 3.0),
-        verdict("resume of 1,000 trials s", seconds, 3.0),
-        verdict("fits in that resume", fits, 0),
     ]
     return 0 if all(met) else 1
 

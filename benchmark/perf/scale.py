@@ -1,14 +1,13 @@
 """Cost of a large sweep in the driver: 50,000 trials that compute nothing, over 200 studies.
 
-    python benchmark/perf/scale.py [--quick] [--slots 2] [--null]
+    python benchmark/perf/scale.py [--quick] [--slots 2]
     python benchmark/perf/scale.py --workers 10 100 1000 10000
 
 Real plan, search spaces, engine, Ray workers and ledger; only the fit is missing: a trial returns
-made-up scores and 32 predictions, so that its record has a usual size. `--null` runs without Ray,
-the trials answered in the driver itself: what is left is the driver's own work. `--workers`
-measures the driver with so many simulated workers (`simulated_ray.py`), alike and mixed ones, that
-together end 500 trials a second; what Ray itself costs is not in it. CPU is that of the driver's
-process; the machine may be busy, so compare CPU rather than walls.
+made-up scores and 32 predictions, so that its record has a usual size. `--workers` measures the
+driver's own work: so many simulated workers (`simulated_ray.py`), alike and mixed ones, together
+end 500 trials a second; what Ray itself costs is not in it. CPU is that of the driver's process;
+the machine may be busy, so compare CPU rather than walls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import os
 import resource
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +38,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import utc_now
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
-from tabsweep.sweeps.workers.pool import Job, JobOutcome, WorkerPool
+from tabsweep.sweeps.workers.pool import WorkerPool
 from tabsweep.sweeps.workers.ray_cluster import start_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
@@ -91,49 +89,6 @@ def plan_of(datasets: list[str], folds: int, n_trials: int, sampler: str, folder
         "scale",
     )
     return sweep.prepare(request.Request(made, Options(runs=folder, name="scale")), None)
-
-
-class Null:
-    """A pool that costs nothing: `depth` trials at a time, answered in the driver."""
-
-    def __init__(self, depth: int) -> None:
-        self._queue: deque[Job] = deque()
-        self._depth = depth
-
-    def room(self, needs: Needs) -> bool:
-        """Whether another trial fits."""
-        return len(self._queue) < self._depth
-
-    def submit(self, job: Job) -> None:
-        """Take a trial."""
-        self._queue.append(job)
-
-    def poll(self, timeout_s: float) -> list[JobOutcome]:
-        """Answer every trial taken."""
-        found = [JobOutcome(job, no_op(job.trial, None), worker="null") for job in self._queue]
-        self._queue.clear()
-        return found
-
-    def running(self) -> int:
-        """The number of trials taken and not answered."""
-        return len(self._queue)
-
-    def workers(self) -> list[dict[str, Any]]:
-        """No worker is shown."""
-        return []
-
-    def news(self) -> list[Any]:
-        """Nothing happens to workers."""
-        return []
-
-    def forget(self, data_key: str) -> None:
-        """No data is kept."""
-
-    def keep_for_gpus(self, threads: int) -> None:
-        """There is no GPU."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def cpu_s() -> float:
@@ -263,13 +218,18 @@ def measure_workers(sizes: list[int], folder: Path) -> int:
     return 0 if all(good) else 1
 
 
+def no_pool() -> WorkerPool:
+    """Where no trial runs."""
+    raise RuntimeError("a replay asked for workers")
+
+
 def resume(folder: Path, plan: Plan) -> tuple[float, float, int]:
     """(wall seconds, CPU seconds, cells left to run) from opening the ledger to the first decision
     of what runs next."""
     studies = plan.build()
     start, cpu = time.perf_counter(), cpu_s()
     ledger = Ledger(folder, write=True)
-    engine = Engine(studies, ledger=ledger, pool=lambda: Null(1))
+    engine = Engine(studies, ledger=ledger, pool=no_pool)
     engine.replay()
     left = sum(not study.finished for study in engine.studies.values())
     took = time.perf_counter() - start, cpu_s() - cpu
@@ -281,7 +241,6 @@ def main() -> int:
     """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--null", action="store_true", help="no Ray: the driver's own work")
     parser.add_argument("--quick", action="store_true", help="a tenth of it, a rehearsal")
     parser.add_argument("--workers", type=int, nargs="+", help="simulate so many workers")
     options = parser.parse_args()
@@ -297,16 +256,15 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     n = sum(study.n_trials for study in plan.studies)
 
     def pool() -> WorkerPool:
-        if options.null:
-            return Null(2 * options.slots)
         made = RayWorkerPool(no_op, lambda key: None, slots=options.slots)
         made.warm(options.slots)
         return made
 
-    if not options.null:
-        start_ray(slots=options.slots)
-    kind = "in the driver" if options.null else f"on {options.slots} Ray workers"
-    print(f"{n} trials of {len(plan.studies)} studies {kind}, load {os.getloadavg()[0]:.1f}")
+    start_ray(slots=options.slots)
+    print(
+        f"{n} trials of {len(plan.studies)} studies on {options.slots} Ray workers, "
+        f"load {os.getloadavg()[0]:.1f}"
+    )
     course = run(plan, folder / "scale", pool, MARKS)
     course.show()
     print(f"  all: {course.per_s:.0f} trials/s, {course.cpu_ms:.2f} ms CPU a trial")
