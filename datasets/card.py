@@ -35,7 +35,7 @@ PARSERS = {
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
     "file": (
         *("group", "time", "weight", "drop", "missing"),
-        *("date", "text", "day_first", "drop_missing_target"),
+        *("date", "text", "day_first", "drop_missing_target", "positive", "costs"),
     ),
     "openml": ("task", "dataset", "version", "md5"),
 }

@@ -1,16 +1,18 @@
 """The metrics by name, each with its direction and its tasks.
 
-Names and meanings are those of scikit-learn, which the tests compare with. The code uses numpy only
-and works on integer class codes, as a sweep scores every trial on validation and on test rows. Rows
-may have weights (n,), all above 0, which mean what `sample_weight` means in scikit-learn; None
-counts every row once.
+Names and meanings are those of scikit-learn, which the tests compare with. The usual metrics use
+numpy only and work on integer class codes, as a sweep scores every trial on validation and on test
+rows; the others are scikit-learn's functions, computed where one of them is chosen. Rows may have
+weights (n,), all above 0, which mean what `sample_weight` means in scikit-learn; None counts every
+row once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -127,14 +129,60 @@ def r2(
     return 1.0 - float(np.sum(each * np.square(y - value))) / total if total > 0.0 else None
 
 
+def cost(
+    y: np.ndarray,
+    proba: np.ndarray,
+    weights: np.ndarray | None = None,
+    costs: Sequence[float] = (),
+) -> float:
+    """Mean cost of a row where each row gets the class of the least expected cost (Elkan 2001).
+
+    y: (n,). proba: (n, C). costs: (C,) what a row of each class costs that gets another class; ()
+    for 1 each, which makes it the share of wrong rows.
+    """
+    each = np.asarray(costs or np.ones(proba.shape[1]), dtype=np.float64)
+    expected = proba * each  # (n, C) what is lost with another class than this one, if it is true
+    chosen = (expected.sum(axis=1, keepdims=True) - expected).argmin(axis=1)
+    return _mean(np.where(chosen == y, 0.0, each[y]), weights)
+
+
 def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:  # (n,), (n,)
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
+
+
+def _scikit_learn(
+    name: str,
+    seen: Callable[[np.ndarray], np.ndarray] | None,
+    y: np.ndarray,
+    prediction: np.ndarray,
+    weights: np.ndarray | None = None,
+    **how: Any,
+) -> float | None:
+    """scikit-learn's function of that name. `seen`: what it takes of class probabilities; None
+    where it takes values. None where it needs a row of every class and one has no row."""
+    from sklearn import metrics
+
+    if name == "average_precision_score" and len(np.unique(y)) < prediction.shape[1]:
+        return None
+    if name == "brier_score_loss":
+        how["labels"] = np.arange(prediction.shape[1])
+    taken = prediction if seen is None else seen(prediction)
+    return float(getattr(metrics, name)(y, taken, sample_weight=weights, **how))
+
+
+def _codes(proba: np.ndarray) -> np.ndarray:
+    return proba.argmax(axis=1)
+
+
+def _scores(proba: np.ndarray) -> np.ndarray:
+    return proba[:, 1] if proba.shape[1] == 2 else proba
 
 
 @dataclass(frozen=True)
 class Metric:
     """One metric: `fn(y_true, prediction, weights)` is a number, or None where it has no meaning;
-    `value` is the same for weights that may be 0."""
+    `value` is the same for weights that may be 0. `usual`: whether every trial has it, and not
+    only where it is chosen."""
 
     name: str
     direction: str  # 'max': larger is better, 'min': smaller is better
@@ -148,18 +196,24 @@ class Metric:
         None  # where it is not bounded; None: as many as the smallest value needs
     )
     synonyms: tuple[str, ...] = ()  # names that other tools give it
+    usual: bool = True
 
     def value(
-        self, y: np.ndarray, prediction: np.ndarray, weights: np.ndarray | None = None
+        self,
+        y: np.ndarray,
+        prediction: np.ndarray,
+        weights: np.ndarray | None = None,
+        costs: Sequence[float] = (),
     ) -> float | None:
         """The metric on checked arrays (see `score_all`). Rows of weight 0 are left out; None where
-        no others are there, and where the metric has no meaning."""
+        no others are there, and where the metric has no meaning. costs: see `cost`."""
+        fn = partial(self.fn, costs=costs) if self.fn is cost else self.fn
         if weights is None:
-            return self.fn(y, prediction)
+            return fn(y, prediction)
         there = weights > 0
         if not there.any():
             return None
-        return self.fn(y[there], prediction[there], weights[there])
+        return fn(y[there], prediction[there], weights[there])
 
     @property
     def factor(self) -> float:
@@ -183,6 +237,8 @@ class Metric:
 _fraction = partial(Metric, direction="max", tasks=CLASSIFICATION, bounded=True)
 _error = partial(Metric, direction="min", tasks=(REGRESSION,))
 _LOG_LOSS = ("nll", "cross-entropy", "cross_entropy", "logloss")
+_more_fraction, _more_error = partial(_fraction, usual=False), partial(_error, usual=False)
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)  # that have a pinball loss
 
 METRICS: dict[str, Metric] = {
     m.name: m
@@ -199,6 +255,56 @@ METRICS: dict[str, Metric] = {
         _error("mse", fn=mse, label="MSE"),
         _error("mae", fn=mae, label="MAE"),
         Metric("r2", "max", (REGRESSION,), r2, "R2", bounded=True, lowest=-np.inf),
+        _more_fraction(
+            "average_precision",
+            fn=partial(_scikit_learn, "average_precision_score", _scores),
+            label="average precision",
+            synonyms=("ap", "auprc", "pr_auc"),
+        ),
+        _more_fraction(
+            "f1", tasks=(BINARY,), fn=partial(_scikit_learn, "f1_score", _codes), label="F1"
+        ),
+        _more_fraction(
+            "f1_macro",
+            fn=partial(_scikit_learn, "f1_score", _codes, average="macro"),
+            label="macro F1",
+        ),
+        _more_fraction(
+            "mcc",
+            fn=partial(_scikit_learn, "matthews_corrcoef", _codes),
+            label="MCC",
+            lowest=-1.0,
+            synonyms=("matthews_corrcoef",),
+        ),
+        _more_error(
+            "brier",
+            tasks=CLASSIFICATION,
+            fn=partial(_scikit_learn, "brier_score_loss", _scores),
+            label="Brier score",
+            synonyms=("brier_score", "brier_score_loss"),
+        ),
+        _more_error("cost", tasks=CLASSIFICATION, fn=cost, label="cost of a row"),
+        _more_error(
+            "mape",
+            fn=partial(_scikit_learn, "mean_absolute_percentage_error", None),
+            label="MAPE",
+            percent=True,
+            synonyms=("mean_absolute_percentage_error",),
+        ),
+        _more_error(
+            "median_ae",
+            fn=partial(_scikit_learn, "median_absolute_error", None),
+            label="median absolute error",
+            synonyms=("median_absolute_error",),
+        ),
+        *(
+            _more_error(
+                f"pinball_{p}",
+                fn=partial(_scikit_learn, "mean_pinball_loss", None, alpha=p / 100),
+                label=f"pinball loss, {p} %",
+            )
+            for p in PERCENTILES
+        ),
     )
 }
 
@@ -224,19 +330,23 @@ def score_all(
     prediction: np.ndarray,
     n_classes: int = 0,
     weights: np.ndarray | None = None,
+    *,
+    chosen: str = "",
+    costs: Sequence[float] = (),
 ) -> dict[str, float | None]:
-    """Every metric of the task, by name; None where a metric has no meaning on these rows.
+    """Every usual metric of the task, and the one that is `chosen`, by name; None where a metric
+    has no meaning on these rows.
 
     `y_true` holds class codes 0..n_classes-1, `prediction` is (n, n_classes) probabilities; for
     regression it is (n,) values (an (n, 1) column is taken too) and `n_classes` is unused.
-    `weights` (n,) say how much each row counts, 0 or more; None: all alike.
+    `weights` (n,) say how much each row counts, 0 or more; None: all alike. `costs`: see `cost`.
     Never NaN or infinity: a metric that overflows is None. Raises NonFinitePrediction for NaN or
     infinity in the prediction, ValueError for wrong shapes, codes or probabilities.
 
     >>> score_all("regression", np.array([1.0, 2.0]), np.array([1.0, 4.0]))["mse"]
     2.0
     """
-    names = metrics_of(task)
+    names = [name for name in metrics_of(task) if METRICS[name].usual or name == chosen]
     prediction = np.asarray(prediction, dtype=np.float64)
     if task == REGRESSION:
         y, prediction = _checked_values(np.asarray(y_true), prediction)
@@ -245,7 +355,7 @@ def score_all(
     scores: dict[str, float | None] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for name in names:
-            value = METRICS[name].value(y, prediction, weights)
+            value = METRICS[name].value(y, prediction, weights, costs)
             scores[name] = value if value is not None and np.isfinite(value) else None
     return scores
 

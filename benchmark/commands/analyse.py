@@ -135,7 +135,7 @@ def another_metric(runs: Sequence[Path], *, metric: str | None, **where: Any) ->
             if trial.counts and block.task in wanted.tasks:
                 arrays = trial.arrays()
                 val, test = (
-                    wanted.value(block.y[part], arrays[part], block.weights[part])
+                    wanted.value(block.y[part], arrays[part], block.weights[part], block.costs)
                     for part in ("val", "test")
                 )
                 values[trial.id] = val, test

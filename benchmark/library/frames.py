@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -261,6 +261,15 @@ class FrameData:
         """How the file is read, beside its target."""
         kinds = {"date": self.columns.of_kind(DATE), "text": self.columns.of_kind(TEXT)}
         return {"task": self.task} | {kind: tuple(names) for kind, names in kinds.items() if names}
+
+    def about_classes(self, positive: Any, costs: Mapping[Any, float]) -> dict[str, Any]:
+        """What a `Reading` says of classes, by their names in the file. SweepError for a label that
+        the target does not hold."""
+        for label in (*costs, *(() if positive is None else (positive,))):
+            if label not in self._texts:
+                raise SweepError(f"target {self.target!r} has no label {label!r}")
+        found = {"costs": tuple(f"{self._texts[k]}={float(v)!r}" for k, v in costs.items())}
+        return found | ({} if positive is None else {"positive": self._texts[positive]})
 
     def csv(self) -> bytes:
         """The CSV file: UTF-8, the target as the last column."""

@@ -173,7 +173,10 @@ def sweep(
     trials: int | None = None,
     folds: int | None = None,
     budget: str | None = None,
+    metric: str | None = None,
     task: str | None = None,
+    positive: Any = None,
+    costs: Mapping[Any, float] | None = None,
     categorical_features: Iterable[Any] = (),
     text: str = "encode",
     seed: int = 0,
@@ -202,8 +205,17 @@ def sweep(
         How many folds of the ten-fold protocol; default: the budget's (2 in `quick`).
     budget : {"quick", "standard", "tuned", ...}, optional
         A budget of the suite `uci-small` (`bench suites uci-small`); default: `quick`.
+    metric : str, optional
+        What the configurations are selected and the models ranked by, such as "f1", "mcc",
+        "brier", "mape" or "pinball_90"; default: "roc_auc", "accuracy" or "rmse" by the task.
     task : {"classification", "regression", "binary", "multiclass"}, optional
         Default: guessed from the target's values.
+    positive : label, optional
+        The class that counts as positive in "f1" and "average_precision"; default: the last by
+        name.
+    costs : mapping, optional
+        {label: what a row of this class costs that is taken for another one}, 1 for the others;
+        for the metric "cost".
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
     text : {"encode", "drop"}, default "encode"
@@ -247,16 +259,20 @@ def sweep(
                 f"dataset {data!r} has its task and kinds of columns already; leave `task`, "
                 "`categorical_features` and `text` out"
             )
+        if positive is not None or costs:
+            raise SweepError("`positive` and `costs` go with a DataFrame")
         suite = dataset_suite(data)
     else:
         frame = _frame_data(data, target, task, categorical_features, text)
         path, name = frame.write(runs, check_name(name) if name else None)
-        suite, tables = csv_suite([path], [frame.target], frame.reading)
+        classes = frame.about_classes(positive, costs or {})
+        suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
     chosen = suite.budget(budget)[0]
     request = Request(
         suite=suite,
         options=Options(
             budget=chosen,
+            metric=metric,
             models=tuple(model_name(m) for m in models),
             folds=folds,
             trials=trials,

@@ -20,7 +20,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,7 +275,7 @@ def read_data(
             f"{described['sha256']}; sweep it again, or get the old data"
         )
     folds = choose_folds(table, described["protocol"], seed=run.seed, folds=None)
-    return table, folds
+    return replace(table, metric=run.metric), folds
 
 
 def read_csv_again(described: Mapping[str, Any], other: str | Path | None, name: str) -> Table:

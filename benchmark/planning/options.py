@@ -87,6 +87,18 @@ class Options:
         reads=True,
     )
     drop_missing_target: bool = data(False, help="Leave out rows without a target.", reads=True)
+    positive: str | None = data(
+        help="The positive class of average precision and F1; default: the last by name.",
+        metavar="CLASS",
+        reads=True,
+    )
+    costs: tuple[str, ...] = data(
+        (),
+        help="What a row of this class costs that is taken for another one. Repeatable.",
+        flag="--cost",
+        metavar="CLASS=NUMBER",
+        reads=True,
+    )
     datasets: tuple[str, ...] = data(
         (),
         help="Only this dataset of the suite, or another one by name. Repeatable.",
@@ -103,6 +115,12 @@ class Options:
         help="Folder of downloaded files.", envvar="TABSWEEP_CACHE", again=True
     )
 
+    metric: str | None = search(
+        help="Selects the configurations and ranks the models, on data of its task.",
+        metavar="NAME",
+        kept=SAME,
+        sparse=True,
+    )
     budget: str | None = search(
         help="quick, standard, paper, ... as the suite defines them.", kept=SAME
     )

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from ...common.portable import LEVEL
-from ...common.text import suggest
 from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...models import registry
-from ...reports.metrics import DEFAULT_METRIC, METRICS, metrics_of
+from ...reports.metrics import METRICS
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
@@ -22,6 +21,7 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
+from .chosen_metrics import chosen_metrics
 from .code_identity import from_outside, own_code, source_print
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
@@ -120,19 +120,18 @@ class Plan:
     ) -> None:
         self.suite = suite
         self.options = options
-        self.data = dict(data)
         self.left_out = dict(left_out)
         self.notes = list(notes)
         self.hints: list[str] = []  # said when a sweep starts; no report repeats them
         self.dropped = ""  # what an earlier plan of the run had more
         self.budget_name, self.budget = suite.budget(options.budget)
-        self.metric: dict[str, str] = DEFAULT_METRIC | dict(suite.metric.items())
-        for task, name in self.metric.items():
-            if name not in (known := metrics_of(task)):
-                raise PlanError(
-                    f"suite {suite.name!r}: {name!r} is no metric for {task} tasks; "
-                    f"{suggest(name, known)}"
-                )
+        self.metric = chosen_metrics(
+            suite.metric, options.metric, [each.table for each in data.values()]
+        )
+        self.data = {
+            name: replace(each, table=replace(each.table, metric=self.metric[each.table.task]))
+            for name, each in data.items()
+        }
         self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
         self.specs: dict[str, registry.ModelSpec] = {}
         for asked in dict.fromkeys(options.models or self.budget.models):

@@ -146,7 +146,8 @@ def _over(below: Search, above: Search) -> Search:
     return below.model_copy(update=given)
 
 
-NEWER = ("weight", "date", "text", "day_first", "drop_missing_target")  # keys of a file
+# Keys of a file that plans of older runs lack.
+NEWER = ("weight", "date", "text", "day_first", "drop_missing_target", "positive", "costs")
 
 
 class File(Strict):
@@ -167,6 +168,8 @@ class File(Strict):
     text: list[str] = []
     day_first: bool | None = None
     drop_missing_target: bool = False
+    positive: str | None = None
+    costs: list[str] = []
 
     @model_serializer(mode="wrap")
     def _without_newer(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:

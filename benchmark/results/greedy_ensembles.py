@@ -62,7 +62,7 @@ def ensembled(
     parts = {p: np.stack([arrays[t.id][p] for t in candidates]) for p in ("val", "test")}
 
     def loss(prediction: np.ndarray) -> float | None:
-        value = metric.value(block.y["val"], prediction, block.weights["val"])
+        value = metric.value(block.y["val"], prediction, block.weights["val"], block.costs)
         return None if value is None else metric.loss(value)
 
     found = greedy(parts["val"], loss)
@@ -70,7 +70,9 @@ def ensembled(
         return None
     weights = {i: found.members.count(i) for i in sorted(set(found.members))}
     scores = {
-        part: metric.value(block.y[part], found.predict(parts[part]), block.weights[part])
+        part: metric.value(
+            block.y[part], found.predict(parts[part]), block.weights[part], block.costs
+        )
         for part in ("val", "test")
     }
     return Ensembled(candidates, weights, scores)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,7 @@ def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[
         raise ValueError(error) from None
     if table.sha256 != described["sha256"]:
         raise ValueError("the data is not what the run was made with")
+    table = replace(table, metric=plan["metric"][table.task])
     return table, choose_folds(
         table, described["protocol"], seed=plan["options"]["seed"], folds=None
     )
@@ -123,7 +125,8 @@ def _scored(
             parts = [r["predictions"] for r in records]
             arrays = [ledger.get_predictions({"test": part["test"]})["test"] for part in parts]
             mean = np.mean(arrays, axis=0)
-            scores = score_all(table.task, y, mean, table.n_classes, weights)
+            also = {"chosen": table.metric, "costs": table.costs}
+            scores = score_all(table.task, y, mean, table.n_classes, weights, **also)
             rows.append(
                 {
                     **{name: group[name] for name in ("dataset", "task", "fold", "model")},

@@ -47,8 +47,8 @@ class Predicted:
 
 @dataclass
 class Block:
-    """A fold of a dataset: its targets by part, the weights of the rows where they have some, and
-    the trials of all runs on it."""
+    """A fold of a dataset: its targets by part, the weights of the rows where they have some, the
+    costs of the classes, and the trials of all runs on it."""
 
     dataset: str
     task: str
@@ -56,6 +56,7 @@ class Block:
     n_classes: int
     y: dict[str, np.ndarray]
     weights: dict[str, np.ndarray | None]
+    costs: tuple[float, ...] = ()
     trials: list[Predicted] = field(default_factory=list)
 
 
@@ -100,7 +101,7 @@ def blocks_of(
                     y = {part: table.target[rows[part]] for part in PARTS}
                     weights = {part: table.weights_of(rows[part]) for part in PARTS}
                     known = row.dataset, table.task, row.fold, table.n_classes
-                    block = Block(*known, y, weights)
+                    block = Block(*known, y, weights, table.costs)
                     found[row.dataset, row.fold] = block
                 values = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
                 values |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}

@@ -39,7 +39,7 @@ class WrongScores(LedgerError):
 
 
 def score_parts(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) -> Scores:
-    """Every metric of the task on "val" and "test", from the predictions alone."""
+    """The metrics of the table on "val" and "test", from the predictions alone."""
     rows = {"val": fold.val, "test": fold.test}
     return {
         part: score_all(
@@ -48,6 +48,8 @@ def score_parts(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray])
             values,
             table.n_classes,
             table.weights_of(rows[part]),
+            chosen=table.metric,
+            costs=table.costs,
         )
         for part, values in predictions.items()
     }

@@ -28,7 +28,9 @@ class Reading:
     missing: texts that mark a missing value, besides MISSING.
     categorical, numeric, date, text: columns whose kind is not to be guessed. day_first: whether
     dates such as 01/02/2024 begin with the day; None: the column tells. drop_missing_target:
-    whether rows without a target are left out, and not refused.
+    whether rows without a target are left out, and not refused. positive: the class that counts as
+    positive in average precision and F1; None: the last by name. costs: "CLASS=NUMBER", what a row
+    of this class costs that is taken for another one; 1 for the others.
     """
 
     target: str
@@ -44,6 +46,8 @@ class Reading:
     text: tuple[str, ...] = ()
     day_first: bool | None = None
     drop_missing_target: bool = False
+    positive: str | None = None
+    costs: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Reading:

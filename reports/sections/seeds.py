@@ -17,7 +17,7 @@ import pandas as pd
 from ...common.tasks import TASKS
 from ..aggregation.cells import COMPLETE, STUDY, studies
 from ..evidence import Evidence
-from ..metrics import METRICS, metrics_of
+from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
 from ..statistics.ranking import TIE_TOLERANCE, snap
@@ -122,7 +122,7 @@ def frame(evidence: Evidence) -> pd.DataFrame:
         keys = pd.MultiIndex.from_frame(planned.loc[left_out, STUDY])
         table = table[~pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
         for task in [t for t in TASKS if (table["task"] == t).any()]:
-            for name in metrics_of(task):
+            for name in evidence.test_metrics(task):
                 rows += _verdict_rows(table[table["task"] == task], task, kind, name)
     columns = "dataset task fold kind model metric direction headline n mean std p_worse top"
     found = pd.DataFrame(rows, columns=columns.split())

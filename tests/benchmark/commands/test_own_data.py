@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import tabsweep
 from calls import bench
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
 from tabsweep.sweeps.store.ledger import Ledger
@@ -261,6 +263,36 @@ def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
     assert "--target rent" in again and "--drop id" in again
     same = bench("sweep", "--csv", "a.csv", "--csv", "./a.csv.gz", "--target", "price", *FAST)
     assert same.code == 2 and "'a'" in same.err
+
+
+def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_predictions():
+    frame = houses(200).assign(dear=lambda f: np.where(f["price"] > 120, "dear", "other"))
+    frame.drop(columns=["price", "id"]).to_csv("h.csv", index=False)
+    asked = ("sweep", "--csv", "h.csv", "--target", "dear", *FAST, "--folds", 1)
+    models = ("--model", "knn", "--model", "constant", "--trials", 3)
+    ran = bench(*asked, *models, "--metric", "f1", "--positive", "dear", "--name", "f1")
+    assert ran.code == 0 and "test f1" in ran.out.lower(), ran
+    rows = load_results("runs/f1").query("model == 'knn'")
+    assert rows["val_f1"].nunique() > 1
+    assert rows.loc[rows["selected"], "val_f1"].item() == rows["val_f1"].max()
+    costs = ("--metric", "cost", "--cost", "dear=9")
+    assert bench(*asked, *models, *costs, "--positive", "dear", "--name", "cost").code == 0
+    own = load_results("runs/cost").query("model == 'constant'").iloc[0]
+    n_dear = (frame["dear"] == "dear").sum()
+    assert n_dear / 200 < 0.9 and own["test_cost"] == pytest.approx(1 - n_dear / 200, abs=0.06)
+    assert own["id"] in set(load_results("runs/f1")["id"])  # another metric, the same trial
+    assert bench("resume", "runs/cost", "--workers", 0).code == 0
+    assert "test_f1" in tabsweep.leaderboard("runs/f1")
+    for words, said in (
+        ("--metric f", "did you mean"),
+        ("--metric mape", "'mape' is no metric for binary tasks"),
+        ("--metric f1 --name cost", "metric was 'cost', is 'f1'"),
+        ("--cost dear=9", "--metric cost"),
+        ("--metric cost --cost dear=many", "'dear=many' is not CLASS=NUMBER"),
+        ("--metric f1 --positive daer", "did you mean 'dear'"),
+    ):
+        ran = bench(*asked, *models, *words.split())
+        assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
 
 
 def test_roles_of_columns_that_make_no_sense_are_refused():

@@ -100,6 +100,16 @@ def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
     assert known.best_model.predict(tabsweep.load_dataset("iris").frame).shape == (150,)
 
 
+def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame(tmp_path):
+    how = {"models": ["linear"], "trials": 1, "folds": 1, "runs": tmp_path, "verbose": 0}
+    f1 = tabsweep.sweep(frame(), "dear", metric="f1", positive=False, **how)
+    assert "test_f1" in f1.leaderboard() and list(f1.best_model.classes_) == [True, False]
+    found = tabsweep.sweep(frame(), "dear", metric="cost", costs={True: 3}, name="c", **how)
+    assert "test_cost" in found.leaderboard()
+    with pytest.raises(SweepError, match="no label 'yes'"):
+        tabsweep.sweep(frame(), "dear", metric="f1", positive="yes", **how)
+
+
 def test_a_csv_file_holds_what_the_library_reads(tmp_path):
     data = FrameData(frame(), "dear")
     path, name = data.write(tmp_path, None)
