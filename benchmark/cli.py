@@ -25,7 +25,7 @@ COMMANDS = {
     "fit": ("saved_models", "Fit a run's chosen configuration on all data and save it."),
     "logs": ("logs", "Show the output of trials, or the events of a run."),
     "merge": ("upkeep.merge", "Unite runs of several machines or people."),
-    "models": ("listings", "List the models, or show one with its spaces."),
+    "models": ("models", "List the models, show one with its spaces, or check one."),
     "nightly": ("nightly.group", "Judge this checkout against its accepted baseline."),
     "predict": ("saved_models", "Predict every row of a file with a saved model."),
     "publish": ("publish.command", "Write a static site with the leaderboard of runs."),

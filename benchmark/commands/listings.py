@@ -1,4 +1,4 @@
-"""`bench models`, `suites`, `runs` and `beside list`: lists of what there is; `completion`."""
+"""`bench suites`, `runs` and `beside list`: lists of what there is; `completion`."""
 
 from __future__ import annotations
 
@@ -10,95 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...sweeps.store.run_folder import runs_below
-from ..arguments import PAPER, SEVERAL_RUNS, named_model, options_of
-from ..completion import MODELS, SUITES, script
+from ..arguments import PAPER, SEVERAL_RUNS, options_of
+from ..completion import SUITES, script
 from ..console import NOTHING, OK, REGRESSION, Console, common, duration
 from ..errors import check_run, command_on
 from ..planning.options import DATA, Options
 
 if TYPE_CHECKING:
     from ..planning.suite import Suite
-
-
-@click.command()
-@click.argument("name", required=False, callback=named_model, shell_complete=MODELS)
-@common
-def models(console: Console, name: str | None) -> int:
-    """List the models, or show one with its hyperparameters and search spaces."""
-    from ...models import registry
-
-    if name is not None:
-        return _one_model(console, name)
-    specs = [registry.spec(name) for name in registry.names()]
-    if console.json:  # reads the space file of every model
-        console.data([_model_data(spec) for spec in specs])
-    console.table(
-        ["model", "family", "tasks", "threads", "rows up to", "summary"],
-        [
-            [s.name, s.family, ", ".join(s.tasks), s.threads, s.max_rows or "", s.summary]
-            for s in specs
-        ],
-    )
-    return OK
-
-
-def _model_data(spec: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from ...models import registry
-
-    data = asdict(spec)
-    asked = spec.name if spec.name in registry.names() else spec.target
-    data["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
-    return data
-
-
-def _one_model(console: Console, name: str) -> int:
-    from ...models import registry
-    from ..planning.own_models import find_model
-    from ..running.request import import_folders
-
-    import_folders([name])
-    spec = find_model(name)
-    defaults = registry.defaults(name)
-    spaces = {task: registry.spaces(name, task) for task in spec.tasks}
-    console.data({**_model_data(spec), "defaults": defaults, "spaces": spaces})
-    console.say(f"{spec.name}: {spec.summary}")
-    console.say("; ".join(part for part in (f"class {spec.target}", spec.paper) if part))
-    if spec.resource:
-        console.say(f"steps: {spec.resource}; a fit can stop and continue from a checkpoint")
-    console.say(f"preprocessing: {spec.preprocessing.describe()}\n")
-    console.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
-    same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
-    for task, found in spaces.items():
-        for space, declared in found.items():
-            key = f"{space} {declared['params']} {declared['note']} {declared['source']}"
-            same.setdefault(key, (space, declared, []))[2].append(task)
-    for space, declared, tasks in same.values():
-        note = f": {declared['note']}" if declared["note"] else ""
-        console.say(f"\nspace {space} ({', '.join(tasks)}){note}")
-        if declared["source"]:
-            console.say(f"source: {declared['source']}")
-        params = [[k, _plainly(v)] for k, v in declared["params"].items()]
-        if params:
-            console.table(["parameter", "values"], params)
-    return OK
-
-
-def _plainly(param: dict[str, Any]) -> str:
-    kind = param["kind"]
-    if kind == "fixed":
-        return repr(param["value"])
-    if kind == "choice":
-        return "one of " + ", ".join(map(repr, param["values"]))
-    if kind == "variants":
-        settings = [", ".join(f"{k}={v!r}" for k, v in one.items()) for one in param["values"]]
-        return " | ".join(settings)
-    if kind == "optional":
-        return f"{param['value']!r} or {_plainly(param['of'])}"
-    more = [", log"] if param.get("log") else []
-    more += [f", {key} {param[key]:g}" for key in ("step", "shift") if param.get(key)]
-    return f"{kind} [{param['low']:g}, {param['high']:g}]{''.join(more)}"
 
 
 @click.command()

@@ -115,6 +115,90 @@ def test_a_model_for_classification_alone_is_absent_from_regression_by_plan(own)
     assert "has no regression form" in Path("runs/part/report/coverage.md").read_text()
 
 
+FAULTY = """
+import numpy as np
+
+
+class Good:
+    tasks = ("binary", "multiclass")
+
+    def __init__(self, weight=1.0, seed=0):
+        self.weight, self.seed = weight, seed
+
+    def fit(self, X, y):
+        rows = X.assign(red=X.get("colour") == "red").select_dtypes(["number", "bool"])
+        self.names_ = rows.columns
+        self.classes_ = np.unique(y)
+        rows = rows.fillna(0.0).to_numpy(float)
+        self.scale_ = rows.std(axis=0) + 1.0
+        self.means_ = np.array([rows[y == c].mean(axis=0) for c in self.classes_])
+        return self
+
+    def near(self, X):
+        rows = X.assign(red=X.get("colour") == "red")[self.names_].fillna(0.0).to_numpy(float)
+        far = (((rows[:, None] - self.means_) / self.scale_) ** 2).sum(axis=-1)
+        return np.exp(-np.clip(far - far.min(axis=1, keepdims=True), 0, 50))
+
+    def predict_proba(self, X):
+        return self.near(X) / self.near(X).sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Unseeded(Good):
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.means_ += np.random.default_rng().normal(0.0, 1e-3, self.means_.shape)
+
+
+class OfTheBatch(Good):
+    def near(self, X):
+        return super().near(X) + super().near(X).mean(axis=0)
+
+
+class NoSum(Good):
+    def predict_proba(self, X):
+        return self.near(X)
+
+
+class KnownLevels(Good):
+    def fit(self, X, y):
+        self.levels_ = set(X.get("colour", [])) if len(X) else set()
+        return super().fit(X, y)
+
+    def near(self, X):
+        unknown = set(X.get("colour", [])) - self.levels_
+        assert "violet" not in unknown, f"unknown level {unknown}"
+        return super().near(X)
+
+
+class Blind(Good):
+    def near(self, X):
+        return np.tile(np.arange(len(self.classes_), 0, -1.0), (len(X), 1))
+"""
+
+
+def test_the_check_of_a_model_names_the_law_that_it_breaks(work):
+    Path("own_faulty.py").write_text(FAULTY)
+    found = answer("models", "check", "own_faulty.py:Good")
+    assert found["broken"] == 0 and {row["task"] for row in found["checks"]} == {
+        "binary",
+        "multiclass",
+    }
+    for name, law in {
+        "Unseeded": "the same fit gives",
+        "OfTheBatch": "no row of a prediction",
+        "NoSum": "have the form",
+        "KnownLevels": "levels and gaps",
+        "Blind": "beats the constant",
+    }.items():
+        rows = answer("models", "check", f"own_faulty.py:{name}", code=1)["checks"]
+        broken = {row["law"] for row in rows if row["broken"]}
+        assert broken and all(law in each for each in broken), (name, rows)
+    assert bench("models", "check").code == bench("models", "check", "knn", "svm").code == 2
+
+
 COLUMNS = ["a<b[0]|c", "größe (cm)", "col or,comma", 'quo"te', "=SUM(A1)", "{json: x}", "y[1]<z>"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tabsweep.models import contract
 from tabsweep.models.registry import MODELS, load_class, make_model, small_fits
 
 TINY: dict[str, dict[str, Any]] = {name: small_fits(name).get("config", {}) for name in MODELS}
@@ -33,27 +34,14 @@ def is_network(name: str) -> bool:
     return issubclass(load_class(MODELS[name].target), DeepEstimator)
 
 
+LABELS = {"binary": ["no", "yes"], "multiclass": ["low", "mid", "top"]}
+
+
 def table(task: str, n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers, gaps, categories, a constant and an all-missing column; a learnable target."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "a": rng.normal(size=n),
-            "b": rng.normal(100, 25, n),
-            "constant": 3.0,
-            "empty": np.nan,
-            "colour": pd.Categorical(rng.choice(["red", "green", "blue"], n)),
-        }
-    )
-    signal = frame["a"] + 0.02 * (frame["b"] - 100) + 1.5 * (frame["colour"] == "red")
-    frame.loc[::8, "b"] = np.nan
-    frame.loc[::13, "colour"] = None
-    signal = signal.to_numpy(dtype=float)
-    if task == "regression":
-        return frame, 50.0 + 10.0 * signal
-    if task == "binary":
-        return frame, np.where(signal > 0.5, "yes", "no")
-    return frame, np.array(["low", "mid", "top"])[np.digitize(signal, [-0.2, 1.0])]
+    """Numbers, gaps, categories, a constant and an all-missing column; a learnable target: values,
+    or labels that are text."""
+    frame, y = contract.table(task, n, seed)
+    return frame, y if task == "regression" else np.array(LABELS[task])[y]
 
 
 def small_task(model: str, task: str, **config: Any) -> Any:
