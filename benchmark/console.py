@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from ..reports.output.tables import Section
+    from .running.watched import Teller
 
 # Without this, Python ends with a search for cycles among all objects of a command: half a second
 # after a large report, for memory that the system takes back anyway.
@@ -34,9 +35,6 @@ atexit.register(gc.freeze)
 # BEHIND: the sweep is done, and MLflow lacks some of it.
 OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
 INTERRUPTED = 130
-
-# Set in a process that replaces one in which Ray did not start.
-AGAIN = "TABSWEEP_RAY_STARTED_AGAIN"
 
 # States of a check of `bench doctor`.
 OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
@@ -57,6 +55,7 @@ ERRORS: dict[str, tuple[str, int]] = {
     "SchemaError": ("BENCH-E019", USAGE),
     "RunLocked": ("BENCH-E010", ENVIRONMENT),
     "ClusterLost": ("BENCH-E021", ENVIRONMENT),
+    "DriverLost": ("BENCH-E021", ENVIRONMENT),
     "LedgerError": ("BENCH-E011", ENVIRONMENT),
     "NoRun": ("BENCH-E020", USAGE),
     "NoData": ("BENCH-E012", ENVIRONMENT),
@@ -166,8 +165,7 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     color: bool = True
-    start_again: bool = False  # the command is to run once more, in a fresh process
-    hangs: bool = False  # threads of a library hang: the process cannot end in the usual way
+    teller: Teller | None = None  # where another process watches this one
     _document: list[Any] = field(default_factory=list)
     _out: TextIO | None = None  # the real standard output, under --json
 
@@ -293,13 +291,9 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         console = Console(json=as_json, quiet=quiet, verbose=verbose, color=color)
         with stdout_to_stderr() if as_json else nullcontext() as console._out:
             code = guarded(command, console, *args, **kwargs)
-        if console.start_again:
-            start_again()
         code = printed(console, code)
-        if console.hangs:  # threads of Ray that nobody can end would hold up the interpreter's end
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+        if console.teller is not None:  # threads of Ray could hold up the interpreter's end
+            console.teller.end(code)
         sys.exit(code)
 
     return wrapped
@@ -319,14 +313,6 @@ class Verbs(click.Group):
         given = sys.argv[1:] if args is None else list(args)
         Verbs.own_process = bool(given) and sys.argv[-len(given) :] == given
         return super().main(args, *more, **options)
-
-
-def start_again() -> NoReturn:
-    """Replace this process by a fresh one with the same command line: a start of Ray that hangs
-    cannot be taken back. All that the command holds is released by now."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(sys.executable, sys.orig_argv, {**os.environ, AGAIN: "1"})
 
 
 def printed(console: Console, code: int) -> int:
@@ -351,22 +337,16 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
         return command(console, *args, **kwargs) or OK
     except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise
-    except KeyboardInterrupt:
-        console.tell("interrupted")
+    except KeyboardInterrupt as interrupt:  # with what to do next, or without
+        console.tell("; ".join(["interrupted", *map(str, interrupt.args)]))
         console.data({"interrupted": True})
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reading end of the pipe is closed
         return OK
     except Exception as error:
-        if type(error).__name__ == "RayNotUp" and Verbs.own_process:
-            console.hangs = True
-            if AGAIN not in os.environ:
-                console.warn(
-                    f"{' '.join(str(error).split())}; starting once more, in a new session"
-                )
-                console.start_again = True
-                return ENVIRONMENT
+        if type(error).__name__ == "RayNotUp" and console.teller is not None:
+            console.teller.not_up(" ".join(str(error).split()))
         found = lookup(error)
         if found is None or console.verbose:
             import traceback

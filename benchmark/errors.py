@@ -30,6 +30,10 @@ class UnknownExperiment(Exception):
     """A name that no experiment has."""
 
 
+class DriverLost(Exception):
+    """The process in which Ray's library lived has ended without an exit code of its own."""
+
+
 class NoGpu(Exception):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
 
@@ -52,6 +56,14 @@ def resume_with(run: Path, *words: str) -> str:
     'finished trials are kept; resume with: bench resume runs/a'
     """
     return f"finished trials are kept; resume with: {command_on(run, 'resume', *words)}"
+
+
+def way_out(run: Path | None) -> str:
+    """What to do where Ray does not start, also before there is a run to resume."""
+    if run is None or not is_run(run):
+        return "Try `bench doctor`, or the same command with --workers 0, which runs without Ray"
+    without = command_on(run, "resume", "--workers", "0")
+    return f"Try `bench doctor`, or run without Ray: {without}"
 
 
 def check_name(name: str, option: str = "--name") -> str:

@@ -122,30 +122,30 @@ class Engine:
                         break
                 elif not running and not self._ready and not self._backlog:
                     break
-                if self._pool is not None and not self._hear(0.0 if more else POLL_S):
-                    break
+                if self._pool is not None:
+                    self._hear(0.0 if more else POLL_S)
+        except ClusterLost:
+            if not self._stop.soon:  # else it was ended with this driver
+                raise
         finally:
             if self._pool is not None:
                 self._pool.close()
         self.tally.interrupted = any(not study.finished for study in self.studies.values())
         return self.tally
 
-    def _hear(self, timeout_s: float) -> bool:
-        """Take in what the workers did; False where their cluster was ended with this driver."""
+    def _hear(self, timeout_s: float) -> None:
+        """Take in what the workers did. Raises ClusterLost, after what had come before that."""
         assert self._pool is not None
         try:
             outcomes = self._pool.poll(timeout_s)
         except ClusterLost as error:
             self._absorb(error.ended)
-            if self._stop.soon:
-                return False
             raise
         for event, details in self._pool.news():
             self._listener(event, details)
         self._absorb(outcomes)
         queued = len(self._backlog) + len(self._ready)
         self._heartbeat.beat(self._pool, queued, ended=len(outcomes))
-        return True
 
     # ------------------------------------------------------------------ dispatch
 

@@ -29,6 +29,7 @@ def sweep(console: Console, **given: Any) -> int:
     chosen = check_options(asked)  # before the heavy imports
     if asked.portable:
         pin_or_restart(own_process=Verbs.own_process)
+    watch(console, asked.workers, asked.dry_run)
     from .sweep import sweep_command
 
     return sweep_command(console, chosen, asked)
@@ -76,6 +77,7 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int:
     """Resume an interrupted run, as it was started."""
     check_address_form(given["address"])
+    watch(console, given["workers"])
     from .sweep import resume_command
 
     return resume_command(console, run, causes=None if retry_failed else (), **given)
@@ -101,7 +103,16 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
     bench retry runs/uci-small-quick --cause oom,killed --memory-mb 16000
     """
     check_address_form(given["address"])
+    watch(console, given["workers"])
     from .sweep import retry_command
 
     causes = tuple(cause.strip() for words in causes for cause in words.split(","))
     return retry_command(console, run, causes=causes, **given)
+
+
+def watch(console: Console, workers: int | None, dry_run: bool = False) -> None:
+    """Where Ray will be used by a program of its own, go on in a process that this one watches."""
+    if workers != 0 and not dry_run and Verbs.own_process:
+        from ..running.watched import watched
+
+        console.teller = watched(console.tell)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
+from ...sweeps.workers.ray_thread import RAY
 from ..console import (
     BEHIND,
     INTERRUPTED,
@@ -44,7 +44,6 @@ from ..results.run_status import status_of
 from ..running import sweep
 from ..running.cpus import available_cpus, check_workers
 from ..running.progress import Pace, Progress
-from ..running.ray_session import end_with_ray
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings
@@ -286,8 +285,11 @@ def run_and_report(console: Console, request: Request) -> int:
     outcome = None
     behind = None
     code, document = OK, dict[str, Any]()
+    if console.teller is not None:
+        console.teller.run_is(request.folder)
+        RAY.tell = console.teller.lost
     try:
-        with interruptible(stop, request.folder):
+        with interruptible(stop, said=console.teller is not None):
             try:
                 outcome = sweep.run(request, listener=listen, stop=stop)
             except KeyboardInterrupt:
@@ -359,30 +361,27 @@ def start_tracking(folder: Path, uri: str | None) -> Syncer | None:
 
 
 @contextmanager
-def interruptible(stop: Stop, folder: Path) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM: the first lets running trials end and submits no more, a second
-    SIGINT stops at once. A driver whose Ray was ended with it ends as one that was interrupted, and
-    says how to resume the run in `folder`."""
-    over = threading.Event()
+def interruptible(stop: Stop, *, said: bool) -> Iterator[None]:
+    """Handle SIGINT, SIGTERM and SIGHUP: the first lets running trials end and submits no more, a
+    second SIGINT stops at once. said: another process has said so already."""
 
     def handle(number: int, frame: Any) -> None:
-        if stop.soon and number == signal.SIGINT:
+        if stop.soon and number == signal.SIGINT and not stop.now:
             stop.now = True
             raise KeyboardInterrupt
-        if not stop.soon:
-            given = over, INTERRUPTED, f"interrupted; {resume_with(folder)}"
-            threading.Thread(target=end_with_ray, args=given, daemon=True).start()
+        if not stop.soon and not said:
+            # straight to the descriptor: the signal may have interrupted another print
+            os.write(2, b"stopping: waiting for running trials (Ctrl-C again stops them)\n")
         stop.soon = True
-        # straight to the descriptor: the signal may have interrupted another print
-        os.write(2, b"stopping: waiting for running trials (Ctrl-C again stops them)\n")
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, handle)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, handle)
     try:
         yield
     finally:
-        over.set()
         for number, handler in before.items():
             signal.signal(number, handler)
 

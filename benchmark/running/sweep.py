@@ -23,7 +23,7 @@ from ...sweeps.store.run_folder import is_run
 from ...sweeps.store.run_lock import RunLock, RunLocked
 from ...sweeps.study import Study
 from ...sweeps.trial import DONE
-from ...sweeps.workers.pool import InProcessPool, WorkerPool
+from ...sweeps.workers.pool import ClusterLost, InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
 from ..console import count
@@ -340,7 +340,11 @@ class _Sweep:
             if not search.finished:
                 self._ray.wait(self._stop, self._slow, self._show)
                 self._check_gpus()
-                search.run()
+                try:
+                    search.run()
+                except ClusterLost:
+                    if not self._stop.soon:  # else it was ended with this driver
+                        raise
             self._engine.admit(study for study in search.studies.values() if not search.left(study))
         self._engine.run()
         return self._tally()
@@ -428,9 +432,8 @@ class _Sweep:
     def _explain(self, error: BaseException) -> None:
         """Raise a lost cluster or a full disk again, with the command that resumes the run."""
         folder = self.request.folder
-        lost = cluster_lost(error, folder) if isinstance(error, Exception) else None
-        if lost is not None:
-            raise lost from error
+        if isinstance(error, ClusterLost):
+            raise cluster_lost(error, folder) from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             way = f"make room; {resume_with(folder)}"
             raise OSError(error.errno, f"{error.strerror}; {way}") from error

@@ -19,10 +19,17 @@ from ..workers.awake_clock import awake_s
 from ..workers.crash_report import CrashOutputs
 from ..workers.ray_cluster import death_of, nodes
 from ..workers.ray_private import take_crash_cause
+from ..workers.ray_thread import bounded
 from .search_records import SearchRecords
 from .trainable import PAYLOAD
 
 GRACE_S = 5.0  # added to what is left of a trial's time before its step is ended
+
+
+@bounded
+def end(actor: Any) -> None:
+    """End the process of a trial at once."""
+    ray.kill(actor)
 
 
 class NotPickled:
@@ -171,7 +178,7 @@ class LedgerCallback(NotPickled, tune.Callback):
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """End actors and overdue trials, and send a "beat" event every few seconds."""
         for actor in self._ending:  # their states are stored: no need to wait for a long step
-            ray.kill(actor)
+            end(actor)
         self._ending = []
         now = awake_s()
         if now - self._looked > 0.5 and not self.stopping:
@@ -193,7 +200,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             if actor is not None and now - self._since[index] > left + GRACE_S:
                 self._late.add(index)
                 trial.max_failures = 0
-                ray.kill(actor)
+                end(actor)
 
     def _workers(self, trials: list[Any], now: float) -> dict[str, Any]:
         running = [trial for trial in trials if trial.status == trial.RUNNING]

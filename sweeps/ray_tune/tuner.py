@@ -30,7 +30,9 @@ from ..store.checkpoints import CheckpointFolder
 from ..study import Study
 from ..trial import MAX_ATTEMPTS, derive_seed
 from ..workers.pool import ClusterLost
+from ..workers.ray_calls import PUT_S
 from ..workers.ray_cluster import nodes, on_node
+from ..workers.ray_thread import ANSWER_S, RAY
 from ..workers.trial_actor import CheckpointKeeper
 from .callbacks import LedgerCallback, NotPickled, Stopper
 from .pbt import perturb
@@ -38,6 +40,7 @@ from .search_records import SearchRecords, Settings
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
 
+SEES_S = 60.0  # for another machine to start a process and to answer
 # No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -53,15 +56,20 @@ SETTINGS = {
 @contextlib.contextmanager
 def keeping(checkpoints: CheckpointFolder) -> Iterator[Any]:
     """An actor that keeps checkpoints, on the driver's own machine."""
-    here = on_node(ray.get_runtime_context().get_node_id())
-    remote: Any = ray.remote(CheckpointKeeper)
-    keeper = remote.options(
-        num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
-    ).remote(str(checkpoints.path))
+
+    def begun() -> Any:
+        here = on_node(ray.get_runtime_context().get_node_id())
+        remote: Any = ray.remote(CheckpointKeeper)
+        return remote.options(
+            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+        ).remote(str(checkpoints.path))
+
+    keeper = RAY.ask(begun)
     try:
         yield keeper
     finally:
-        ray.kill(keeper)
+        with contextlib.suppress(ClusterLost):
+            RAY.ask(lambda: ray.kill(keeper))
 
 
 def name_of(trial: Any) -> str:
@@ -101,6 +109,17 @@ def resources_of(study: Study, slots: int | None) -> dict[str, float]:
     return found
 
 
+def sees(node_id: str, path: Path) -> bool:
+    """Whether a machine of the cluster sees a file. Raises ClusterLost where it gives no answer."""
+
+    def asked() -> bool:
+        remote: Any = ray.remote(num_cpus=0)(os.path.exists)
+        seen = remote.options(scheduling_strategy=on_node(node_id)).remote(str(path))
+        return ray.get(seen, timeout=SEES_S)
+
+    return RAY.ask(asked, SEES_S + ANSWER_S)
+
+
 def check_shared(folder: Path) -> None:
     """PBT hands states from trial to trial through the run's folder. Raises ClusterLost where a
     machine of the cluster does not see it."""
@@ -111,12 +130,8 @@ def check_shared(folder: Path) -> None:
     marker = folder / f".{uuid.uuid4().hex}"
     marker.touch()
     try:
-        exists: Any = ray.remote(num_cpus=0)(os.path.exists)
         for node in there.values():
-            seen = exists.options(scheduling_strategy=on_node(node.id)).remote(
-                str(marker.resolve())
-            )
-            if not ray.get(seen, timeout=60.0):
+            if not sees(node.id, marker.resolve()):
                 raise ClusterLost(
                     f"{node.host} does not see {folder}: PBT on several machines needs a --runs "
                     "folder that all of them share"
@@ -161,7 +176,8 @@ def fit(
     if records.how == "pbt":
         check_shared(records.folder)
     if study.data_key and study.data_key not in settings.data:
-        settings.data[study.data_key] = ray.put(settings.load(study.data_key))
+        data = settings.load(study.data_key)
+        settings.data[study.data_key] = RAY.ask(lambda: ray.put(data), PUT_S)
     tracks = {index: records.track(study, index) for index in left}
     callback = LedgerCallback(records, settings.stop, study, f"tune-{os.getpid()}-{time.time_ns()}")
     shared = Shared(
@@ -207,10 +223,12 @@ def fit(
             ),
         )
         try:
-            tuner.fit()
+            RAY.look_on(tuner.fit, nodes)
         except Exception as error:  # Tune makes text of what was raised
             if callback.error is not None:
                 raise callback.error from None
+            if RAY.lost:
+                raise
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ClusterLost(f"Ray Tune ended: {lines[-1][:300]}") from error
     shutil.rmtree(records.folder / name, ignore_errors=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .output_capture import tail_of
 from .ray_cluster import on_node
+from .ray_thread import bounded
 from .trial_actor import output_file
 
 WAIT_S = 5.0  # for the output of one worker on another machine
@@ -22,6 +23,17 @@ def take_output(worker: str) -> str:
     with suppress(OSError):
         path.unlink()
     return text
+
+
+@bounded
+def output_there(worker: str, node_id: str, within_s: float) -> str:
+    """`take_output` on another machine. Raises an error of Ray where that gives no answer."""
+    import ray
+
+    # The path is found there: the folder for temporary files and the user may be others.
+    remote: Any = ray.remote(take_output)
+    there = remote.options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node_id))
+    return ray.get(there.remote(worker), timeout=within_s)
 
 
 class CrashOutputs:
@@ -45,13 +57,8 @@ class CrashOutputs:
         left_s = min(WAIT_S, MOST_S - self._waited_s)
         if left_s <= 0:
             return ""
-        import ray
-
         try:
-            # The path is found there: the folder for temporary files and the user may be others.
-            remote: Any = ray.remote(take_output)
-            there = remote.options(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node_id))
-            return ray.get(there.remote(worker), timeout=left_s)
+            return output_there(worker, node_id, left_s)
         except Exception:
             return ""
         finally:

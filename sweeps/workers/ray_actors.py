@@ -7,6 +7,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from .awake_clock import awake_s
 from .crash_report import CrashOutputs
 from .placement import Placement, Shape
-from .pool import Job, JobOutcome, News, RunTrial
+from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
 from .ray_calls import RayCalls
 from .ray_cluster import Node, on_node
 from .ray_private import take_crash_cause
@@ -170,10 +171,11 @@ class Sender:
         """Let go of a data object."""
         self._data.pop(data_key, None)
 
-    def close(self, *, reachable: bool) -> None:
-        """Let go of all data, and end the keeper where Ray can still be reached."""
-        if reachable and self._keeper is not None:
-            self._calls.kill(self._keeper)
+    def close(self) -> None:
+        """Let go of all data, and end the keeper."""
+        if self._keeper is not None:
+            with suppress(ClusterLost):
+                self._calls.kill(self._keeper)
         self._keeper = None
         self._data.clear()
 
@@ -348,17 +350,18 @@ class ActorGroup:
         actor.queue.clear()
         return outcomes + self.retire(actor)
 
-    def close(self, *, reachable: bool) -> None:
+    def close(self) -> None:
         """End all actors, and let go of all that is Ray's, which must not outlive the session.
 
-        Where Ray cannot be reached any more, the processes on the driver's own node are ended
-        without it; those elsewhere end once Ray there sees that the driver is gone.
+        Where Ray is lost, the processes on the driver's own node are ended without it; those
+        elsewhere end once Ray there sees that the driver is gone.
         """
-        if not reachable:
+        try:
+            for actor in self.actors.values():
+                self._calls.kill(actor.handle)
+        except ClusterLost:
             self._calls.end([a.process for a in self.actors.values() if a.process is not None])
         for actor in self.actors.values():
-            if reachable:
-                self._calls.kill(actor.handle)
             actor.let_go()
         self.actors.clear()
         self.refs.clear()

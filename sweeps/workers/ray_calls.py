@@ -12,14 +12,17 @@ from typing import Any
 from .ray_cluster import Node, nodes, raylet_here
 from .ray_private import draining
 from .ray_start import daemons_below
+from .ray_thread import RAY, bounded
 
 END_S = 3.0  # how long killed processes may take to be gone
+PUT_S = 120.0  # for an object to be stored, by a busy disk too
 FETCH_S = 5.0  # how long results of a dead worker may be on their way
 LOOK_S = 0.02  # between two looks
 
 
 class RayCalls:
-    """Ray as the worker pool sees it; `benchmark/perf/scale.py` has one that only simulates actors.
+    """Ray as the worker pool sees it, each call made in Ray's thread; `benchmark/perf/scale.py` has
+    one that only simulates actors.
 
     Ray reports the end of each call by itself (`ended`). `ray.wait` would look at every reference
     again each time: 20 ms for those of 10,000 actors.
@@ -32,6 +35,7 @@ class RayCalls:
         self._ended: queue.SimpleQueue[tuple[Any, Future[Any]]] = queue.SimpleQueue()
         self._classes: dict[type, Any] = {}  # registered once: Ray stores a class for each `remote`
 
+    @bounded
     def here(self) -> str:
         """The id of the driver's own node."""
         return self._ray.get_runtime_context().get_node_id()
@@ -44,6 +48,7 @@ class RayCalls:
         """Whether a node is gone by now, or is being drained: Ray then starts no actor there."""
         return node_id not in self.nodes() or node_id in self.draining()
 
+    @bounded
     def draining(self) -> set[str]:
         """The ids of the nodes that are told to leave: Ray lets end what runs there."""
         return draining()
@@ -58,14 +63,16 @@ class RayCalls:
 
     def put(self, value: Any) -> Any:
         """A reference of an object that every node can fetch."""
-        return self._ray.put(value)
+        return RAY.ask(lambda: self._ray.put(value), PUT_S)
 
+    @bounded
     def start(self, body: type, *args: Any, **options: Any) -> Any:
         """A new actor; `options` as in `ray.remote`."""
         if body not in self._classes:
             self._classes[body] = self._ray.remote(body)
         return self._classes[body].options(**options).remote(*args)
 
+    @bounded
     def call(self, actor: Any, method: str, *args: Any) -> Any:
         """Call a method of an actor; its end will be among `ended` under the reference returned."""
         ref = getattr(actor, method).remote(*args)
@@ -83,11 +90,13 @@ class RayCalls:
         except queue.Empty:
             return found
 
+    @bounded
     def fetch(self, refs: list[Any]) -> None:
         """Wait a moment until these calls have ended and what they returned is on this machine: a
         large result comes after the notice that its worker has died."""
         self._ray.wait(refs, num_returns=len(refs), timeout=FETCH_S, fetch_local=True)
 
+    @bounded
     def result_if_there(self, ref: Any) -> Any:
         """What a call returned, None where it has not ended or ended in an error."""
         try:
@@ -95,6 +104,7 @@ class RayCalls:
         except Exception:
             return None
 
+    @bounded
     def kill(self, actor: Any) -> None:
         """End an actor at once; one that Ray itself has ended or never made is fine."""
         from ray.exceptions import RaySystemError

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
+from .ray_thread import bounded
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -28,6 +29,7 @@ class Node:
     memory_mb: float
 
 
+@bounded
 def nodes() -> dict[str, Node]:
     """{id: node} of the nodes that are alive now."""
     import ray
@@ -46,6 +48,7 @@ def nodes() -> dict[str, Node]:
     return found
 
 
+@bounded
 def raylet_here() -> int | None:
     """The process id of Ray's daemon on this machine, which the driver needs; None where it cannot
     be found."""
@@ -60,15 +63,6 @@ def raylet_here() -> int | None:
         if process.info["name"] == "raylet" and f"--raylet_socket_name={socket_name}" in words:
             return process.pid
     return None
-
-
-def process_runs(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and was not waited for counts as gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def on_node(node: str) -> Any:
@@ -117,6 +111,7 @@ class NobodyAnswers(ConnectionError):
     """Nobody listens at the address of a cluster."""
 
 
+@bounded
 def ask_for_cpus(cpus: int) -> None:
     """Ask the cluster's autoscaler for machines with so many CPUs together; 0: idle ones may go.
 
@@ -184,6 +179,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
     say_deaths_of_workers(not quiet)
 
 
+@bounded
 def stop_ray() -> None:
     """End what `start_ray` began, and forget its token: with it, a Ray that the same process joins
     later would end every actor at its start."""

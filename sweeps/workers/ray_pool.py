@@ -16,6 +16,7 @@ from .pool import ClusterLost, Job, JobOutcome, News, RunTrial, TrialRefused
 from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node, end_of
+from .ray_thread import RAY
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
 
@@ -141,19 +142,19 @@ class RayWorkerPool:
 
     def close(self) -> None:
         """End all actors."""
-        self._group.close(reachable=not self._supervisor.ray_lost)
-        self._sender.close(reachable=not self._supervisor.ray_lost)
+        self._group.close()
+        self._sender.close()
 
     # ------------------------------------------------------------------ results
 
     def poll(self, timeout_s: float) -> list[JobOutcome]:
         """Everything that has ended, waiting at most `timeout_s` for the first. Raises ClusterLost
-        where no node can be used, Ray on this machine is gone, or a worker refused a trial; it has
-        the results that came."""
+        where no node can be used, Ray is lost, or a worker refused a trial; it has the results that
+        came."""
         outcomes: list[JobOutcome] = []
         ended: deque[tuple[Any, Future[Any]]] = deque()
         try:
-            self._supervisor.check_ray()
+            RAY.check()
             ended.extend(self._calls.ended(timeout_s))
             while ended:
                 outcomes.extend(self._take_in(*ended[0]))
@@ -183,7 +184,7 @@ class RayWorkerPool:
         return found
 
     def _collect(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
-        self._supervisor.check_ray()
+        RAY.check()  # before a death is counted: no trial is to blame for what died with Ray
         from ray.exceptions import RayError
 
         actor = self._group.refs[ref]

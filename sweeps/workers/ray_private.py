@@ -17,6 +17,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from .ray_thread import bounded
+
 TESTED_WITH = "2.60.0"
 # Ray's name for "this Ray may have other machines"; without it all of Ray binds to the loopback
 # address, as it does by default on Windows and macOS.
@@ -187,6 +189,7 @@ def report_crash_cause(worker: str, cause: str) -> None:
     internal_kv._internal_kv_put(f"tabsweep/{worker}", cause, overwrite=True)
 
 
+@bounded
 def take_crash_cause(worker: str) -> str | None:
     """The cause that a worker reported before it ended itself, once; None where it did not."""
     from ray.experimental import internal_kv

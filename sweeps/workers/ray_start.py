@@ -6,11 +6,24 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
 KILL_S = 10.0  # how long killed processes may take to be gone
+PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
+
+
+def patience_s() -> float:
+    """Seconds without a step forward after which a start of Ray has failed. Raises ValueError."""
+    text = os.environ.get(PATIENCE, "60")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise ValueError(f"{PATIENCE}={text!r} must be a number of seconds above 0")
+    return seconds
 
 
 def ray_folder() -> str:
@@ -93,28 +106,15 @@ def kill_ray_below() -> None:
         psutil.wait_procs(left, timeout=1.0)
 
 
-def raylets_below() -> list[Any]:
-    """The raylets that this process started (psutil.Process)."""
-    return [process for process in below() if process.name() == "raylet"]
-
-
 def daemons_below(names: Sequence[str] = SERVERS) -> list[int]:
     """The ids of the processes of these names among Ray's that this process started."""
     return [process.pid for process in below() if process.name() in names]
 
 
-def outlives(found: list[Any], over: threading.Event, grace_s: Callable[[], float]) -> bool:
-    """Wait until these processes have been gone for `grace_s()`, or until `over`; False then, and
-    at once where there are none."""
-    import psutil
-
-    gone_since: float | None = None
-    while found and not over.wait(0.2):
-        try:
-            lives = any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in found)
-        except psutil.Error:
-            lives = False
-        gone_since = None if lives else gone_since or time.monotonic()
-        if gone_since is not None and time.monotonic() - gone_since > grace_s():
-            return True
-    return False
+def stat_of(pid: int) -> list[str]:
+    """What Linux tells of a process from its state on (R, S, T, ...); ["X"] where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return ["X"]

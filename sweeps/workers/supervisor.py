@@ -12,7 +12,8 @@ from .placement import Placement
 from .pool import ClusterLost, JobOutcome, News
 from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
-from .ray_cluster import Node, process_runs
+from .ray_cluster import Node
+from .ray_thread import RAY
 
 LOOK_S = 1.0  # between two looks at which nodes there are
 OVERDUE_S = 0.2  # and at which workers are overdue
@@ -39,14 +40,13 @@ class Supervisor:
         self._news = news
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
-        self._daemons = calls.daemons()
+        RAY.watch(calls.daemons())
         self._looked = self._timed = awake_s()
         self._waits = False  # no machine is left, which was said
-        self.ray_lost = False  # Ray on this machine is gone
 
     def check(self) -> list[JobOutcome]:
         """One round: overdue workers, and about once a second the nodes."""
-        self.check_ray()
+        RAY.check()
         outcomes: list[JobOutcome] = []
         if awake_s() - self._timed > OVERDUE_S:
             self._timed = awake_s()
@@ -54,15 +54,6 @@ class Supervisor:
         if awake_s() - self._looked > LOOK_S:
             outcomes.extend(self._check_nodes())
         return outcomes
-
-    def check_ray(self) -> None:
-        """Raise ClusterLost where a daemon of Ray's on this machine is gone. Ray itself ends the
-        driver some seconds later (a minute, where the server of its state died), without a message,
-        and calls into Ray may not return until then. No trial is to blame for what died with the
-        daemon, so this comes before any death is counted."""
-        if not all(map(process_runs, self._daemons)):
-            self.ray_lost = True
-            raise ClusterLost("Ray on this machine has died")
 
     def failed_to_start(self, actor: TrialActor, error: Exception) -> list[JobOutcome]:
         """A worker ended before it was up, which no trial caused. Where its node is about to leave

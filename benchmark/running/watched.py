@@ -1,0 +1,269 @@
+"""The process that a user sees while Ray's library lives in another one, its child.
+
+Ray's library is native code that may end its process with an exit code and a line of its own, or
+keep Python's lock while it waits for a process that does not answer. So a command that needs Ray
+runs in a child of the process that was called. That one takes the signals, knows how to resume, and
+has the last word.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ...sweeps.store.run_folder import is_run
+from ...sweeps.workers.ray_start import kill_ray_below, patience_s, stat_of
+from ..console import ENVIRONMENT
+from ..errors import DriverLost, resume_with, way_out
+
+WATCHED = "TABSWEEP_WATCHED"  # "id:tells:stderr" of the child, which `--portable` may replace
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+TICK_S = 1.0
+NOTICE_S = 15.0  # without a sign of life
+BUSY = 0.1  # CPU seconds per second of a process that computes, though no thread of Python runs
+LOST_S = 20.0  # for the child to end by itself once it has lost Ray,
+ASKED_S = 90.0  # and once it was told to end: trials may end in the first 30 s
+ATTEMPTS = 2  # where Ray does not start
+LOG_BYTES = 65536  # kept of what native code printed
+LIVES, RUN, LOST, AGAIN, CODE = "lives", "run", "lost", "again", "code"  # what the child tells
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class Teller:
+    """Tells the process that watches this one that it lives, and how things stand."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        threading.Thread(target=self._tick, daemon=True, name="tick").start()
+
+    def _tick(self) -> None:
+        while True:
+            self._tell(LIVES)
+            time.sleep(TICK_S)
+
+    def _tell(self, word: str, about: object = "") -> None:
+        with suppress(OSError):
+            os.write(self._descriptor, f"{word} {about}\0".encode())
+
+    def run_is(self, folder: Path) -> None:
+        """The folder of the run that can be resumed, once it has begun."""
+        self._tell(RUN, folder)
+
+    def lost(self, reason: str) -> None:
+        """Ray was lost: this process ends now, or hangs in a call to Ray."""
+        self._tell(LOST, reason)
+
+    def not_up(self, reason: str) -> NoReturn:
+        """End this process: Ray did not start in it, but may in another."""
+        self._tell(AGAIN, reason)
+        os._exit(ENVIRONMENT)
+
+    def end(self, code: int) -> NoReturn:
+        """End this process: all was said and written."""
+        self._tell(CODE, code)
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def watched(say: Callable[[str], None]) -> Teller:
+    """Go on in a child of this process, in which alone this function returns.
+
+    Here the child is watched until it has ended. Then this raises SystemExit with its exit code,
+    DriverLost where it ended without one, and KeyboardInterrupt where it had been told to end.
+    """
+    pid, *descriptors = os.environ.get(WATCHED, "0").split(":")
+    if pid == str(os.getpid()):
+        tells, stderr = map(int, descriptors)
+        _print_to(stderr)
+        return Teller(tells)
+    watch = Watch(say)
+    while True:
+        if (teller := watch.fork()) is not None:
+            return teller
+        watch.until_ended()
+
+
+class Watch:
+    """Watches a child, and begins another where Ray did not start in the first."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._patience_s = patience_s()
+        self._attempts = 0
+        self._child = 0
+        self._asked = self._interrupts = 0  # signals that came
+        self._before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number, before in self._before.items():
+            if before is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, self._handle)
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what a dead child leaves behind comes here
+
+    def fork(self) -> Teller | None:
+        """In the child its Teller; None here. The child ends with this process."""
+        self._attempts += 1
+        self._told: dict[str, str] = {}
+        self._rest = b""
+        self._hears, tells = os.pipe()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        here = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self._child = os.fork()
+        if self._child:
+            os.close(tells)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            return None
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != here:
+            os._exit(1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        stderr = os.dup(2)
+        os.dup2(self._printed.fileno(), 2)
+        for descriptor in (tells, stderr):
+            os.set_inheritable(descriptor, True)
+        os.environ[WATCHED] = f"{os.getpid()}:{tells}:{stderr}"
+        _print_to(stderr)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        return Teller(tells)
+
+    # ------------------------------------------------------------------ the child
+
+    def until_ended(self) -> None:
+        """Watch the child until it has ended; returns where another one is to begin."""
+        frozen = self._watch()
+        with suppress(ChildProcessError):  # none is left
+            os.waitpid(-1, os.WNOHANG)
+            kill_ray_below()
+        os.close(self._hears)
+        self._keep_printed()
+        folder = Path(self._told[RUN]) if RUN in self._told else None
+        if CODE in self._told:
+            raise SystemExit(int(self._told[CODE]))
+        if self._asked:
+            begun = folder is not None and is_run(folder)
+            raise KeyboardInterrupt(resume_with(folder) if begun else "nothing was started yet")
+        if AGAIN in self._told or frozen:
+            froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(folder)}"
+            why = self._told.get(AGAIN, froze)
+            if self._attempts == ATTEMPTS:
+                raise DriverLost(why)
+            self._say(f"warning: {why}; starting once more, in a new session")
+            return
+        why = self._told.get(LOST, f"the process of the sweep {self._end()}")
+        way = resume_with(folder) if folder is not None and is_run(folder) else way_out(None)
+        raise DriverLost(f"{why}; {way}")
+
+    def _watch(self) -> float:
+        """Seconds for which Ray's library kept the child from all else before it was ended for it;
+        0.0 for any other end."""
+        silent = waited = computed = 0.0
+        last, said = time.monotonic(), False
+        while not self._has_ended():
+            heard = self._hear()
+            now = time.monotonic()
+            passed, last = min(now - last, 2 * TICK_S), now  # this process may have been stopped
+            waited = waited + passed if self._asked or LOST in self._told else 0.0
+            if waited > (ASKED_S if self._asked else LOST_S):
+                os.kill(self._child, signal.SIGKILL)
+            if heard:
+                silent, computed, said = 0.0, _cpu_s(self._child), False
+                continue
+            silent += passed
+            stands = stat_of(self._child)[0] in "Tt"
+            if silent > NOTICE_S and not said:
+                said = True
+                why = (
+                    f"was stopped (kill -CONT {self._child})" if stands else "gives no sign of life"
+                )
+                self._say(f"warning: the process of the sweep ({self._child}) {why}")
+            computes = _cpu_s(self._child) - computed > BUSY * silent
+            if silent > self._patience_s and not (stands or computes):
+                os.kill(self._child, signal.SIGKILL)
+                os.waitpid(self._child, 0)
+                return silent
+        return 0.0
+
+    def _hear(self) -> bool:
+        """Whether the child told something within a moment."""
+        if not select.select([self._hears], [], [], TICK_S)[0]:
+            return False
+        data = os.read(self._hears, 65536)
+        if not data:  # it is about to end
+            time.sleep(0.05)
+        *words, self._rest = (self._rest + data).split(b"\0")
+        self._told |= dict(os.fsdecode(word).split(" ", 1) for word in words)
+        return bool(data)
+
+    def _has_ended(self) -> bool:
+        """Whether the child has; others that came here from it are collected."""
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid in (0, self._child):
+                self._status = os.waitstatus_to_exitcode(status)
+                return pid != 0
+
+    def _end(self) -> str:
+        if self._status < 0:
+            return f"was ended by {signal.Signals(-self._status).name}"
+        return f"ended with {self._status} and no word, as Ray's library ends it where Ray is lost"
+
+    def _keep_printed(self) -> None:
+        """What native code printed goes into the run's folder."""
+        with self._printed as file, suppress(OSError):
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - LOG_BYTES))
+            if end and RUN in self._told:
+                with open(Path(self._told[RUN]) / "logs" / "ray.log", "ab") as log:
+                    log.write(file.read())
+
+    # ------------------------------------------------------------------ signals
+
+    def _handle(self, number: int, frame: Any) -> None:
+        """The first signal lets running trials end, a second Ctrl-C stops them, a third ends all.
+
+        A terminal's Ctrl-C reaches the child, too: it hears of the first as SIGTERM, which it may
+        get twice.
+        """
+        self._asked += 1
+        self._interrupts += number == signal.SIGINT
+        if self._asked == 1:
+            sent = signal.SIGTERM
+            os.write(2, b"stopping: waiting for running trials (Ctrl-C again stops them)\n")
+        elif number == signal.SIGINT:
+            sent = signal.SIGINT if self._interrupts < 3 else signal.SIGKILL
+        else:
+            return
+        for one in (sent, signal.SIGCONT):  # a process that was stopped would not hear of it
+            with suppress(ProcessLookupError):
+                os.kill(self._child, one)
+
+
+# ---------------------------------------------------------------------- the system
+
+
+def _print_to(descriptor: int) -> None:
+    """Python prints its errors to this descriptor; native code goes on to print to number 2."""
+    sys.stderr = open(descriptor, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+
+
+def _prctl(option: int, value: int) -> None:
+    """Linux alone has it; elsewhere a child outlives the process that watches it."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _cpu_s(pid: int) -> float:
+    return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
