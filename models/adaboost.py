@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .hyperparameters import COUNT, RATE, ROUNDS, Number, hyper
+from .hyperparameters import COUNT, LAYERS, RATE, ROUNDS, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -17,17 +17,6 @@ NO_BETTER = "worse than random"  # of scikit-learn's error where the first tree 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoost(WeightedSklearnEstimator):
     """AdaBoost (SAMME; R2 for regression) of trees on unscaled, one-hot features.
-
-    Parameters
-    ----------
-    n_estimators
-        Rounds, at most.
-    learning_rate
-        Factor of a tree's weight.
-    max_depth
-        Depth of a tree.
-    min_samples_leaf
-        Fewest training rows in a leaf.
 
     Notes
     -----
@@ -43,10 +32,10 @@ class AdaBoost(WeightedSklearnEstimator):
     example = "n_estimators=10"
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
-    n_estimators: int = hyper(100, ROUNDS)
-    learning_rate: float = hyper(1.0, RATE)
-    max_depth: int = hyper(1, Number(1, 1000, whole=True))
-    min_samples_leaf: int = hyper(1, COUNT)
+    n_estimators: int = hyper(100, ROUNDS, "Rounds, at most.")
+    learning_rate: float = hyper(1.0, RATE, "Factor of a tree's weight.")
+    max_depth: int = hyper(1, LAYERS, "Depth of a tree.")
+    min_samples_leaf: int = hyper(1, COUNT, "Fewest training rows in a leaf.")
 
     def _tree(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor

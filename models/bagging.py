@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .hyperparameters import COUNT, ROUNDS, SHARE, Number, hyper
+from .hyperparameters import COUNT, DEPTH, ROUNDS, SHARE, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -18,17 +18,6 @@ class Bagging(WeightedSklearnEstimator):
 
     Unlike a random forest, a tree tries all features at a split.
 
-    Parameters
-    ----------
-    n_estimators
-        Trees.
-    max_samples
-        Rows that a tree draws with replacement, as a share of the training rows.
-    max_depth
-        Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf
-        Fewest drawn rows in a leaf.
-
     References
     ----------
     Breiman 1996, doi:10.1007/BF00058655.
@@ -37,10 +26,12 @@ class Bagging(WeightedSklearnEstimator):
     example = "n_estimators=10"
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
-    n_estimators: int = hyper(100, ROUNDS)
-    max_samples: float = hyper(1.0, SHARE)
-    max_depth: int = hyper(0, Number(0, 1000, whole=True))
-    min_samples_leaf: int = hyper(1, COUNT)
+    n_estimators: int = hyper(100, ROUNDS, "Trees.")
+    max_samples: float = hyper(
+        1.0, SHARE, "Rows that a tree draws with replacement, as a share of the training rows."
+    )
+    max_depth: int = hyper(0, DEPTH, "Depth of the deepest leaf; 0 for no limit.")
+    min_samples_leaf: int = hyper(1, COUNT, "Fewest drawn rows in a leaf.")
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.ensemble import BaggingClassifier, BaggingRegressor

@@ -69,16 +69,6 @@ def _pools(n_modules: int) -> Any:
 class Estimator(Hyperparameters, BaseEstimator):
     """Base of every model: checks, preprocessing, labels, constant targets, threads.
 
-    Parameters
-    ----------
-    task
-        What is predicted. A binary task has at most two classes.
-    seed
-        Seed of everything random in the fit.
-    threads
-        Threads of the library that computes. With one thread the same configuration, seed and data
-        give the same bytes.
-
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
@@ -115,9 +105,14 @@ class Estimator(Hyperparameters, BaseEstimator):
     _limit_s = None  # type: float | None
     _deadline = None  # type: float | None
 
-    task: str = required(OneOf(TASKS))
-    seed: int = hyper(0, Number(0, 2**31 - 1, whole=True))
-    threads: int = hyper(1, Number(1, 4096, whole=True))
+    task: str = required(OneOf(TASKS), "What is predicted. A binary task has at most two classes.")
+    seed: int = hyper(0, Number(0, 2**31 - 1, whole=True), "Seed of everything random in the fit.")
+    threads: int = hyper(
+        1,
+        Number(1, 4096, whole=True),
+        "Threads of the library that computes. With one thread the same configuration, seed and "
+        "data give the same bytes.",
+    )
 
     # -- what a subclass writes -------------------------------------------------------------------
 

@@ -17,24 +17,19 @@ class Boosted(WeightedEstimator, Stepwise):
     """Rounds of boosting, which validation rows may end early.
 
     After `fit` with validation rows: `curve_`, (n, 2) rounds and validation losses (not saved).
-
-    Parameters
-    ----------
-    n_estimators
-        Rounds, at most.
-    learning_rate
-        Factor of each tree.
-    early_stopping_rounds
-        With validation rows, stop after so many rounds without a lower loss and predict with the
-        best rounds; 0 for off.
     """
 
     resource = "n_estimators"
     transient = ("curve_",)
 
-    n_estimators: int = hyper(300, ROUNDS)
-    learning_rate: float = hyper(0.1, RATE)
-    early_stopping_rounds: int = hyper(30, PATIENCE)
+    n_estimators: int = hyper(300, ROUNDS, "Rounds, at most.")
+    learning_rate: float = hyper(0.1, RATE, "Factor of each tree.")
+    early_stopping_rounds: int = hyper(
+        30,
+        PATIENCE,
+        "With validation rows, stop after so many rounds without a lower loss and predict with "
+        "the best rounds; 0 for off.",
+    )
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(x)
@@ -45,18 +40,16 @@ class Boosted(WeightedEstimator, Stepwise):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CategoryBoosted(Boosted):
-    """Boosting by a library that splits categories itself, or takes them encoded.
-
-    Parameters
-    ----------
-    categorical
-        Encoding of categories: by the library itself (`native`), as ordered codes, or as 0/1
-        columns.
-    """
+    """Boosting by a library that splits categories itself, or takes them encoded."""
 
     policy = Policy(numeric="shift", categorical="native", missing="native", target="standard")
 
-    categorical: str = hyper("native", ENCODING)
+    categorical: str = hyper(
+        "native",
+        ENCODING,
+        "Encoding of categories: by the library itself (`native`), as ordered codes, or as 0/1 "
+        "columns.",
+    )
 
     def _policy(self) -> Policy:
         return replace(self.policy, categorical=self.categorical)

@@ -12,7 +12,7 @@ import pandas as pd
 from .base import two_columns
 from .boosted import CategoryBoosted
 from .boosting_devices import DEVICE, OF_A_SHARE, check_catboost, gpu_share
-from .hyperparameters import RATE, InvalidConfig, Number, hyper
+from .hyperparameters import PENALTY, RATE, InvalidConfig, Number, hyper
 from .resumable import by_round, seed_at
 
 L2_LEAF_REG = 3.0  # the library's default
@@ -33,31 +33,6 @@ class _Clock:
 @dataclass(kw_only=True, eq=False, repr=False)
 class CatBoost(CategoryBoosted):
     """CatBoost; categories and missing values native by default.
-
-    Parameters
-    ----------
-    device
-        Where it trains. A machine without a GPU is an error; a saved model predicts anywhere.
-    learning_rate
-        Factor of each tree; None for the library's choice, which follows rows and rounds where
-        `l2_leaf_reg` is 3.0 and `leaf_estimation_iterations` None, and is 0.03 elsewhere.
-    max_depth
-        Depth of the trees.
-    l2_leaf_reg
-        L2 penalty of the leaves.
-    random_strength
-        Noise that is added to the scores of splits.
-    leaf_estimation_iterations
-        Newton steps for the values of the leaves; None for the library's choice, which depends on
-        the task.
-    one_hot_max_size
-        Native categories with at most so many levels are one-hot; None for the library's choice.
-    bagging_temperature
-        Strength of the Bayesian bootstrap; None for the library's own bootstrap.
-    od_pval
-        With early stopping, the p-value of the library's test IncToDec that the loss still falls;
-        training ends once it lies below, after `early_stopping_rounds` more rounds. None for a
-        count of rounds alone.
 
     Notes
     -----
@@ -83,17 +58,44 @@ class CatBoost(CategoryBoosted):
 
     example = "n_estimators=20"
 
-    device: str = hyper("cpu", DEVICE)
-    learning_rate: float | None = hyper(  # type: ignore[assignment]
-        0.1, replace(RATE, words=(None,))
+    device: str = hyper(
+        "cpu",
+        DEVICE,
+        "Where it trains. A machine without a GPU is an error; a saved model predicts anywhere.",
     )
-    max_depth: int = hyper(6, Number(1, 16, whole=True))
-    l2_leaf_reg: float = hyper(3.0, Number(0.0))
-    random_strength: float = hyper(1.0, Number(0.0))
-    leaf_estimation_iterations: int | None = hyper(None, Number(1, 1000, whole=True, words=(None,)))
-    one_hot_max_size: int | None = hyper(None, Number(0, 255, whole=True, words=(None,)))
-    bagging_temperature: float | None = hyper(None, Number(0.0, words=(None,)))
-    od_pval: float | None = hyper(None, Number(0.0, 1.0, low_open=True, words=(None,)))
+    learning_rate: float | None = hyper(  # type: ignore[assignment]
+        0.1,
+        replace(RATE, words=(None,)),
+        "Factor of each tree; None for the library's choice, which follows rows and rounds "
+        "where `l2_leaf_reg` is 3.0 and `leaf_estimation_iterations` None, and is 0.03 "
+        "elsewhere.",
+    )
+    max_depth: int = hyper(6, Number(1, 16, whole=True), "Depth of the trees.")
+    l2_leaf_reg: float = hyper(3.0, PENALTY, "L2 penalty of the leaves.")
+    random_strength: float = hyper(1.0, PENALTY, "Noise that is added to the scores of splits.")
+    leaf_estimation_iterations: int | None = hyper(
+        None,
+        Number(1, 1000, whole=True, words=(None,)),
+        "Newton steps for the values of the leaves; None for the library's choice, which "
+        "depends on the task.",
+    )
+    one_hot_max_size: int | None = hyper(
+        None,
+        Number(0, 255, whole=True, words=(None,)),
+        "Native categories with at most so many levels are one-hot; None for the library's choice.",
+    )
+    bagging_temperature: float | None = hyper(
+        None,
+        Number(0.0, words=(None,)),
+        "Strength of the Bayesian bootstrap; None for the library's own bootstrap.",
+    )
+    od_pval: float | None = hyper(
+        None,
+        Number(0.0, 1.0, low_open=True, words=(None,)),
+        "With early stopping, the p-value of the library's test IncToDec that the loss still "
+        "falls; training ends once it lies below, after `early_stopping_rounds` more rounds. "
+        "None for a count of rounds alone.",
+    )
 
     def _pool(
         self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None

@@ -31,11 +31,6 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:  # (N,), 
 class Constant(WeightedEstimator):
     """Predicts the frequencies of the classes, or the mean or median of the target.
 
-    Parameters
-    ----------
-    statistic
-        What is predicted in regression; classification always predicts the frequencies.
-
     Examples
     --------
     >>> from tabsweep.models.constant import Constant
@@ -44,7 +39,11 @@ class Constant(WeightedEstimator):
     array([2.])
     """
 
-    statistic: str = hyper("mean", OneOf(("mean", "median")))
+    statistic: str = hyper(
+        "mean",
+        OneOf(("mean", "median")),
+        "What is predicted in regression; classification always predicts the frequencies.",
+    )
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """The value of a target that has only one (a mean rounds); else the fit's own answer."""

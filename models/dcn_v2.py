@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from .deep.embedded_rows import FlatRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
-from .deep.row_network import DROPOUT, WIDTH
-from .hyperparameters import Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, WIDTH, OneOf, hyper
 
 STRUCTURES = ("parallel", "stacked")
 
@@ -83,23 +82,6 @@ class DCNV2(FlatRows):
 
     The paper has no default configuration; ours is near what its searches chose.
 
-    Parameters
-    ----------
-    n_cross_layers
-        Layers of the cross branch.
-    n_hidden_layers
-        Layers of the deep branch.
-    width
-        Width of both branches, D.
-    structure
-        The deep branch beside the cross branch (`parallel`, which the paper reports) or behind it.
-    hidden_dropout
-        Dropout after each layer of the deep branch.
-    cross_dropout
-        Dropout after each layer of the cross branch.
-    embedding
-        Width of a category's vector.
-
     References
     ----------
     Wang et al. 2021, arXiv:2008.13535; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.9.
@@ -107,13 +89,18 @@ class DCNV2(FlatRows):
 
     example = "epochs=5, width=16"
 
-    n_cross_layers: int = hyper(2, Number(1, 1000, whole=True))
-    n_hidden_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(256, WIDTH)
-    structure: str = hyper("parallel", OneOf(STRUCTURES))
-    hidden_dropout: float = hyper(0.1, DROPOUT)
-    cross_dropout: float = hyper(0.0, DROPOUT)
-    embedding: int = hyper(64, WIDTH)
+    n_cross_layers: int = hyper(2, LAYERS, "Layers of the cross branch.")
+    n_hidden_layers: int = hyper(3, LAYERS, "Layers of the deep branch.")
+    width: int = hyper(256, WIDTH, "Width of both branches, D.")
+    structure: str = hyper(
+        "parallel",
+        OneOf(STRUCTURES),
+        "The deep branch beside the cross branch (`parallel`, which the paper reports) or "
+        "behind it.",
+    )
+    hidden_dropout: float = hyper(0.1, DROPOUT, "Dropout after each layer of the deep branch.")
+    cross_dropout: float = hyper(0.0, DROPOUT, "Dropout after each layer of the cross branch.")
+    embedding: int = hyper(64, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> DCNV2Network:
         return DCNV2Network(

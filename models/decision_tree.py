@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .hyperparameters import COUNT, Number, hyper
+from .hyperparameters import COUNT, DEPTH, PENALTY, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -13,16 +13,6 @@ from .weighted import WeightedSklearnEstimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTree(WeightedSklearnEstimator):
     """CART on unscaled features; categories one-hot, missing values native.
-
-    Parameters
-    ----------
-    max_depth
-        Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf
-        Fewest training rows in a leaf.
-    ccp_alpha
-        Cost-complexity pruning, in units of impurity (regression: variance of the standardised
-        target).
 
     References
     ----------
@@ -32,9 +22,14 @@ class DecisionTree(WeightedSklearnEstimator):
     example = ""
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
-    max_depth: int = hyper(0, Number(0, 1000, whole=True))
-    min_samples_leaf: int = hyper(1, COUNT)
-    ccp_alpha: float = hyper(0.0, Number(0.0))
+    max_depth: int = hyper(0, DEPTH, "Depth of the deepest leaf; 0 for no limit.")
+    min_samples_leaf: int = hyper(1, COUNT, "Fewest training rows in a leaf.")
+    ccp_alpha: float = hyper(
+        0.0,
+        PENALTY,
+        "Cost-complexity pruning, in units of impurity (regression: variance of the "
+        "standardised target).",
+    )
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import Estimator, softmax
-from .hyperparameters import CLASSES, Number, hyper, required
+from .hyperparameters import CLASSES, PROBABILITY, hyper, required
 from .policy import Policy
 
 LEAST = 1e-6  # least variance in any direction, as a share of the mean variance of a feature
@@ -16,13 +16,6 @@ LEAST = 1e-6  # least variance in any direction, as a share of the mean variance
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiscriminantAnalysis(Estimator):
     """Normal distributions in each class, with covariances pooled over classes and shrunk.
-
-    Parameters
-    ----------
-    pooling
-        Weight of the common covariance: 1 for linear, 0 for quadratic discriminant analysis.
-    shrinkage
-        Weight of a multiple of the identity with the same mean variance.
 
     Notes
     -----
@@ -40,8 +33,14 @@ class DiscriminantAnalysis(Estimator):
     uses_pools = True
 
     task: str = required(CLASSES)
-    pooling: float = hyper(1.0, Number(0.0, 1.0))
-    shrinkage: float = hyper(0.1, Number(0.0, 1.0))
+    pooling: float = hyper(
+        1.0,
+        PROBABILITY,
+        "Weight of the common covariance: 1 for linear, 0 for quadratic discriminant analysis.",
+    )
+    shrinkage: float = hyper(
+        0.1, PROBABILITY, "Weight of a multiple of the identity with the same mean variance."
+    )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         n, (n_rows, n_features) = np.bincount(y), x.shape

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import SklearnEstimator
-from .hyperparameters import COUNT, PATIENCE, RATE, ROUNDS, Number, hyper
+from .hyperparameters import COUNT, PATIENCE, PENALTY, RATE, ROUNDS, Number, hyper
 from .optional import optional
 from .policy import Policy
 
@@ -22,33 +22,6 @@ class EBM(SklearnEstimator):
     smoothing and least Hessian are those that TabArena starts from, the same for all tasks; the
     library's own differ from task to task.
 
-    Parameters
-    ----------
-    max_bins
-        Bins of a number.
-    max_leaves
-        Leaves of a step for one feature.
-    interactions
-        How many pairs have a curve, or how many for each feature ('5x').
-    learning_rate
-        Factor of each step.
-    max_rounds
-        Rounds at most, each a step for every feature.
-    early_stopping_rounds
-        Rounds without a lower loss on the rows set aside that end a bag.
-    smoothing_rounds
-        First rounds with random splits, for smooth curves.
-    interaction_smoothing_rounds
-        The same for pairs.
-    min_samples_leaf
-        Least rows of a leaf.
-    min_hessian
-        Least sum of the Hessian in a leaf.
-    validation_size
-        Share of the training rows that a bag sets aside.
-    outer_bags
-        Bags, whose curves are averaged; the time of a fit grows with them.
-
     Examples
     --------
     >>> from tabsweep.models.ebm import EBM
@@ -62,18 +35,32 @@ class EBM(SklearnEstimator):
 
     policy = Policy("shift", "native", "native", "standard")
 
-    max_bins: int = hyper(1024, Number(2, 100_000, whole=True))
-    max_leaves: int = hyper(2, Number(2, 100_000, whole=True))
-    interactions: str | int = hyper("5x", Number(0, 100_000, whole=True, words=PAIRS))
-    learning_rate: float = hyper(0.02, RATE)
-    max_rounds: int = hyper(50_000, ROUNDS)
-    early_stopping_rounds: int = hyper(100, PATIENCE)
-    smoothing_rounds: int = hyper(200, PATIENCE)
-    interaction_smoothing_rounds: int = hyper(90, PATIENCE)
-    min_samples_leaf: int = hyper(4, COUNT)
-    min_hessian: float = hyper(1e-4, Number(0.0))
-    validation_size: float = hyper(0.15, Number(0.0, 1.0, low_open=True, high_open=True))
-    outer_bags: int = hyper(14, COUNT)
+    max_bins: int = hyper(1024, Number(2, 100_000, whole=True), "Bins of a number.")
+    max_leaves: int = hyper(2, Number(2, 100_000, whole=True), "Leaves of a step for one feature.")
+    interactions: str | int = hyper(
+        "5x",
+        Number(0, 100_000, whole=True, words=PAIRS),
+        "How many pairs have a curve, or how many for each feature ('5x').",
+    )
+    learning_rate: float = hyper(0.02, RATE, "Factor of each step.")
+    max_rounds: int = hyper(50_000, ROUNDS, "Rounds at most, each a step for every feature.")
+    early_stopping_rounds: int = hyper(
+        100, PATIENCE, "Rounds without a lower loss on the rows set aside that end a bag."
+    )
+    smoothing_rounds: int = hyper(
+        200, PATIENCE, "First rounds with random splits, for smooth curves."
+    )
+    interaction_smoothing_rounds: int = hyper(90, PATIENCE, "The same for pairs.")
+    min_samples_leaf: int = hyper(4, COUNT, "Least rows of a leaf.")
+    min_hessian: float = hyper(1e-4, PENALTY, "Least sum of the Hessian in a leaf.")
+    validation_size: float = hyper(
+        0.15,
+        Number(0.0, 1.0, low_open=True, high_open=True),
+        "Share of the training rows that a bag sets aside.",
+    )
+    outer_bags: int = hyper(
+        14, COUNT, "Bags, whose curves are averaged; the time of a fit grows with them."
+    )
 
     def _early_stopping(self) -> bool:
         return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .hyperparameters import COUNT, Number, hyper
+from .hyperparameters import COUNT, POSITIVE, PROBABILITY, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -19,15 +19,6 @@ class ElasticNet(WeightedSklearnEstimator):
     The mean loss of a row plus alpha (l1_ratio |w| + (1 - l1_ratio) / 2 w^2) is minimised; the loss
     is the log loss, or half the squared error of the standardised target.
 
-    Parameters
-    ----------
-    alpha
-        Strength of the penalty.
-    l1_ratio
-        Share of the L1 penalty: 1 for the lasso, 0 for ridge.
-    max_iter
-        Passes over the rows (logistic regression) or the features, at most.
-
     References
     ----------
     Zou and Hastie 2005, doi:10.1111/j.1467-9868.2005.00503.x; Friedman et al. 2010 (glmnet),
@@ -38,9 +29,13 @@ class ElasticNet(WeightedSklearnEstimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    alpha: float = hyper(0.01, Number(0.0, low_open=True))
-    l1_ratio: float = hyper(0.5, Number(0.0, 1.0))
-    max_iter: int = hyper(1000, COUNT)
+    alpha: float = hyper(0.01, POSITIVE, "Strength of the penalty.")
+    l1_ratio: float = hyper(
+        0.5, PROBABILITY, "Share of the L1 penalty: 1 for the lasso, 0 for ridge."
+    )
+    max_iter: int = hyper(
+        1000, COUNT, "Passes over the rows (logistic regression) or the features, at most."
+    )
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.linear_model import ElasticNet as Regression

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .deep.estimator import DROPOUT
 from .deep.layers.alpha_dropout import alpha_dropout
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import WIDTH, RowNetwork, RowTask
+from .deep.row_network import RowNetwork, RowTask
 from .deep.trainer import Task
-from .hyperparameters import InvalidConfig, Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, WIDTH, InvalidConfig, OneOf, hyper
 from .policy import Policy
 
 BLOCKS = ("plain", "highway", "residual")
@@ -181,31 +180,6 @@ class FeedForward(RowNetwork):
     other networks of rows here. DIFF(He 2016): the second layer of a residual block has its
     activation before the sum.
 
-    Parameters
-    ----------
-    block
-        Layers one after the other (`plain`), with a gated path around each (`highway`) or a path
-        around each pair (`residual`). The first layer is always plain.
-    normalization
-        Of a layer's values before its activation over the batch (`batch`) or the layer (`layer`),
-        of its weights (`weight`), or `none`.
-    activation
-        ReLU, or SELU with alpha dropout.
-    init
-        Initial weights N(0, 2 / inputs) (`he`, also called MSRA) or N(0, 1 / inputs) (`lecun`);
-        biases are 0.
-    n_layers
-        Hidden layers or blocks, the first layer included.
-    width
-        Width of the first hidden layer.
-    shape
-        All hidden layers as wide (`rectangular`), or each narrower than the one before by the same
-        factor, from `width` towards the outputs (`conic`, plain layers alone).
-    dropout
-        Dropout after each hidden layer.
-    optimizer
-        AdamW, or stochastic gradient descent without momentum.
-
     References
     ----------
     Klambauer et al. 2017, arXiv:1706.02515; He et al. 2015, arXiv:1502.01852 (MSRA init); Ioffe and
@@ -219,15 +193,37 @@ class FeedForward(RowNetwork):
     numeric: str = "standard"
     lr: float = 1e-3
     weight_decay: float = 0.0
-    block: str = hyper("plain", OneOf(BLOCKS))
-    normalization: str = hyper("none", OneOf(NORMALIZATIONS))
-    activation: str = hyper("relu", OneOf(ACTIVATIONS))
-    init: str = hyper("he", OneOf(INITS))
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(256, WIDTH)
-    shape: str = hyper("rectangular", OneOf(SHAPES))
-    dropout: float = hyper(0.0, DROPOUT)
-    optimizer: str = hyper("adamw", OneOf(OPTIMIZERS))
+    block: str = hyper(
+        "plain",
+        OneOf(BLOCKS),
+        "Layers one after the other (`plain`), with a gated path around each (`highway`) or a "
+        "path around each pair (`residual`). The first layer is always plain.",
+    )
+    normalization: str = hyper(
+        "none",
+        OneOf(NORMALIZATIONS),
+        "Of a layer's values before its activation over the batch (`batch`) or the layer "
+        "(`layer`), of its weights (`weight`), or `none`.",
+    )
+    activation: str = hyper("relu", OneOf(ACTIVATIONS), "ReLU, or SELU with alpha dropout.")
+    init: str = hyper(
+        "he",
+        OneOf(INITS),
+        "Initial weights N(0, 2 / inputs) (`he`, also called MSRA) or N(0, 1 / inputs) "
+        "(`lecun`); biases are 0.",
+    )
+    n_layers: int = hyper(3, LAYERS, "Hidden layers or blocks, the first layer included.")
+    width: int = hyper(256, WIDTH, "Width of the first hidden layer.")
+    shape: str = hyper(
+        "rectangular",
+        OneOf(SHAPES),
+        "All hidden layers as wide (`rectangular`), or each narrower than the one before by the "
+        "same factor, from `width` towards the outputs (`conic`, plain layers alone).",
+    )
+    dropout: float = hyper(0.0, DROPOUT, "Dropout after each hidden layer.")
+    optimizer: str = hyper(
+        "adamw", OneOf(OPTIMIZERS), "AdamW, or stochastic gradient descent without momentum."
+    )
 
     def check(self) -> None:
         """As of all networks of rows; a path around layers needs one width, and batch norms need

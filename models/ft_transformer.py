@@ -17,9 +17,8 @@ from .deep.layers.token_attention import (
     Mixtures,
     token_attention,
 )
-from .deep.row_network import DROPOUT
 from .deep.token_rows import TokenRows
-from .hyperparameters import Number, OneOf, hyper
+from .hyperparameters import DROPOUT, ROWS, Number, OneOf, hyper
 
 ACTIVATIONS = ("reglu", "relu")
 
@@ -125,17 +124,6 @@ class FTTransformer(TokenRows, EmbeddedRows):
 
     Defaults are those of Gorishniy et al. 2021, Table 6; the search spaces those of Table 7.
 
-    Parameters
-    ----------
-    ffn_factor
-        The feed-forward layer of a block is int(width * ffn_factor) wide inside.
-    activation
-        `reglu`, or `relu` without a gate.
-    ffn_dropout
-        Dropout between the two linear layers of a feed-forward layer.
-    linformer_from
-        In tables with fewer tokens a row, tokens attend to all keys.
-
     References
     ----------
     Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.3.
@@ -146,11 +134,19 @@ class FTTransformer(TokenRows, EmbeddedRows):
     lr: float = 1e-4
     width: int = 192
     n_heads: int = 8
-    ffn_factor: float = hyper(4 / 3, Number(0.0, 1000.0, low_open=True))
-    activation: str = hyper("reglu", OneOf(ACTIVATIONS))
+    ffn_factor: float = hyper(
+        4 / 3,
+        Number(0.0, 1000.0, low_open=True),
+        "The feed-forward layer of a block is int(width * ffn_factor) wide inside.",
+    )
+    activation: str = hyper("reglu", OneOf(ACTIVATIONS), "`reglu`, or `relu` without a gate.")
     attention_dropout: float = 0.2
-    ffn_dropout: float = hyper(0.1, DROPOUT)
-    linformer_from: int = hyper(0, Number(0, 1_000_000, whole=True))
+    ffn_dropout: float = hyper(
+        0.1, DROPOUT, "Dropout between the two linear layers of a feed-forward layer."
+    )
+    linformer_from: int = hyper(
+        0, ROWS, "In tables with fewer tokens a row, tokens attend to all keys."
+    )
 
     def _network(self) -> FTTransformerNetwork:
         numbers = self._vectors(self.width)

@@ -14,16 +14,6 @@ from .policy import Policy
 class GaussianProcess(SklearnEstimator):
     """Exact Gaussian process (classification: Laplace approximation, one against the rest).
 
-    Parameters
-    ----------
-    kernel
-        Covariance, with one length scale for all features.
-    length_scale
-        Start of the length scale for the optimiser of the marginal likelihood, in units of
-        sqrt(n_features) standard deviations.
-    noise
-        Start of the noise variance (regression).
-
     Notes
     -----
     Time grows with the cube of the rows: the registry limits them to 2,000.
@@ -37,9 +27,18 @@ class GaussianProcess(SklearnEstimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    kernel: str = hyper("rbf", OneOf(("rbf", "matern-1.5", "matern-2.5")))
-    length_scale: float = hyper(1.0, Number(1e-3, 1e3))
-    noise: float = hyper(0.1, Number(1e-8, 1e3))
+    kernel: str = hyper(
+        "rbf",
+        OneOf(("rbf", "matern-1.5", "matern-2.5")),
+        "Covariance, with one length scale for all features.",
+    )
+    length_scale: float = hyper(
+        1.0,
+        Number(1e-3, 1e3),
+        "Start of the length scale for the optimiser of the marginal likelihood, in units of "
+        "sqrt(n_features) standard deviations.",
+    )
+    noise: float = hyper(0.1, Number(1e-8, 1e3), "Start of the noise variance (regression).")
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .boosted import Boosted
-from .hyperparameters import COUNT, SHARE, Number, hyper
+from .hyperparameters import COUNT, LAYERS, SHARE, hyper
 from .policy import Policy
 from .resumable import by_round, seed_at
 
@@ -50,15 +50,6 @@ class Patience:
 class GradientBoosting(Boosted):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 
-    Parameters
-    ----------
-    max_depth
-        Depth of the trees.
-    subsample
-        Share of the rows that each round draws.
-    min_samples_leaf
-        Fewest training rows in a leaf.
-
     Notes
     -----
     `fit_to` begins each piece with its own seed, for the rows that it draws and for ties between
@@ -73,9 +64,9 @@ class GradientBoosting(Boosted):
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute", target="standard")
 
     n_estimators: int = 100
-    max_depth: int = hyper(3, Number(1, 1000, whole=True))
-    subsample: float = hyper(1.0, SHARE)
-    min_samples_leaf: int = hyper(1, COUNT)
+    max_depth: int = hyper(3, LAYERS, "Depth of the trees.")
+    subsample: float = hyper(1.0, SHARE, "Share of the rows that each round draws.")
+    min_samples_leaf: int = hyper(1, COUNT, "Fewest training rows in a leaf.")
     early_stopping_rounds: int = 20
 
     def _library(self, rounds: int, **given: Any) -> Any:

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
-from .deep.row_network import WIDTH, RowNetwork, RowTask
+from .deep.row_network import RowNetwork, RowTask
 from .deep.trainer import Recipe
-from .hyperparameters import Number, OneOf, hyper, required
+from .hyperparameters import PATIENCE, WIDTH, Number, OneOf, hyper, required
 
 HALVED_EVERY = 15  # stages
 CORRECTED_AT = 1 / 3  # of the learning rate
@@ -152,21 +152,6 @@ class GrowNet(RowNetwork):
     DIFF(Gorishniy 2021, the authors' code): the boost rate is learned in the corrective passes of
     every table, there only of those with categorical columns.
 
-    Parameters
-    ----------
-    epochs
-        Stages at most.
-    patience
-        Stages without a lower validation loss that end the fit, 0 for no early stopping.
-    epochs_per_stage
-        Passes over the training rows that fit a new network.
-    correct_epochs
-        Passes over the training rows that train all networks together, after each stage.
-    hidden
-        Width of the two hidden layers of a network.
-    embedding
-        Width of a category's vector.
-
     References
     ----------
     Badirli et al. 2020, arXiv:2002.07971; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.8.
@@ -178,13 +163,24 @@ class GrowNet(RowNetwork):
     make_task = GrowTask
 
     task: str = required(OneOf(("binary", "regression")))
-    epochs: int = hyper(40, Number(1, 10_000, whole=True))
+    epochs: int = hyper(40, Number(1, 10_000, whole=True), "Stages at most.")
+    patience: int = hyper(
+        16,
+        PATIENCE,
+        "Stages without a lower validation loss that end the fit, 0 for no early stopping.",
+    )
     lr: float = 3e-3
     weight_decay: float = 0.0
-    epochs_per_stage: int = hyper(5, Number(1, 10_000, whole=True))
-    correct_epochs: int = hyper(5, Number(1, 10_000, whole=True))
-    hidden: int = hyper(64, WIDTH)
-    embedding: int = hyper(32, WIDTH)
+    epochs_per_stage: int = hyper(
+        5, Number(1, 10_000, whole=True), "Passes over the training rows that fit a new network."
+    )
+    correct_epochs: int = hyper(
+        5,
+        Number(1, 10_000, whole=True),
+        "Passes over the training rows that train all networks together, after each stage.",
+    )
+    hidden: int = hyper(64, WIDTH, "Width of the two hidden layers of a network.")
+    embedding: int = hyper(32, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> GrowNetNetwork:
         return GrowNetNetwork(

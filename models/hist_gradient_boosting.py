@@ -9,31 +9,13 @@ from typing import Any
 import numpy as np
 
 from .boosted import CategoryBoosted
-from .hyperparameters import COUNT, PENALTY, SHARE, Number, hyper
+from .hyperparameters import COUNT, DEPTH, PATIENCE, PENALTY, ROUNDS, SHARE, Number, hyper
 from .resumable import by_round, seed_at
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HistGradientBoosting(CategoryBoosted):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
-
-    Parameters
-    ----------
-    n_estimators
-        Rounds, at most (`max_iter` of the library).
-    max_leaf_nodes
-        Leaves of a tree, at most.
-    max_depth
-        Depth of the trees; 0 for no limit.
-    min_samples_leaf
-        Fewest training rows in a leaf.
-    l2_regularization
-        L2 penalty of the leaves.
-    max_features
-        Share of the features that each split draws.
-    early_stopping_rounds
-        With validation rows, stop after so many rounds without a lower loss (the library keeps all
-        rounds up to the stop); 0 for off.
 
     Notes
     -----
@@ -48,13 +30,18 @@ class HistGradientBoosting(CategoryBoosted):
     example = "min_samples_leaf=1"
     uses_pools = True
 
-    n_estimators: int = 100
-    max_leaf_nodes: int = hyper(31, Number(2, 100_000, whole=True))
-    max_depth: int = hyper(0, Number(0, 1000, whole=True))
-    min_samples_leaf: int = hyper(20, COUNT)
-    l2_regularization: float = hyper(0.0, PENALTY)
-    max_features: float = hyper(1.0, SHARE)
-    early_stopping_rounds: int = 20
+    n_estimators: int = hyper(100, ROUNDS, "Rounds, at most (`max_iter` of the library).")
+    max_leaf_nodes: int = hyper(31, Number(2, 100_000, whole=True), "Leaves of a tree, at most.")
+    max_depth: int = hyper(0, DEPTH, "Depth of the trees; 0 for no limit.")
+    min_samples_leaf: int = hyper(20, COUNT, "Fewest training rows in a leaf.")
+    l2_regularization: float = hyper(0.0, PENALTY, "L2 penalty of the leaves.")
+    max_features: float = hyper(1.0, SHARE, "Share of the features that each split draws.")
+    early_stopping_rounds: int = hyper(
+        20,
+        PATIENCE,
+        "With validation rows, stop after so many rounds without a lower loss (the library keeps "
+        "all rounds up to the stop); 0 for off.",
+    )
 
     def _library(self, **given: Any) -> Any:
         """The unfitted estimator of the library."""

@@ -1,17 +1,19 @@
-"""Hyperparameters of estimators: each is one field, with its default and its rule.
+"""Hyperparameters of estimators: each is one field, with its default, its rule and its meaning.
 
 An estimator is a dataclass with keyword-only fields, so that scikit-learn finds an explicit
-`__init__`. A rule says which values are accepted. The docstring gives the meaning of each
-hyperparameter; type, default and range are filled in from the field, and inherited hyperparameters
-are added.
+`__init__`. A rule says which values are accepted. The section Parameters of the docstring is made
+from the fields, those of the base classes included.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,9 +85,29 @@ class ListOf:
         return f"a list of {self.item}"
 
 
-Rule = Number | OneOf | ListOf
+@dataclass(frozen=True)
+class Checksum:
+    """Accepts the SHA-256 of a file, and "" for none."""
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` is such a text."""
+        return isinstance(value, str) and re.fullmatch(r"([0-9a-f]{64})?", value) is not None
+
+    def __str__(self) -> str:
+        return "the sha256 of a file (64 hex digits) or ''"
+
+
+Rule = Number | OneOf | ListOf | Checksum
 
 COUNT = Number(1, 100_000, whole=True)
+LAYERS = Number(1, 1000, whole=True)
+DEPTH = Number(0, 1000, whole=True)  # 0 for no limit, or none
+WIDTH = Number(1, 65_536, whole=True)
+SOME_WIDTH = Number(0, 65_536, whole=True)  # 0 for one that follows from the others
+ROWS = Number(0, 1_000_000, whole=True)
+PROBABILITY = Number(0.0, 1.0)
+DROPOUT = Number(0.0, 1.0, high_open=True)
+POSITIVE = Number(0.0, low_open=True)
 ROUNDS = Number(1, 100_000, whole=True)
 RATE = Number(0.0, 10.0, low_open=True)
 SHARE = Number(0.0, 1.0, low_open=True)
@@ -107,34 +129,41 @@ TITLE = "Parameters"
 NO_DEFAULT = object()
 
 
-def hyper(default: Any, rule: Rule) -> Any:
-    """A field of a dataclass with this default, whose values `rule` must accept."""
-    return field(default=default, metadata={"rule": rule})
+def hyper(default: Any, rule: Rule, meaning: str = "") -> Any:
+    """A field of a dataclass with this default, whose values `rule` must accept. `meaning` explains
+    it; "" keeps what a base class says."""
+    return field(default=default, metadata={"rule": rule, "meaning": meaning})
 
 
-def required(rule: Rule) -> Any:
+def required(rule: Rule, meaning: str = "") -> Any:
     """A field without a default, whose values `rule` must accept."""
-    return field(metadata={"rule": rule})
+    return field(metadata={"rule": rule, "meaning": meaning})
 
 
 class Hyperparameters:
-    """Base that collects `rules` and completes the section Parameters of its subclasses.
+    """Base that collects the `rules` and `meanings` of its subclasses for their docstrings.
 
-    A subclass may give a field another default and keep the range: `lr: float = 1e-4`. With
+    A subclass may give a field another default and keep the rest: `lr: float = 1e-4`. With
     `example`, the arguments of a quick fit, it gets a section Examples with such a fit.
     """
 
     example: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]] = {}
+    meanings: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        own = {name: f for name, f in vars(cls).items() if isinstance(f, Field)}
-        ruled = {name: f.metadata["rule"] for name, f in own.items() if "rule" in f.metadata}
         rules: dict[str, Rule] = {}
+        inherited: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             rules |= vars(base).get("rules", {})
-        cls.rules = rules | ruled
+            inherited = {**vars(base).get("meanings", {}), **inherited}
+        own = {n: f for n, f in vars(cls).items() if isinstance(f, Field) and "rule" in f.metadata}
+        cls.rules = rules | {name: f.metadata["rule"] for name, f in own.items()}
+        meanings = {
+            name: f.metadata["meaning"] or inherited.get(name, "") for name, f in own.items()
+        }
+        cls.meanings = meanings | {n: text for n, text in inherited.items() if n not in meanings}
         if vars(cls).get("__doc__"):
             cls.__doc__ = _completed(cls)
 
@@ -170,7 +199,9 @@ def _range(rule: Number) -> str:
 def entries(doc: str) -> dict[str, list[str]]:
     """{name: lines} of the entries of Parameters in a docstring without indentation."""
     by_name: dict[str, list[str]] = {}
-    for line in _split(doc)[1]:
+    lines = doc.splitlines()
+    start = lines.index(TITLE) + 2 if TITLE in lines else len(lines)
+    for line in lines[start : next((i for i in _titles(lines) if i > start), None)]:
         if line and not line.startswith(" "):
             by_name[line.split(" : ")[0]] = current = [line]
         elif line:
@@ -178,39 +209,29 @@ def entries(doc: str) -> dict[str, list[str]]:
     return by_name
 
 
-def _split(doc: str) -> tuple[list[str], list[str], list[str]]:
-    """Lines before Parameters, of its entries, and from the next section on."""
-    lines = doc.splitlines()
-    titles = [
-        i for i in range(len(lines) - 1) if lines[i] and lines[i + 1] == "-" * len(lines[i])
-    ] + [len(lines)]
-    at = next((i for i in titles[:-1] if lines[i] == TITLE), None)
-    if at is None:
-        return lines[: titles[0]], [], lines[titles[0] :]
-    after = next(i for i in titles if i > at)
-    return lines[:at], lines[at + 2 : after], lines[after:]
+def _titles(lines: list[str]) -> list[int]:
+    """The numbers of the lines that are titles of sections."""
+    return [i for i, (a, b) in enumerate(pairwise(lines)) if a and b == "-" * len(a)]
 
 
 def _completed(cls: type[Hyperparameters]) -> str:
+    """The class's docstring with the sections Parameters and Examples; one that has Parameters
+    already keeps it."""
     doc = inspect.cleandoc(str(cls.__doc__))
-    known = entries(doc)
-    for base in cls.__mro__[1:]:
-        if issubclass(base, Hyperparameters) and base.__doc__:
-            known = known | {n: e for n, e in entries(base.__doc__).items() if n not in known}
-    if not known:
-        return doc
-    lines: list[str] = []
-    for name, (first, *rest) in known.items():
-        ruled = name in cls.rules and _kind(cls, name)
-        lines += [heading(name, *_field(cls, name)) if ruled else first, *rest]
-    before, _, after = _split(doc)
-    while before and not before[-1]:
-        before.pop()
+    parts = [doc]
+    if cls.meanings and not entries(doc):
+        lines = doc.splitlines()
+        at = next(iter(_titles(lines)), len(lines))
+        listed = [f"{TITLE}\n{'-' * len(TITLE)}"]
+        for name, meaning in cls.meanings.items():
+            listed.append(heading(name, *_field(cls, name)))
+            listed.append(
+                textwrap.indent(textwrap.fill(meaning, 92, break_on_hyphens=False), "    ")
+            )
+        parts = ["\n".join(lines[:at]).strip(), "\n".join(listed), "\n".join(lines[at:])]
     if "example" in vars(cls):
-        after = [*after, *([""] if after else []), *_example(cls)]
-    return "\n".join(
-        [*before, "", TITLE, "-" * len(TITLE), *lines, *([""] if after else []), *after]
-    )
+        parts.append("\n".join(_example(cls)))
+    return "\n\n".join(filter(None, parts))
 
 
 def _example(cls: type[Hyperparameters]) -> list[str]:

@@ -14,15 +14,6 @@ from .policy import Policy
 class KNN(SklearnEstimator):
     """k-nearest neighbours on standardised numeric and one-hot categorical features.
 
-    Parameters
-    ----------
-    n_neighbors
-        k; more than there are training rows means all of them.
-    weights
-        Equal weights, or the inverse of the distance.
-    p
-        1 for the Manhattan, 2 for the Euclidean distance.
-
     Notes
     -----
     How neighbours are searched (tree or brute force) does not change the predictions and is no
@@ -37,9 +28,11 @@ class KNN(SklearnEstimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
     uses_pools = True
 
-    n_neighbors: int = hyper(5, COUNT)
-    weights: str = hyper("uniform", OneOf(("uniform", "distance")))
-    p: int = hyper(2, OneOf((1, 2)))
+    n_neighbors: int = hyper(5, COUNT, "k; more than there are training rows means all of them.")
+    weights: str = hyper(
+        "uniform", OneOf(("uniform", "distance")), "Equal weights, or the inverse of the distance."
+    )
+    p: int = hyper(2, OneOf((1, 2)), "1 for the Manhattan, 2 for the Euclidean distance.")
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor

@@ -11,7 +11,7 @@ import numpy as np
 from .base import two_columns
 from .boosted import CategoryBoosted
 from .boosting_devices import NOT_BUILT, no_gpu
-from .hyperparameters import PENALTY, SHARE, Number, OneOf, hyper
+from .hyperparameters import DEPTH, PENALTY, ROWS, SHARE, Number, OneOf, hyper
 from .resumable import by_round, seed_at
 
 
@@ -38,34 +38,6 @@ class _Clock:
 class LightGBM(CategoryBoosted):
     """LightGBM; categories and missing values native by default.
 
-    Parameters
-    ----------
-    device
-        Where it trains: on a CPU, or on a GPU by CUDA or ("gpu") by OpenCL, whichever the library
-        was built for; another build is an error. A saved model predicts anywhere.
-    num_leaves
-        Leaves of a tree, at most.
-    max_depth
-        Depth of the trees; -1 for no limit.
-    min_child_samples
-        Fewest training rows in a leaf.
-    min_child_weight
-        Least sum of the Hessian in a leaf.
-    subsample
-        Share of the rows that is drawn; acts only with `subsample_freq` >= 1.
-    subsample_freq
-        Rounds between two draws of rows; 0 for none.
-    colsample_bytree
-        Share of the features that each tree draws.
-    min_split_gain
-        Least gain of a split.
-    reg_alpha
-        L1 penalty of the leaves.
-    reg_lambda
-        L2 penalty of the leaves.
-    boosting_type
-        Plain boosting, with dropout of trees, or with gradient-based sampling of rows.
-
     Notes
     -----
     On a GPU results repeat only approximately: the library's promise of equal bytes is for CPUs,
@@ -85,18 +57,29 @@ class LightGBM(CategoryBoosted):
 
     example = "min_child_samples=1"
 
-    device: str = hyper("cpu", OneOf(("cpu", "cuda", "gpu")))
-    num_leaves: int = hyper(31, Number(2, 131_072, whole=True))
-    max_depth: int = hyper(-1, Number(-1, 1000, whole=True))
-    min_child_samples: int = hyper(20, Number(0, 1_000_000, whole=True))
-    min_child_weight: float = hyper(1e-3, PENALTY)
-    subsample: float = hyper(1.0, SHARE)
-    subsample_freq: int = hyper(0, Number(0, 1000, whole=True))
-    colsample_bytree: float = hyper(1.0, SHARE)
-    min_split_gain: float = hyper(0.0, PENALTY)
-    reg_alpha: float = hyper(0.0, PENALTY)
-    reg_lambda: float = hyper(0.0, PENALTY)
-    boosting_type: str = hyper("gbdt", OneOf(("gbdt", "dart", "goss")))
+    device: str = hyper(
+        "cpu",
+        OneOf(("cpu", "cuda", "gpu")),
+        'Where it trains: on a CPU, or on a GPU by CUDA or ("gpu") by OpenCL, whichever the '
+        "library was built for; another build is an error. A saved model predicts anywhere.",
+    )
+    num_leaves: int = hyper(31, Number(2, 131_072, whole=True), "Leaves of a tree, at most.")
+    max_depth: int = hyper(-1, Number(-1, 1000, whole=True), "Depth of the trees; -1 for no limit.")
+    min_child_samples: int = hyper(20, ROWS, "Fewest training rows in a leaf.")
+    min_child_weight: float = hyper(1e-3, PENALTY, "Least sum of the Hessian in a leaf.")
+    subsample: float = hyper(
+        1.0, SHARE, "Share of the rows that is drawn; acts only with `subsample_freq` >= 1."
+    )
+    subsample_freq: int = hyper(0, DEPTH, "Rounds between two draws of rows; 0 for none.")
+    colsample_bytree: float = hyper(1.0, SHARE, "Share of the features that each tree draws.")
+    min_split_gain: float = hyper(0.0, PENALTY, "Least gain of a split.")
+    reg_alpha: float = hyper(0.0, PENALTY, "L1 penalty of the leaves.")
+    reg_lambda: float = hyper(0.0, PENALTY, "L2 penalty of the leaves.")
+    boosting_type: str = hyper(
+        "gbdt",
+        OneOf(("gbdt", "dart", "goss")),
+        "Plain boosting, with dropout of trees, or with gradient-based sampling of rows.",
+    )
 
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""

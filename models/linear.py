@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .hyperparameters import COUNT, Number, hyper
+from .hyperparameters import COUNT, POSITIVE, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -13,13 +13,6 @@ from .weighted import WeightedSklearnEstimator
 @dataclass(kw_only=True, eq=False, repr=False)
 class Linear(WeightedSklearnEstimator):
     """Logistic regression (multinomial, L2) or ridge regression on standardised, one-hot features.
-
-    Parameters
-    ----------
-    C
-        Inverse strength of the L2 penalty; ridge takes alpha = 1 / C on the standardised target.
-    max_iter
-        Steps of the L-BFGS solver, at most (logistic regression).
 
     References
     ----------
@@ -30,8 +23,12 @@ class Linear(WeightedSklearnEstimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    C: float = hyper(1.0, Number(0.0, low_open=True))
-    max_iter: int = hyper(500, COUNT)
+    C: float = hyper(
+        1.0,
+        POSITIVE,
+        "Inverse strength of the L2 penalty; ridge takes alpha = 1 / C on the standardised target.",
+    )
+    max_iter: int = hyper(500, COUNT, "Steps of the L-BFGS solver, at most (logistic regression).")
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.linear_model import LogisticRegression, Ridge

@@ -20,9 +20,9 @@ from .deep.layers.dropout import Seed, dropout
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, ROWS, SOME_WIDTH, SWITCH, WIDTH, Number, OneOf, hyper
 
 NORMS = ("sample", "batch")
 EPS = 1e-6  # of the norms of layers, as in the authors' code
@@ -225,35 +225,6 @@ class MET(PretrainedNetwork):
     The encoder is trained on with the classifier, as Kim et al. 2024 (sec. 4) do. Numbers are
     standardised, and so are the codes of categories.
 
-    Parameters
-    ----------
-    embedding
-        Width of a column's vector; a token, and each head, is wider by one.
-    n_heads
-        Heads of attention, H.
-    n_layers
-        Blocks of the encoder.
-    n_decoder_layers
-        Blocks of the decoder, which only pre-training needs.
-    ffn_width
-        Width of the feed-forward layers, 0 for `embedding`.
-    dropout
-        Dropout on what a block adds.
-    mask_percent
-        Share of a row's columns, in percent, that the encoder does not see in pre-training.
-    adversarial
-        Whether every second step of pre-training also learns from adversarially changed values.
-    adversarial_from
-        First epoch of pre-training with such steps.
-    adversarial_norm
-        Whether the change is bounded for each row (`sample`) or for the whole `batch`.
-    hidden
-        Width of the layer before the output.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
-    order
-        Degree of the polynomial.
-
     References
     ----------
     Majmundar et al. 2022, arXiv:2206.08564; Kim et al. 2024 (CheAtt).
@@ -268,19 +239,39 @@ class MET(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "standard"
-    embedding: int = hyper(32, WIDTH)
-    n_heads: int = hyper(2, WIDTH)
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    n_decoder_layers: int = hyper(2, Number(1, 1000, whole=True))
-    ffn_width: int = hyper(0, Number(0, 65_536, whole=True))
-    dropout: float = hyper(0.1, DROPOUT)
-    mask_percent: float = hyper(70, Number(0, 100, high_open=True))
-    adversarial: bool = hyper(True, OneOf((True, False)))
-    adversarial_from: int = hyper(10, Number(0, 1_000_000, whole=True))
-    adversarial_norm: str = hyper("sample", OneOf(NORMS))
-    hidden: int = hyper(64, WIDTH)
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
+    embedding: int = hyper(
+        32, WIDTH, "Width of a column's vector; a token, and each head, is wider by one."
+    )
+    n_heads: int = hyper(2, WIDTH, "Heads of attention, H.")
+    n_layers: int = hyper(3, LAYERS, "Blocks of the encoder.")
+    n_decoder_layers: int = hyper(
+        2, LAYERS, "Blocks of the decoder, which only pre-training needs."
+    )
+    ffn_width: int = hyper(0, SOME_WIDTH, "Width of the feed-forward layers, 0 for `embedding`.")
+    dropout: float = hyper(0.1, DROPOUT, "Dropout on what a block adds.")
+    mask_percent: float = hyper(
+        70,
+        Number(0, 100, high_open=True),
+        "Share of a row's columns, in percent, that the encoder does not see in pre-training.",
+    )
+    adversarial: bool = hyper(
+        True,
+        SWITCH,
+        "Whether every second step of pre-training also learns from adversarially changed values.",
+    )
+    adversarial_from: int = hyper(10, ROWS, "First epoch of pre-training with such steps.")
+    adversarial_norm: str = hyper(
+        "sample",
+        OneOf(NORMS),
+        "Whether the change is bounded for each row (`sample`) or for the whole `batch`.",
+    )
+    hidden: int = hyper(64, WIDTH, "Width of the layer before the output.")
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
+    )
+    order: int = hyper(5, ORDER, "Degree of the polynomial.")
 
     def _blocks(self, n: int) -> list[Block]:
         return [

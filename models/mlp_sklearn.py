@@ -8,29 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import SklearnEstimator
-from .hyperparameters import COUNT, RATE, ListOf, Number, OneOf, hyper
+from .hyperparameters import COUNT, PENALTY, RATE, SWITCH, ListOf, hyper
 from .policy import Policy
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MLPSklearn(SklearnEstimator):
     """Multi-layer perceptron (ReLU, Adam) on standardised, one-hot features.
-
-    Parameters
-    ----------
-    hidden_layer_sizes
-        Widths of the hidden layers.
-    alpha
-        L2 penalty of the weights.
-    batch_size
-        Rows in a step, at most the rows there are.
-    learning_rate_init
-        Learning rate of Adam.
-    max_iter
-        Epochs, at most.
-    early_stopping
-        The library's own early stopping, on a tenth of the training rows (off where that tenth
-        would be too small); the validation rows are not used.
 
     References
     ----------
@@ -41,12 +25,17 @@ class MLPSklearn(SklearnEstimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    hidden_layer_sizes: Sequence[int] = hyper((100,), ListOf(COUNT))
-    alpha: float = hyper(1e-4, Number(0.0))
-    batch_size: int = hyper(200, COUNT)
-    learning_rate_init: float = hyper(1e-3, RATE)
-    max_iter: int = hyper(200, COUNT)
-    early_stopping: bool = hyper(False, OneOf((True, False)))
+    hidden_layer_sizes: Sequence[int] = hyper((100,), ListOf(COUNT), "Widths of the hidden layers.")
+    alpha: float = hyper(1e-4, PENALTY, "L2 penalty of the weights.")
+    batch_size: int = hyper(200, COUNT, "Rows in a step, at most the rows there are.")
+    learning_rate_init: float = hyper(1e-3, RATE, "Learning rate of Adam.")
+    max_iter: int = hyper(200, COUNT, "Epochs, at most.")
+    early_stopping: bool = hyper(
+        False,
+        SWITCH,
+        "The library's own early stopping, on a tenth of the training rows (off where that "
+        "tenth would be too small); the validation rows are not used.",
+    )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.neural_network import MLPClassifier, MLPRegressor

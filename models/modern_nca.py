@@ -17,9 +17,9 @@ from .deep.layers.neighbours import neighbour_mean
 from .deep.layers.number_embedding import NumberVectors
 from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
-from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import SHARE, Number, hyper
+from .hyperparameters import DEPTH, DROPOUT, SHARE, WIDTH, Number, hyper
 
 LEAST = 1e-7  # added to a class's share before its logarithm
 SAMPLES = 17  # names the draws of candidates beside those of batches
@@ -151,21 +151,6 @@ class ModernNCA(LookupRows):
     DIFF(Ye 2025, the authors' code): distances keep their digits (see `distances`). Initial
     frequencies are cut at three standard deviations, as in `rtdl_num_embeddings`.
 
-    Parameters
-    ----------
-    width
-        Width of a point, D.
-    n_blocks
-        Blocks of batch norm and two linear layers behind the first linear layer; 0: a linear map.
-    hidden
-        Width between the two linear layers of a block.
-    dropout
-        Dropout inside of a block.
-    temperature
-        Divides distances.
-    sample_rate
-        Share of the training rows outside of a batch that are its candidates, too.
-
     References
     ----------
     Ye et al. 2025, Revisiting Nearest Neighbor for Tabular Data, arXiv:2407.03257.
@@ -182,12 +167,19 @@ class ModernNCA(LookupRows):
     number_frequencies: int = 77
     number_sigma: float = 0.044
     number_width: int = 34
-    width: int = hyper(128, WIDTH)
-    n_blocks: int = hyper(0, Number(0, 1000, whole=True))
-    hidden: int = hyper(512, WIDTH)
-    dropout: float = hyper(0.1, DROPOUT)
-    temperature: float = hyper(1.0, Number(0.0, 1e6, low_open=True))
-    sample_rate: float = hyper(0.5, SHARE)
+    width: int = hyper(128, WIDTH, "Width of a point, D.")
+    n_blocks: int = hyper(
+        0,
+        DEPTH,
+        "Blocks of batch norm and two linear layers behind the first linear layer; 0: a linear "
+        "map.",
+    )
+    hidden: int = hyper(512, WIDTH, "Width between the two linear layers of a block.")
+    dropout: float = hyper(0.1, DROPOUT, "Dropout inside of a block.")
+    temperature: float = hyper(1.0, Number(0.0, 1e6, low_open=True), "Divides distances.")
+    sample_rate: float = hyper(
+        0.5, SHARE, "Share of the training rows outside of a batch that are its candidates, too."
+    )
 
     @property
     def n_out(self) -> int:

@@ -8,20 +8,13 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator, softmax
-from .hyperparameters import CLASSES, Number, hyper, required
+from .hyperparameters import CLASSES, POSITIVE, hyper, required
 from .policy import Policy
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NaiveBayes(Estimator):
     """Features are independent within a class: numbers normal, categories with own frequencies.
-
-    Parameters
-    ----------
-    var_smoothing
-        Share of the largest variance of a feature that is added to all variances.
-    alpha
-        Rows that every category is counted more than it has, in each class.
 
     Notes
     -----
@@ -37,8 +30,12 @@ class NaiveBayes(Estimator):
     policy = Policy(numeric="standard", categorical="ordinal", missing="impute")
 
     task: str = required(CLASSES)
-    var_smoothing: float = hyper(1e-9, Number(0.0, low_open=True))
-    alpha: float = hyper(1.0, Number(0.0, low_open=True))
+    var_smoothing: float = hyper(
+        1e-9, POSITIVE, "Share of the largest variance of a feature that is added to all variances."
+    )
+    alpha: float = hyper(
+        1.0, POSITIVE, "Rows that every category is counted more than it has, in each class."
+    )
 
     def _halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers, and codes: whether a number is missing, and categories; a level that training

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import Estimator, softmax
-from .hyperparameters import CLASSES, Number, hyper, required
+from .hyperparameters import CLASSES, PENALTY, hyper, required
 from .policy import Policy
 
 ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features have one of about 1
@@ -16,12 +16,6 @@ ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features hav
 @dataclass(kw_only=True, eq=False, repr=False)
 class NearestCentroid(Estimator):
     """The class whose mean is nearest, after means were drawn towards the common one.
-
-    Parameters
-    ----------
-    shrinkage
-        What a class's deviation from the common mean loses in every feature, in its standard
-        errors; features that lose all of it in every class no longer count.
 
     Notes
     -----
@@ -37,7 +31,12 @@ class NearestCentroid(Estimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute")
 
     task: str = required(CLASSES)
-    shrinkage: float = hyper(0.0, Number(0.0))
+    shrinkage: float = hyper(
+        0.0,
+        PENALTY,
+        "What a class's deviation from the common mean loses in every feature, in its standard "
+        "errors; features that lose all of it in every class no longer count.",
+    )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         n, common = np.bincount(y), x.mean(axis=0)

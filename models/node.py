@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import CHOICES
-from .deep.row_network import WIDTH, Batch, RowNetwork, RowTask
+from .deep.row_network import Batch, RowNetwork, RowTask
 from .deep.trainer import seed_of
-from .hyperparameters import COUNT, Number, OneOf, hyper
+from .hyperparameters import COUNT, WIDTH, Number, OneOf, hyper
 
 ROOM = {"cpu": 2**19, "cuda": 2**26}  # numbers that a block of trees may hold
 FIRST = 2048  # rows that the thresholds are taken from (Gorishniy et al. 2021, the authors' code)
@@ -210,21 +210,6 @@ class NODE(RowNetwork):
 
     Trained as in Gorishniy et al. 2021 (F.6), with a constant rate and no weight decay.
 
-    Parameters
-    ----------
-    n_layers
-        Layers of trees; each sees the outputs of those before.
-    n_trees
-        Trees of all layers together, shared out evenly.
-    depth
-        Depth of a tree, which has 2^depth leaves.
-    tree_dim
-        Outputs of a tree; in a multiclass task a tree has at least one for each class.
-    choice
-        The function that chooses the feature of a node and the way below it.
-    embedding
-        Width of a category's vector.
-
     References
     ----------
     Popov et al. 2020, arXiv:1909.06312; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.6.
@@ -235,12 +220,18 @@ class NODE(RowNetwork):
 
     lr: float = 1e-3
     weight_decay: float = 0.0
-    n_layers: int = hyper(1, COUNT)
-    n_trees: int = hyper(2048, COUNT)
-    depth: int = hyper(6, Number(1, 16, whole=True))
-    tree_dim: int = hyper(2, WIDTH)
-    choice: str = hyper("entmax", OneOf(tuple(CHOICES)))
-    embedding: int = hyper(8, WIDTH)
+    n_layers: int = hyper(1, COUNT, "Layers of trees; each sees the outputs of those before.")
+    n_trees: int = hyper(2048, COUNT, "Trees of all layers together, shared out evenly.")
+    depth: int = hyper(6, Number(1, 16, whole=True), "Depth of a tree, which has 2^depth leaves.")
+    tree_dim: int = hyper(
+        2, WIDTH, "Outputs of a tree; in a multiclass task a tree has at least one for each class."
+    )
+    choice: str = hyper(
+        "entmax",
+        OneOf(tuple(CHOICES)),
+        "The function that chooses the feature of a node and the way below it.",
+    )
+    embedding: int = hyper(8, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> NODENetwork:
         return NODENetwork(

@@ -17,11 +17,6 @@ LEAST = 1e-9  # an indicator's prediction below it is raised to it before it is 
 class PLS(Estimator):
     """Linear regression on a few components of the features that covary with the target.
 
-    Parameters
-    ----------
-    n_components
-        Components; more than the rank of the centred features means as many as that.
-
     Notes
     -----
     Classes are regressed on their 0/1 indicators, whose predictions sum to one in every row. The
@@ -37,7 +32,9 @@ class PLS(Estimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    n_components: int = hyper(2, COUNT)
+    n_components: int = hyper(
+        2, COUNT, "Components; more than the rank of the centred features means as many as that."
+    )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         from sklearn.cross_decomposition import PLSRegression

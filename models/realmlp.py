@@ -10,7 +10,18 @@ import numpy as np
 import pandas as pd
 
 from .base import Estimator
-from .hyperparameters import PENALTY, Number, OneOf, hyper
+from .hyperparameters import (
+    COUNT,
+    DROPOUT,
+    LAYERS,
+    PENALTY,
+    POSITIVE,
+    SWITCH,
+    WIDTH,
+    Number,
+    OneOf,
+    hyper,
+)
 from .optional import optional, undisturbed
 from .policy import Policy
 
@@ -27,33 +38,6 @@ class RealMLP(Estimator):
     least validation loss; without validation rows, with the least loss on training rows. A fit
     cannot be resumed.
 
-    Parameters
-    ----------
-    epochs
-        Epochs; rates, dropout and weight decay follow schedules of this length.
-    batch_size
-        Rows of a step.
-    n_layers
-        Hidden layers.
-    width
-        Width of the hidden layers.
-    activation
-        Activation; `auto`: SELU for classes, Mish for values.
-    embedding
-        Vectors of numbers: periodic ones (`pl`, `plr`), or with biases and the number itself.
-    sigma
-        Standard deviation of the frequencies at first.
-    front_scale
-        Whether each input has a trained factor.
-    lr
-        Largest learning rate; 0: 0.04 for classes, 0.2 for values.
-    dropout
-        Dropout after each hidden layer.
-    weight_decay
-        Weight decay.
-    smoothing
-        Label smoothing, for classes alone; 0 is right where log loss or AUC counts.
-
     Examples
     --------
     >>> from tabsweep.models.realmlp import RealMLP
@@ -69,18 +53,28 @@ class RealMLP(Estimator):
 
     policy = Policy("shift", "native", "impute", "shift")
 
-    epochs: int = hyper(256, Number(1, 100_000, whole=True))
-    batch_size: int = hyper(256, Number(2, 1_000_000, whole=True))
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(256, Number(1, 65_536, whole=True))
-    activation: str = hyper("auto", OneOf(ACTIVATIONS))
-    embedding: str = hyper("pbld", OneOf(EMBEDDINGS))
-    sigma: float = hyper(0.1, Number(0.0, low_open=True))
-    front_scale: bool = hyper(True, OneOf((True, False)))
-    lr: float = hyper(0.0, PENALTY)
-    dropout: float = hyper(0.15, Number(0.0, 1.0, high_open=True))
-    weight_decay: float = hyper(0.02, PENALTY)
-    smoothing: float = hyper(0.1, Number(0.0, 1.0, high_open=True))
+    epochs: int = hyper(
+        256, COUNT, "Epochs; rates, dropout and weight decay follow schedules of this length."
+    )
+    batch_size: int = hyper(256, Number(2, 1_000_000, whole=True), "Rows of a step.")
+    n_layers: int = hyper(3, LAYERS, "Hidden layers.")
+    width: int = hyper(256, WIDTH, "Width of the hidden layers.")
+    activation: str = hyper(
+        "auto", OneOf(ACTIVATIONS), "Activation; `auto`: SELU for classes, Mish for values."
+    )
+    embedding: str = hyper(
+        "pbld",
+        OneOf(EMBEDDINGS),
+        "Vectors of numbers: periodic ones (`pl`, `plr`), or with biases and the number itself.",
+    )
+    sigma: float = hyper(0.1, POSITIVE, "Standard deviation of the frequencies at first.")
+    front_scale: bool = hyper(True, SWITCH, "Whether each input has a trained factor.")
+    lr: float = hyper(0.0, PENALTY, "Largest learning rate; 0: 0.04 for classes, 0.2 for values.")
+    dropout: float = hyper(0.15, DROPOUT, "Dropout after each hidden layer.")
+    weight_decay: float = hyper(0.02, PENALTY, "Weight decay.")
+    smoothing: float = hyper(
+        0.1, DROPOUT, "Label smoothing, for classes alone; 0 is right where log loss or AUC counts."
+    )
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the epoch

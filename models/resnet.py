@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from .deep.embedded_rows import FlatRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import EmbeddedInput, NumberVectors
-from .deep.row_network import DROPOUT, WIDTH
-from .hyperparameters import Number, hyper
+from .hyperparameters import DROPOUT, LAYERS, WIDTH, Number, hyper
 
 
 class Block(nn.Module):
@@ -78,21 +77,6 @@ class ResNet(FlatRows):
     The search spaces are those of Gorishniy et al. 2021, Table 8; the paper has no default
     configuration, ours is that of its synthetic study (G.1) with less dropout and a faster rate.
 
-    Parameters
-    ----------
-    n_layers
-        Residual blocks.
-    width
-        Width of the path from block to block, D.
-    hidden_factor
-        Hidden width of a block over `width`.
-    hidden_dropout
-        Dropout after the first linear layer of a block.
-    residual_dropout
-        Dropout after the second linear layer of a block.
-    embedding
-        Width of a category's vector.
-
     References
     ----------
     Gorishniy et al. 2021, arXiv:2106.11959, sec. 3.2.
@@ -101,12 +85,16 @@ class ResNet(FlatRows):
     example = "epochs=5, width=16"
     batch_norm = True
 
-    n_layers: int = hyper(4, Number(1, 1000, whole=True))
-    width: int = hyper(256, WIDTH)
-    hidden_factor: float = hyper(1.5, Number(0.0, 1000.0, low_open=True))
-    hidden_dropout: float = hyper(0.3, DROPOUT)
-    residual_dropout: float = hyper(0.0, DROPOUT)
-    embedding: int = hyper(64, WIDTH)
+    n_layers: int = hyper(4, LAYERS, "Residual blocks.")
+    width: int = hyper(256, WIDTH, "Width of the path from block to block, D.")
+    hidden_factor: float = hyper(
+        1.5, Number(0.0, 1000.0, low_open=True), "Hidden width of a block over `width`."
+    )
+    hidden_dropout: float = hyper(0.3, DROPOUT, "Dropout after the first linear layer of a block.")
+    residual_dropout: float = hyper(
+        0.0, DROPOUT, "Dropout after the second linear layer of a block."
+    )
+    embedding: int = hyper(64, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> ResNetNetwork:
         return ResNetNetwork(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator
-from .hyperparameters import CLASSES, COUNT, Number, hyper, required
+from .hyperparameters import CLASSES, COUNT, LAYERS, hyper, required
 from .policy import Policy
 
 
@@ -40,15 +40,6 @@ class RuleList(Estimator):
     with the best Laplace estimate, (rows of the commonest class + 1) / (rows + classes), becomes
     the rule. What no rule covers gets the frequencies of the rows that are left.
 
-    Parameters
-    ----------
-    max_rules
-        Rules, at most.
-    max_conditions
-        Depth of the trees: conditions of a rule, at most.
-    min_rows
-        Fewest training rows that a rule covers.
-
     Notes
     -----
     Probabilities are the frequencies of the covered training rows, with one row added to every
@@ -66,9 +57,9 @@ class RuleList(Estimator):
     policy = Policy(numeric="shift", categorical="one-hot", missing="impute")
 
     task: str = required(CLASSES)
-    max_rules: int = hyper(50, COUNT)
-    max_conditions: int = hyper(4, Number(1, 1000, whole=True))
-    min_rows: int = hyper(5, COUNT)
+    max_rules: int = hyper(50, COUNT, "Rules, at most.")
+    max_conditions: int = hyper(4, LAYERS, "Depth of the trees: conditions of a rule, at most.")
+    min_rows: int = hyper(5, COUNT, "Fewest training rows that a rule covers.")
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         x = x.astype(np.float32)  # as the trees see it, so that a rule covers what its leaf held

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .deep.layers.alpha_dropout import alpha_dropout
 from .deep.layers.dropout import Seed
 from .deep.perceptron import Perceptron, PerceptronNetwork
-from .hyperparameters import Number, hyper
+from .hyperparameters import DROPOUT, Number, hyper
 
 
 class SNNNetwork(PerceptronNetwork):
@@ -37,11 +37,6 @@ class SNN(Perceptron):
     The search spaces are those of Gorishniy et al. 2021, Table 12; the paper has no default
     configuration, ours is near what its searches chose.
 
-    Parameters
-    ----------
-    dropout
-        Alpha dropout after each hidden layer.
-
     References
     ----------
     Klambauer et al. 2017, arXiv:1706.02515; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.5.
@@ -51,4 +46,4 @@ class SNN(Perceptron):
     network = SNNNetwork
 
     n_layers: int = hyper(4, Number(2, 1000, whole=True))
-    dropout: float = 0.05
+    dropout: float = hyper(0.05, DROPOUT, "Alpha dropout after each hidden layer.")

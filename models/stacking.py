@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator
-from .hyperparameters import COUNT, Number, hyper
+from .hyperparameters import COUNT, POSITIVE, Number, hyper
 from .out_of_fold import parts
 from .policy import Policy
 
@@ -19,17 +19,6 @@ class Stacking(Estimator):
 
     The upper model learns from predictions of the lower ones for rows that they did not see; then
     these are fitted on all rows.
-
-    Parameters
-    ----------
-    n_parts
-        Parts of the training rows for the out-of-fold predictions.
-    C
-        Inverse strength of the upper model's L2 penalty, as of `linear`.
-    n_neighbors
-        Neighbours; more than there are training rows means all of them.
-    min_samples_leaf
-        Fewest training rows in a leaf of the tree.
 
     Notes
     -----
@@ -46,10 +35,18 @@ class Stacking(Estimator):
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
     uses_pools = True
 
-    n_parts: int = hyper(5, Number(2, 1000, whole=True))
-    C: float = hyper(1.0, Number(0.0, low_open=True))
-    n_neighbors: int = hyper(10, COUNT)
-    min_samples_leaf: int = hyper(5, COUNT)
+    n_parts: int = hyper(
+        5,
+        Number(2, 1000, whole=True),
+        "Parts of the training rows for the out-of-fold predictions.",
+    )
+    C: float = hyper(
+        1.0, POSITIVE, "Inverse strength of the upper model's L2 penalty, as of `linear`."
+    )
+    n_neighbors: int = hyper(
+        10, COUNT, "Neighbours; more than there are training rows means all of them."
+    )
+    min_samples_leaf: int = hyper(5, COUNT, "Fewest training rows in a leaf of the tree.")
 
     def _linear(self, strength: float) -> Any:
         from sklearn.linear_model import LogisticRegression, Ridge

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator, softmax, two_columns
-from .hyperparameters import Number, hyper
+from .hyperparameters import PENALTY, POSITIVE, Number, hyper
 from .out_of_fold import parts
 from .policy import Policy
 
@@ -33,15 +33,6 @@ def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)
 class SVM(Estimator):
     """C-SVC or epsilon-SVR with the RBF kernel on standardised, one-hot features.
 
-    Parameters
-    ----------
-    C
-        Penalty of a violation of the margin.
-    gamma
-        Inverse width of the kernel; "scale" for 1 / (n_features * var(X)).
-    epsilon
-        Half-width of the tube without loss, in standard deviations of the target (regression).
-
     Notes
     -----
     Labels are the machine's own (one-vs-rest decision values, largest first). Probabilities are a
@@ -56,9 +47,17 @@ class SVM(Estimator):
     example = ""
     policy = Policy(numeric="standard", categorical="one-hot", missing="impute", target="standard")
 
-    C: float = hyper(1.0, Number(0.0, low_open=True))
-    gamma: float | str = hyper("scale", Number(0.0, low_open=True, words=("scale",)))
-    epsilon: float = hyper(0.1, Number(0.0))
+    C: float = hyper(1.0, POSITIVE, "Penalty of a violation of the margin.")
+    gamma: float | str = hyper(
+        "scale",
+        Number(0.0, low_open=True, words=("scale",)),
+        'Inverse width of the kernel; "scale" for 1 / (n_features * var(X)).',
+    )
+    epsilon: float = hyper(
+        0.1,
+        PENALTY,
+        "Half-width of the tube without loss, in standard deviations of the target (regression).",
+    )
 
     def _machine(self, x: np.ndarray, y: np.ndarray) -> Any:
         from sklearn.svm import SVC

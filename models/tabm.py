@@ -22,9 +22,9 @@ from .deep.embedded_rows import FlatRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
-from .deep.row_network import DROPOUT, WIDTH, RowTask
+from .deep.row_network import RowTask
 from .deep.trainer import Recipe, Task, seed_of
-from .hyperparameters import Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, SWITCH, WIDTH, Number, OneOf, hyper
 
 VARIANTS = {"tabm": "tabm", "mini": "tabm-mini", "packed": "tabm-packed"}
 FEW = 4  # outputs of a member up to which products and sums are faster than matrix products
@@ -185,26 +185,6 @@ class TabM(FlatRows):
     DIFF(Gorishniy 2025, the authors' code): a level that training did not hold is 0 in all columns
     of its feature; there it fails.
 
-    Parameters
-    ----------
-    variant
-        What a member has of its own: scales of the inputs and outputs of each layer, and biases
-        (`tabm`), a scale of the network's inputs (`mini`), or all weights (`packed`); heads are
-        always its own.
-    k
-        Members.
-    n_blocks
-        Hidden layers; with vectors of numbers the authors suggest 2.
-    width
-        Width of the hidden layers.
-    dropout
-        Dropout after each hidden layer.
-    share_batches
-        Whether all members see the same batch in a step; else each goes through the rows in an
-        order of its own.
-    clip_norm
-        Largest norm of all gradients together, 0 for no limit.
-
     References
     ----------
     Gorishniy et al. 2025, arXiv:2410.24210.
@@ -218,13 +198,28 @@ class TabM(FlatRows):
     weight_decay: float = 3e-4
     number_width: int = 16
     number_activation: bool = False
-    variant: str = hyper("tabm", OneOf(tuple(VARIANTS)))
-    k: int = hyper(32, Number(1, 65_536, whole=True))
-    n_blocks: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(512, WIDTH)
-    dropout: float = hyper(0.1, DROPOUT)
-    share_batches: bool = hyper(True, OneOf((True, False)))
-    clip_norm: float = hyper(1.0, Number(0.0, 1e6))
+    variant: str = hyper(
+        "tabm",
+        OneOf(tuple(VARIANTS)),
+        "What a member has of its own: scales of the inputs and outputs of each layer, and "
+        "biases (`tabm`), a scale of the network's inputs (`mini`), or all weights (`packed`); "
+        "heads are always its own.",
+    )
+    k: int = hyper(32, WIDTH, "Members.")
+    n_blocks: int = hyper(
+        3, LAYERS, "Hidden layers; with vectors of numbers the authors suggest 2."
+    )
+    width: int = hyper(512, WIDTH, "Width of the hidden layers.")
+    dropout: float = hyper(0.1, DROPOUT, "Dropout after each hidden layer.")
+    share_batches: bool = hyper(
+        True,
+        SWITCH,
+        "Whether all members see the same batch in a step; else each goes through the rows in "
+        "an order of its own.",
+    )
+    clip_norm: float = hyper(
+        1.0, Number(0.0, 1e6), "Largest norm of all gradients together, 0 for no limit."
+    )
 
     @property
     def n_out(self) -> int:

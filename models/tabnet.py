@@ -18,9 +18,22 @@ from torch.nn import functional as F
 from .deep.layers.category_embedding import RowInput
 from .deep.layers.dropout import Seed
 from .deep.layers.entmax import FIRST
-from .deep.row_network import WIDTH, RowNetwork, RowTask
+from .deep.row_network import RowNetwork, RowTask
 from .deep.trainer import Recipe
-from .hyperparameters import COUNT, PENALTY, SHARE, Number, OneOf, hyper
+from .hyperparameters import (
+    COUNT,
+    DEPTH,
+    LAYERS,
+    PENALTY,
+    ROWS,
+    SHARE,
+    SOME_WIDTH,
+    SWITCH,
+    WIDTH,
+    Number,
+    OneOf,
+    hyper,
+)
 
 EPS = 1e-5  # of batch norms
 TINY = 1e-15  # inside the logarithm of a mask
@@ -222,40 +235,6 @@ class TabNet(RowNetwork):
     the last ones are dropped. DIFF(Arik 2021, the authors' code): every virtual batch moves the
     running statistics, there their mean does once.
 
-    Parameters
-    ----------
-    batch_size
-        Rows of a step, about; 0 for the paper's (2048 below 50,000 rows, 8192 below 100,000, else
-        16384), with six steps an epoch at least, where these have 64 rows.
-    n_steps
-        Steps that decide (the authors' code counts one more, which does not).
-    width
-        Width of a step's decision (the papers' n_d).
-    width_attention
-        Width of what the mask of the next step is made from (n_a), 0 for as much as `width`.
-    relaxation
-        How often a feature may be used again, 1 for once.
-    sparsity
-        Weight of the masks' entropy in the loss.
-    decay_rate
-        Factor of the learning rate in `decay_steps` steps.
-    decay_steps
-        Steps in which the learning rate decays by `decay_rate`.
-    n_shared
-        Gated layers of a step whose weights all steps share.
-    n_own
-        Gated layers of a step with weights of its own.
-    mask
-        The function that makes a mask from logits.
-    virtual_batch
-        Rows that a ghost batch norm normalises together.
-    momentum
-        Weight of a virtual batch's statistics in the running ones.
-    input_norm
-        Whether a batch norm of the input comes first; superfluous where the numbers are scaled.
-    embedding
-        Width of a category's vector.
-
     References
     ----------
     Arik and Pfister 2021, arXiv:1908.07442; Gorishniy et al. 2021, arXiv:2106.11959, sec. F.7.
@@ -265,22 +244,46 @@ class TabNet(RowNetwork):
     make_task = _Task
     batch_norm = True
 
+    batch_size: int = hyper(
+        0,
+        ROWS,
+        "Rows of a step, about; 0 for the paper's (2048 below 50,000 rows, 8192 below 100,000, "
+        "else 16384), with six steps an epoch at least, where these have 64 rows.",
+    )
     lr: float = 0.01
     weight_decay: float = 0.0
-    n_steps: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(16, WIDTH)
-    width_attention: int = hyper(0, Number(0, 65_536, whole=True))
-    relaxation: float = hyper(1.5, Number(1.0, 100.0))
-    sparsity: float = hyper(1e-4, PENALTY)
-    decay_rate: float = hyper(0.9, SHARE)
-    decay_steps: int = hyper(500, COUNT)
-    n_shared: int = hyper(2, Number(1, 1000, whole=True))
-    n_own: int = hyper(2, Number(0, 1000, whole=True))
-    mask: str = hyper("sparsemax", OneOf(tuple(FIRST)))
-    virtual_batch: int = hyper(256, Number(2, 1_000_000, whole=True))
-    momentum: float = hyper(0.05, SHARE)
-    input_norm: bool = hyper(False, OneOf((True, False)))
-    embedding: int = hyper(8, WIDTH)
+    n_steps: int = hyper(
+        3, LAYERS, "Steps that decide (the authors' code counts one more, which does not)."
+    )
+    width: int = hyper(16, WIDTH, "Width of a step's decision (the papers' n_d).")
+    width_attention: int = hyper(
+        0,
+        SOME_WIDTH,
+        "Width of what the mask of the next step is made from (n_a), 0 for as much as `width`.",
+    )
+    relaxation: float = hyper(
+        1.5, Number(1.0, 100.0), "How often a feature may be used again, 1 for once."
+    )
+    sparsity: float = hyper(1e-4, PENALTY, "Weight of the masks' entropy in the loss.")
+    decay_rate: float = hyper(0.9, SHARE, "Factor of the learning rate in `decay_steps` steps.")
+    decay_steps: int = hyper(500, COUNT, "Steps in which the learning rate decays by `decay_rate`.")
+    n_shared: int = hyper(2, LAYERS, "Gated layers of a step whose weights all steps share.")
+    n_own: int = hyper(2, DEPTH, "Gated layers of a step with weights of its own.")
+    mask: str = hyper(
+        "sparsemax", OneOf(tuple(FIRST)), "The function that makes a mask from logits."
+    )
+    virtual_batch: int = hyper(
+        256, Number(2, 1_000_000, whole=True), "Rows that a ghost batch norm normalises together."
+    )
+    momentum: float = hyper(
+        0.05, SHARE, "Weight of a virtual batch's statistics in the running ones."
+    )
+    input_norm: bool = hyper(
+        False,
+        SWITCH,
+        "Whether a batch norm of the input comes first; superfluous where the numbers are scaled.",
+    )
+    embedding: int = hyper(8, WIDTH, "Width of a category's vector.")
 
     def rows_a_batch(self, n: int) -> int:
         """Rows of a step for n training rows, a multiple of the virtual batches."""

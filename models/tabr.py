@@ -14,9 +14,9 @@ from .deep.layers.neighbours import nearest
 from .deep.layers.number_embedding import NumberVectors
 from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
-from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.row_network import Batch
 from .deep.trainer import Task
-from .hyperparameters import COUNT, Number, hyper
+from .hyperparameters import COUNT, DEPTH, DROPOUT, WIDTH, Number, hyper
 
 
 class Block(nn.Module):
@@ -184,25 +184,6 @@ class TabR(LookupRows):
     decay, as in the runs that the paper reports. Initial frequencies are cut at three standard
     deviations, as in `rtdl_num_embeddings`.
 
-    Parameters
-    ----------
-    width
-        Width of an encoded row and its key, D.
-    n_encoder
-        Residual blocks before keys are made.
-    n_predictor
-        Residual blocks after a row has read its context.
-    hidden_factor
-        Width inside of a block, as a multiple of D.
-    context_size
-        Nearest training rows that a row reads.
-    context_dropout
-        Dropout on the weights of the context rows.
-    hidden_dropout
-        Dropout inside of a block.
-    residual_dropout
-        Dropout on what a block adds.
-
     References
     ----------
     Gorishniy et al. 2024, arXiv:2307.14338.
@@ -213,14 +194,16 @@ class TabR(LookupRows):
 
     lr: float = 3.1e-4
     weight_decay: float = 1.2e-6
-    width: int = hyper(265, WIDTH)
-    n_encoder: int = hyper(0, Number(0, 1000, whole=True))
-    n_predictor: int = hyper(1, Number(0, 1000, whole=True))
-    hidden_factor: float = hyper(2.0, Number(0.0, 1000.0, low_open=True))
-    context_size: int = hyper(96, COUNT)
-    context_dropout: float = hyper(0.389, DROPOUT)
-    hidden_dropout: float = hyper(0.389, DROPOUT)
-    residual_dropout: float = hyper(0.0, DROPOUT)
+    width: int = hyper(265, WIDTH, "Width of an encoded row and its key, D.")
+    n_encoder: int = hyper(0, DEPTH, "Residual blocks before keys are made.")
+    n_predictor: int = hyper(1, DEPTH, "Residual blocks after a row has read its context.")
+    hidden_factor: float = hyper(
+        2.0, Number(0.0, 1000.0, low_open=True), "Width inside of a block, as a multiple of D."
+    )
+    context_size: int = hyper(96, COUNT, "Nearest training rows that a row reads.")
+    context_dropout: float = hyper(0.389, DROPOUT, "Dropout on the weights of the context rows.")
+    hidden_dropout: float = hyper(0.389, DROPOUT, "Dropout inside of a block.")
+    residual_dropout: float = hyper(0.0, DROPOUT, "Dropout on what a block adds.")
 
     def _network(self) -> TabRNetwork:
         return TabRNetwork(

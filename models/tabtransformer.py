@@ -22,9 +22,20 @@ from .deep.layers.geglu import GEGLU
 from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
 from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.row_network import DROPOUT, WIDTH, Batch
+from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import InvalidConfig, Number, OneOf, hyper
+from .hyperparameters import (
+    DROPOUT,
+    LAYERS,
+    PROBABILITY,
+    SHARE,
+    SWITCH,
+    WIDTH,
+    InvalidConfig,
+    Number,
+    OneOf,
+    hyper,
+)
 
 # -- the network ----------------------------------------------------------------------------------
 
@@ -226,38 +237,6 @@ class MaskedTask(PretrainedTask):
 class TabTransformer(PretrainedNetwork):
     """TabTransformer with masked pre-training, in the form of Kim et al. 2024 (Table 7).
 
-    Parameters
-    ----------
-    n_layers
-        Blocks.
-    width
-        Width of a token, D.
-    n_heads
-        Heads of attention, H.
-    d_head
-        Width of a head.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
-    order
-        Degree of the polynomial.
-    hidden
-        Width of the perceptron's hidden layer.
-    attention_dropout
-        Dropout on the attention weights, or on the output of a polynomial.
-    ffn_dropout
-        Dropout after the gate of the feed-forward layers.
-    mask_rate
-        Share of the cells that pre-training hides.
-    ce_weight
-        Weight of the log loss of hidden categories; the squared error of hidden numbers has the
-        rest of one.
-    numeric_tokens
-        Whether numbers take part in attention. False keeps them out, as Huang et al. do, in tables
-        that have categories; they are then not hidden either.
-    identity_width
-        How many values of a token are the same for all cells of a column, so that they identify it
-        (Huang et al.: an eighth); less than `width`.
-
     References
     ----------
     Huang et al. 2020, arXiv:2012.06678; Kim et al. 2024 (CheAtt).
@@ -270,19 +249,40 @@ class TabTransformer(PretrainedNetwork):
     pretrain_epochs: int = 20
     lr: float = 1e-3
     numeric: str = "standard"
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(32, WIDTH)
-    n_heads: int = hyper(4, WIDTH)
-    d_head: int = hyper(16, WIDTH)
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
-    hidden: int = hyper(64, WIDTH)
-    attention_dropout: float = hyper(0.1, DROPOUT)
-    ffn_dropout: float = hyper(0.1, DROPOUT)
-    mask_rate: float = hyper(0.3, Number(0.0, 1.0, low_open=True))
-    ce_weight: float = hyper(0.3, Number(0.0, 1.0))
-    numeric_tokens: bool = hyper(True, OneOf((True, False)))
-    identity_width: int = hyper(0, Number(0, 65_535, whole=True))
+    n_layers: int = hyper(3, LAYERS, "Blocks.")
+    width: int = hyper(32, WIDTH, "Width of a token, D.")
+    n_heads: int = hyper(4, WIDTH, "Heads of attention, H.")
+    d_head: int = hyper(16, WIDTH, "Width of a head.")
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
+    )
+    order: int = hyper(5, ORDER, "Degree of the polynomial.")
+    hidden: int = hyper(64, WIDTH, "Width of the perceptron's hidden layer.")
+    attention_dropout: float = hyper(
+        0.1, DROPOUT, "Dropout on the attention weights, or on the output of a polynomial."
+    )
+    ffn_dropout: float = hyper(0.1, DROPOUT, "Dropout after the gate of the feed-forward layers.")
+    mask_rate: float = hyper(0.3, SHARE, "Share of the cells that pre-training hides.")
+    ce_weight: float = hyper(
+        0.3,
+        PROBABILITY,
+        "Weight of the log loss of hidden categories; the squared error of hidden numbers has "
+        "the rest of one.",
+    )
+    numeric_tokens: bool = hyper(
+        True,
+        SWITCH,
+        "Whether numbers take part in attention. False keeps them out, as Huang et al. do, in "
+        "tables that have categories; they are then not hidden either.",
+    )
+    identity_width: int = hyper(
+        0,
+        Number(0, 65_535, whole=True),
+        "How many values of a token are the same for all cells of a column, so that they "
+        "identify it (Huang et al.: an eighth); less than `width`.",
+    )
 
     def check(self) -> None:
         """Raises `InvalidConfig` where identity_width leaves nothing of a token."""

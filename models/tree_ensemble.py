@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .hyperparameters import COUNT, ROUNDS, InvalidConfig, Number, OneOf, hyper
+from .hyperparameters import COUNT, DEPTH, ROUNDS, InvalidConfig, Number, OneOf, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
@@ -22,21 +22,6 @@ CRITERIA = {
 class TreeEnsemble(WeightedSklearnEstimator):
     """Many trees on unscaled features; categories one-hot, missing values kept by the splits.
 
-    Parameters
-    ----------
-    n_estimators
-        Trees.
-    criterion
-        Impurity: "default" for the library's ("gini", "squared_error"); classification also has
-        "entropy" and "log_loss", regression "absolute_error", "friedman_mse" and "poisson".
-    max_features
-        Features tried at a split, as a share or a function of their number; "default" for the
-        library's ("sqrt" for classes, all for values).
-    max_depth
-        Depth of the deepest leaf; 0 for no limit.
-    min_samples_leaf
-        Fewest training rows in a leaf.
-
     Notes
     -----
     The criterion "absolute_error" cannot split on missing values, so they are imputed for it.
@@ -44,13 +29,22 @@ class TreeEnsemble(WeightedSklearnEstimator):
 
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
-    n_estimators: int = hyper(100, ROUNDS)
-    criterion: str = hyper("default", OneOf(("default", *sum(CRITERIA.values(), ()))))
-    max_features: float | str = hyper(
-        "default", Number(0.0, 1.0, low_open=True, words=("default", "sqrt", "log2"))
+    n_estimators: int = hyper(100, ROUNDS, "Trees.")
+    criterion: str = hyper(
+        "default",
+        OneOf(("default", *sum(CRITERIA.values(), ()))),
+        'Impurity: "default" for the library\'s ("gini", "squared_error"); classification also '
+        'has "entropy" and "log_loss", regression "absolute_error", "friedman_mse" and '
+        '"poisson".',
     )
-    max_depth: int = hyper(0, Number(0, 1000, whole=True))
-    min_samples_leaf: int = hyper(1, COUNT)
+    max_features: float | str = hyper(
+        "default",
+        Number(0.0, 1.0, low_open=True, words=("default", "sqrt", "log2")),
+        'Features tried at a split, as a share or a function of their number; "default" for the '
+        'library\'s ("sqrt" for classes, all for values).',
+    )
+    max_depth: int = hyper(0, DEPTH, "Depth of the deepest leaf; 0 for no limit.")
+    min_samples_leaf: int = hyper(1, COUNT, "Fewest training rows in a leaf.")
 
     def check(self) -> None:
         """As `Estimator.check`; the criterion must be one of the task."""

@@ -16,9 +16,17 @@ from torch.nn import functional as F
 
 from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
-from .deep.row_network import WIDTH, Batch
+from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import Number, OneOf, hyper
+from .hyperparameters import (
+    LAYERS,
+    PENALTY,
+    PROBABILITY,
+    SOME_WIDTH,
+    SWITCH,
+    WIDTH,
+    hyper,
+)
 from .policy import Policy
 
 
@@ -124,26 +132,6 @@ class VIME(PretrainedNetwork):
 
     Numbers are scaled to [0, 1] by their least and largest value, categories are 0/1 columns.
 
-    Parameters
-    ----------
-    width
-        Width of the encoded row, 0 for as many as columns (authors' code).
-    hidden
-        Width of the two layers that predict.
-    p_mask
-        Share of the values that pre-training exchanges with those of other rows.
-    feature_weight
-        Weight of the squared error of the values beside the log loss of the mask.
-    semi
-        Whether `consistency` times the variance of the outputs for `n_copies` exchanged copies of
-        each row is added to the loss.
-    consistency
-        Weight of that variance.
-    n_copies
-        Exchanged copies of each row.
-    frozen
-        Whether the encoder is no longer trained after pre-training.
-
     References
     ----------
     Yoon et al. 2020, VIME: Extending the success of self- and semi-supervised learning to tabular
@@ -159,14 +147,29 @@ class VIME(PretrainedNetwork):
     lr: float = 1e-3
     weight_decay: float = 0.0
     numeric: str = "min-max"
-    width: int = hyper(0, Number(0, 65_536, whole=True))
-    hidden: int = hyper(100, WIDTH)
-    p_mask: float = hyper(0.3, Number(0.0, 1.0))
-    feature_weight: float = hyper(2.0, Number(0.0))
-    semi: bool = hyper(False, OneOf((True, False)))
-    consistency: float = hyper(1.0, Number(0.0))
-    n_copies: int = hyper(3, Number(1, 1000, whole=True))
-    frozen: bool = hyper(True, OneOf((True, False)))
+    width: int = hyper(
+        0, SOME_WIDTH, "Width of the encoded row, 0 for as many as columns (authors' code)."
+    )
+    hidden: int = hyper(100, WIDTH, "Width of the two layers that predict.")
+    p_mask: float = hyper(
+        0.3,
+        PROBABILITY,
+        "Share of the values that pre-training exchanges with those of other rows.",
+    )
+    feature_weight: float = hyper(
+        2.0, PENALTY, "Weight of the squared error of the values beside the log loss of the mask."
+    )
+    semi: bool = hyper(
+        False,
+        SWITCH,
+        "Whether `consistency` times the variance of the outputs for `n_copies` exchanged "
+        "copies of each row is added to the loss.",
+    )
+    consistency: float = hyper(1.0, PENALTY, "Weight of that variance.")
+    n_copies: int = hyper(3, LAYERS, "Exchanged copies of each row.")
+    frozen: bool = hyper(
+        True, SWITCH, "Whether the encoder is no longer trained after pre-training."
+    )
 
     def _policy(self) -> Policy:
         return Policy(self.numeric, "one-hot", "impute", "standard")

@@ -26,30 +26,6 @@ from .resumable import by_round
 class XGBoost(CategoryBoosted):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 
-    Parameters
-    ----------
-    device
-        Where it trains. A machine without a GPU is an error, not a fit on its CPU; a saved model
-        predicts anywhere.
-    max_depth
-        Depth of the trees.
-    min_child_weight
-        Least sum of the Hessian in a leaf.
-    subsample
-        Share of the rows that each round draws.
-    colsample_bytree
-        Share of the features that each tree draws.
-    colsample_bylevel
-        Share of the features that each level of a tree draws.
-    gamma
-        Least reduction of the loss by a split.
-    reg_alpha
-        L1 penalty of the leaves.
-    reg_lambda
-        L2 penalty of the leaves.
-    tree_method
-        Splits between bins, or at every threshold (not with native categories, not on a GPU).
-
     Notes
     -----
     `fit_to` seeds every round by its number (the library's `seed_per_iteration`), which `fit` does
@@ -63,17 +39,28 @@ class XGBoost(CategoryBoosted):
     example = ""
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="standard")
 
-    device: str = hyper("cpu", DEVICE)
+    device: str = hyper(
+        "cpu",
+        DEVICE,
+        "Where it trains. A machine without a GPU is an error, not a fit on its CPU; a saved "
+        "model predicts anywhere.",
+    )
     learning_rate: float = 0.3
-    max_depth: int = hyper(6, Number(1, 100, whole=True))
-    min_child_weight: float = hyper(1.0, PENALTY)
-    subsample: float = hyper(1.0, SHARE)
-    colsample_bytree: float = hyper(1.0, SHARE)
-    colsample_bylevel: float = hyper(1.0, SHARE)
-    gamma: float = hyper(0.0, PENALTY)
-    reg_alpha: float = hyper(0.0, PENALTY)
-    reg_lambda: float = hyper(1.0, PENALTY)
-    tree_method: str = hyper("hist", OneOf(("hist", "exact")))
+    max_depth: int = hyper(6, Number(1, 100, whole=True), "Depth of the trees.")
+    min_child_weight: float = hyper(1.0, PENALTY, "Least sum of the Hessian in a leaf.")
+    subsample: float = hyper(1.0, SHARE, "Share of the rows that each round draws.")
+    colsample_bytree: float = hyper(1.0, SHARE, "Share of the features that each tree draws.")
+    colsample_bylevel: float = hyper(
+        1.0, SHARE, "Share of the features that each level of a tree draws."
+    )
+    gamma: float = hyper(0.0, PENALTY, "Least reduction of the loss by a split.")
+    reg_alpha: float = hyper(0.0, PENALTY, "L1 penalty of the leaves.")
+    reg_lambda: float = hyper(1.0, PENALTY, "L2 penalty of the leaves.")
+    tree_method: str = hyper(
+        "hist",
+        OneOf(("hist", "exact")),
+        "Splits between bins, or at every threshold (not with native categories, not on a GPU).",
+    )
     categorical: str = "one-hot"
 
     def check(self) -> None:

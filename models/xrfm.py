@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator, softmax
-from .hyperparameters import PENALTY, Number, OneOf, hyper
+from .hyperparameters import DEPTH, PENALTY, POSITIVE, SWITCH, Number, OneOf, hyper
 from .optional import optional, undisturbed
 from .policy import Policy
 
@@ -32,23 +32,6 @@ class XRFM(Estimator):
     DIFF(Beaglehole 2025, the authors' code): there the size of a leaf depends on the memory of the
     machine, here it is a setting. The kernel of single coordinates is for GPUs alone and no choice.
 
-    Parameters
-    ----------
-    bandwidth
-        Width of the kernel.
-    exponent
-        Exponent of the distance in the kernel.
-    reg
-        Ridge penalty.
-    iters
-        How often the directions are learned anew.
-    diag
-        Whether only a weight for each feature is learned, and no directions.
-    leaf_size
-        Training rows of a leaf at most; memory grows with its square.
-    class_mode
-        Values that stand for classes: by their frequencies, or 0 and 1.
-
     Examples
     --------
     >>> from tabsweep.models.xrfm import XRFM
@@ -64,13 +47,25 @@ class XRFM(Estimator):
 
     policy = Policy("standard", "one-hot", "impute", "standard")
 
-    bandwidth: float = hyper(10.0, Number(0.0, low_open=True))
-    exponent: float = hyper(1.0, Number(0.0, 2.0, low_open=True))
-    reg: float = hyper(1e-3, PENALTY)
-    iters: int = hyper(5, Number(0, 1000, whole=True))
-    diag: bool = hyper(True, OneOf((True, False)))
-    leaf_size: int = hyper(5000, Number(10, 1_000_000, whole=True))
-    class_mode: str = hyper("prevalence", OneOf(MODES))
+    bandwidth: float = hyper(10.0, POSITIVE, "Width of the kernel.")
+    exponent: float = hyper(
+        1.0, Number(0.0, 2.0, low_open=True), "Exponent of the distance in the kernel."
+    )
+    reg: float = hyper(1e-3, PENALTY, "Ridge penalty.")
+    iters: int = hyper(5, DEPTH, "How often the directions are learned anew.")
+    diag: bool = hyper(
+        True, SWITCH, "Whether only a weight for each feature is learned, and no directions."
+    )
+    leaf_size: int = hyper(
+        5000,
+        Number(10, 1_000_000, whole=True),
+        "Training rows of a leaf at most; memory grows with its square.",
+    )
+    class_mode: str = hyper(
+        "prevalence",
+        OneOf(MODES),
+        "Values that stand for classes: by their frequencies, or 0 and 1.",
+    )
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the iteration

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..hyperparameters import Number, OneOf, hyper
+from ..hyperparameters import SWITCH, WIDTH, Number, OneOf, hyper
 from .estimator import Rows
 from .layers.number_embedding import BINNED, KINDS, TREE, Embedding, NumberVectors, edges_of
-from .row_network import WIDTH, RowNetwork
+from .row_network import RowNetwork
 from .trainer import Task
 
 
@@ -23,36 +23,41 @@ class EmbeddedRows(RowNetwork):
 
     DIFF(Gorishniy 2022): a split of the trees of `ple-tree` gains 1e-4 at least, as on the page of
     the library; in the paper that was searched, too.
-
-    Parameters
-    ----------
-    number_embedding
-        Vectors of numbers: ReLU of a line (`linear-relu`); ReLU of a linear layer of sines and
-        cosines whose frequencies are trained, one layer a number (`plr`) or one for all
-        (`plr-lite`); a linear layer of the piecewise-linear encoding, between quantiles
-        (`ple-quantile`) or the thresholds of a tree of this number alone (`ple-tree`). `none`:
-        numbers as they are.
-    number_frequencies
-        Frequencies of a number, of `plr` and `plr-lite`.
-    number_sigma
-        Standard deviation of the frequencies at first, of `plr` and `plr-lite`; small values are
-        the safe ones.
-    number_bins
-        Bins of a number at most, of `ple-quantile` and `ple-tree`.
-    number_leaf_rows
-        Training rows between two edges at least, of `ple-tree`.
-    number_activation
-        Whether a ReLU follows the linear layer of `plr`, `ple-quantile` and `ple-tree`.
     """
 
     ple_version: ClassVar[str] = "A"
 
-    number_embedding: str = hyper("none", OneOf(KINDS))
-    number_frequencies: int = hyper(48, Number(1, 65_536, whole=True))
-    number_sigma: float = hyper(0.01, Number(0.0, 1e6, low_open=True))
-    number_bins: int = hyper(48, Number(2, 65_536, whole=True))
-    number_leaf_rows: int = hyper(64, Number(1, 1_000_000, whole=True))
-    number_activation: bool = hyper(True, OneOf((True, False)))
+    number_embedding: str = hyper(
+        "none",
+        OneOf(KINDS),
+        "Vectors of numbers: ReLU of a line (`linear-relu`); ReLU of a linear layer of sines "
+        "and cosines whose frequencies are trained, one layer a number (`plr`) or one for all "
+        "(`plr-lite`); a linear layer of the piecewise-linear encoding, between quantiles "
+        "(`ple-quantile`) or the thresholds of a tree of this number alone (`ple-tree`). "
+        "`none`: numbers as they are.",
+    )
+    number_frequencies: int = hyper(48, WIDTH, "Frequencies of a number, of `plr` and `plr-lite`.")
+    number_sigma: float = hyper(
+        0.01,
+        Number(0.0, 1e6, low_open=True),
+        "Standard deviation of the frequencies at first, of `plr` and `plr-lite`; small values "
+        "are the safe ones.",
+    )
+    number_bins: int = hyper(
+        48,
+        Number(2, 65_536, whole=True),
+        "Bins of a number at most, of `ple-quantile` and `ple-tree`.",
+    )
+    number_leaf_rows: int = hyper(
+        64,
+        Number(1, 1_000_000, whole=True),
+        "Training rows between two edges at least, of `ple-tree`.",
+    )
+    number_activation: bool = hyper(
+        True,
+        SWITCH,
+        "Whether a ReLU follows the linear layer of `plr`, `ple-quantile` and `ple-tree`.",
+    )
 
     def _embedding(self, width: int) -> Embedding:
         return Embedding(
@@ -89,12 +94,8 @@ class EmbeddedRows(RowNetwork):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FlatRows(EmbeddedRows):
-    """Base of networks that read a row as one vector, the vectors of its numbers side by side.
+    """Base of networks that read a row as one vector, the vectors of its numbers side by side."""
 
-    Parameters
-    ----------
-    number_width
-        Width of a number's vector, where `number_embedding` is not `none`.
-    """
-
-    number_width: int = hyper(24, WIDTH)
+    number_width: int = hyper(
+        24, WIDTH, "Width of a number's vector, where `number_embedding` is not `none`."
+    )

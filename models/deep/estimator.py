@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import BadState
-from ..hyperparameters import Number, OneOf, hyper
+from ..hyperparameters import SWITCH, Number, OneOf, hyper
 from ..resumable import Save, Start, Stepwise, _states, boundaries
 from .matrix_products import by_onednn
 from .trainer import (
@@ -31,7 +31,6 @@ from .trainer import (
 
 STEPS = Number(1, 10_000_000, whole=True)
 PATIENCE = Number(0, 10_000_000, whole=True)
-DROPOUT = Number(0.0, 1.0, high_open=True)
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
 
 
@@ -44,24 +43,20 @@ class DeepEstimator(Stepwise):
     After `fit`: `model_` (weights and what prediction needs, as arrays), `curve_` (n, 2) steps (or
     what `resource` counts) and validation losses, `best_iteration_`, `n_iter_`. Not saved with the
     model: `step_s_` (seconds a step), `precision_` (`fp32` or `bf16`: what `precision` meant here).
-
-    Parameters
-    ----------
-    device
-        Where the network is trained and predicts.
-    precision
-        Number format: `bf16` runs the network under autocast, `auto` does so on a GPU that has it.
-    compile
-        Whether torch.compile is used on a GPU.
     """
 
     resource = "steps"
     computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "precision_", "_loaded")
 
-    device: str = hyper("cpu", OneOf(("cpu", "cuda")))
-    precision: str = hyper("auto", OneOf(PRECISIONS))
-    compile: bool = hyper(False, OneOf((True, False)))
+    device: str = hyper("cpu", OneOf(("cpu", "cuda")), "Where the network is trained and predicts.")
+    precision: str = hyper(
+        "auto",
+        OneOf(PRECISIONS),
+        "Number format: `bf16` runs the network under autocast, `auto` does so on a GPU that "
+        "has it.",
+    )
+    compile: bool = hyper(False, SWITCH, "Whether torch.compile is used on a GPU.")
 
     # -- what a subclass writes -------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..hyperparameters import Number, hyper
+from ..hyperparameters import DROPOUT, LAYERS, WIDTH, hyper
 from .embedded_rows import FlatRows
 from .layers.dropout import Seed
 from .layers.number_embedding import EmbeddedInput, NumberVectors
-from .row_network import DROPOUT, WIDTH, mlp_widths
+from .row_network import mlp_widths
 
 
 class PerceptronNetwork(nn.Module):
@@ -56,32 +56,20 @@ class PerceptronNetwork(nn.Module):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Perceptron(FlatRows):
-    """Base of perceptrons; a subclass names its `network`.
-
-    Parameters
-    ----------
-    n_layers
-        Hidden layers.
-    width_first
-        Width of the first hidden layer.
-    width_middle
-        Width of the hidden layers between the first and the last.
-    width_last
-        Width of the last hidden layer, where there are two or more.
-    dropout
-        Dropout after each hidden layer.
-    embedding
-        Width of a category's vector.
-    """
+    """Base of perceptrons; a subclass names its `network`."""
 
     network: ClassVar[type[PerceptronNetwork]]
 
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width_first: int = hyper(256, WIDTH)
-    width_middle: int = hyper(256, WIDTH)
-    width_last: int = hyper(256, WIDTH)
-    dropout: float = hyper(0.1, DROPOUT)
-    embedding: int = hyper(64, WIDTH)
+    n_layers: int = hyper(3, LAYERS, "Hidden layers.")
+    width_first: int = hyper(256, WIDTH, "Width of the first hidden layer.")
+    width_middle: int = hyper(
+        256, WIDTH, "Width of the hidden layers between the first and the last."
+    )
+    width_last: int = hyper(
+        256, WIDTH, "Width of the last hidden layer, where there are two or more."
+    )
+    dropout: float = hyper(0.1, DROPOUT, "Dropout after each hidden layer.")
+    embedding: int = hyper(64, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> PerceptronNetwork:
         return self.network(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..hyperparameters import RATE, InvalidConfig, Number, hyper
+from ..hyperparameters import RATE, ROWS, InvalidConfig, hyper
 from .estimator import Rows
 from .row_network import Batch, RowNetwork, RowSettings, RowTask
 from .trainer import Recipe, Task, Training, torch_device
@@ -65,18 +65,13 @@ class PretrainedNetwork(RowNetwork):
     A subclass writes `_network`, `_pretext` and a task. Epochs of pre-training have no validation
     loss. A fit that is stopped within them, as on a low rung, has an untrained head. The weights of
     `_pretext` are not kept in the fitted model.
-
-    Parameters
-    ----------
-    pretrain_epochs
-        How many of the epochs, from the first on, are pre-training; less than `epochs`.
-    pretrain_lr
-        Learning rate of pre-training.
     """
 
     epochs: int = 150
-    pretrain_epochs: int = hyper(50, Number(0, 1_000_000, whole=True))
-    pretrain_lr: float = hyper(1e-3, RATE)
+    pretrain_epochs: int = hyper(
+        50, ROWS, "How many of the epochs, from the first on, are pre-training; less than `epochs`."
+    )
+    pretrain_lr: float = hyper(1e-3, RATE, "Learning rate of pre-training.")
 
     make_task: ClassVar[Callable[..., Task]] = PretrainedTask
 

@@ -16,9 +16,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..base import softmax, two_columns
-from ..hyperparameters import PATIENCE, RATE, InvalidConfig, Number, OneOf, hyper
+from ..hyperparameters import (
+    PATIENCE,
+    PENALTY,
+    RATE,
+    ROWS,
+    InvalidConfig,
+    Number,
+    OneOf,
+    hyper,
+)
 from ..policy import NUMERIC, Policy
-from .estimator import DROPOUT as DROPOUT
 from .estimator import DeepEstimator, Rows
 from .layers.dropout import Seed
 from .trainer import Recipe, Task, computing, seed_of, torch_device
@@ -27,7 +35,6 @@ VALIDATED = 1024  # validation rows that are computed together
 ASKED = {"cpu": 32, "cuda": 256}  # rows of a prediction: always so many, see `RowNetwork._outputs`
 FARTHEST = 1e15  # larger numbers are cut to it: their squares, which norms sum, would not be finite
 STOP_ON = ("metric", "loss")
-WIDTH = Number(1, 65_536, whole=True)
 
 
 class Batch(NamedTuple):
@@ -184,23 +191,6 @@ class RowNetwork(DeepEstimator):
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
     column that says so. Epochs have a limit, 1,000 by default; there early stopping alone ends a
     fit. A last batch of one row is merged into the one before; there a batch norm fails on it.
-
-    Parameters
-    ----------
-    epochs
-        Epochs at most; one is a pass over all training rows.
-    patience
-        Epochs without a lower validation loss that end the fit, 0 for no early stopping.
-    batch_size
-        Rows of a step, 0 for the papers' rule: 256 below 50,000 rows, 512 below 100,000, else 1024.
-    lr
-        Learning rate.
-    weight_decay
-        Weight decay of AdamW.
-    numeric
-        How numbers are scaled, see `Policy`.
-    stop_on
-        The validation loss: `metric` (share of wrong classes or RMSE) or `loss` (as in training).
     """
 
     resource = "epochs"
@@ -210,13 +200,31 @@ class RowNetwork(DeepEstimator):
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
 
     precision: str = "fp32"
-    epochs: int = hyper(1000, Number(1, 1_000_000, whole=True))
-    patience: int = hyper(16, PATIENCE)
-    batch_size: int = hyper(0, Number(0, 1_000_000, whole=True))
-    lr: float = hyper(3e-4, RATE)
-    weight_decay: float = hyper(1e-5, Number(0.0))
-    numeric: str = hyper("quantile", OneOf(NUMERIC))
-    stop_on: str = hyper("metric", OneOf(STOP_ON))
+    epochs: int = hyper(
+        1000,
+        Number(1, 1_000_000, whole=True),
+        "Epochs at most; one is a pass over all training rows.",
+    )
+    patience: int = hyper(
+        16,
+        PATIENCE,
+        "Epochs without a lower validation loss that end the fit, 0 for no early stopping.",
+    )
+    batch_size: int = hyper(
+        0,
+        ROWS,
+        "Rows of a step, 0 for the papers' rule: 256 below 50,000 rows, 512 below 100,000, else "
+        "1024.",
+    )
+    lr: float = hyper(3e-4, RATE, "Learning rate.")
+    weight_decay: float = hyper(1e-5, PENALTY, "Weight decay of AdamW.")
+    numeric: str = hyper("quantile", OneOf(NUMERIC), "How numbers are scaled, see `Policy`.")
+    stop_on: str = hyper(
+        "metric",
+        OneOf(STOP_ON),
+        "The validation loss: `metric` (share of wrong classes or RMSE) or `loss` (as in "
+        "training).",
+    )
 
     # -- what a subclass may change ---------------------------------------------------------------
 

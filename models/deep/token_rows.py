@@ -4,50 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..hyperparameters import InvalidConfig, Number, OneOf, hyper
+from ..hyperparameters import DROPOUT, LAYERS, SHARE, WIDTH, InvalidConfig, OneOf, hyper
 from .layers.polynomial_attention import ATTENTIONS, ORDER
 from .layers.token_attention import LINFORMER, Mixtures
-from .row_network import DROPOUT, WIDTH, RowNetwork
+from .row_network import RowNetwork
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TokenRows(RowNetwork):
-    """Base of networks whose tokens are the features of a row.
+    """Base of networks whose tokens are the features of a row."""
 
-    Parameters
-    ----------
-    n_layers
-        Blocks.
-    width
-        Width of a token, D; a multiple of n_heads.
-    n_heads
-        Heads of attention, H.
-    attention_dropout
-        Dropout on the attention weights.
-    residual_dropout
-        Dropout on what a block adds.
-    linformer
-        Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), with one
-        matrix for the keys and one for the values of a layer (`headwise`), one for both
-        (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all keys.
-    linformer_ratio
-        Number of mixtures as a share of the number of tokens.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs
-        linformer='none'.
-    order
-        Degree of the polynomial.
-    """
-
-    n_layers: int = hyper(3, Number(1, 1000, whole=True))
-    width: int = hyper(32, WIDTH)
-    n_heads: int = hyper(2, WIDTH)
-    attention_dropout: float = hyper(0.1, DROPOUT)
-    residual_dropout: float = hyper(0.0, DROPOUT)
-    linformer: str = hyper("none", OneOf(LINFORMER))
-    linformer_ratio: float = hyper(0.064, Number(0.0, 1.0, low_open=True))
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
+    n_layers: int = hyper(3, LAYERS, "Blocks.")
+    width: int = hyper(32, WIDTH, "Width of a token, D; a multiple of n_heads.")
+    n_heads: int = hyper(2, WIDTH, "Heads of attention, H.")
+    attention_dropout: float = hyper(0.1, DROPOUT, "Dropout on the attention weights.")
+    residual_dropout: float = hyper(0.0, DROPOUT, "Dropout on what a block adds.")
+    linformer: str = hyper(
+        "none",
+        OneOf(LINFORMER),
+        "Whether tokens attend to a few mixtures of all keys and values (Wang et al. 2020), "
+        "with one matrix for the keys and one for the values of a layer (`headwise`), one for "
+        "both (`key-value`) or one for all layers (`layerwise`); `none`: they attend to all "
+        "keys.",
+    )
+    linformer_ratio: float = hyper(
+        0.064, SHARE, "Number of mixtures as a share of the number of tokens."
+    )
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs "
+        "linformer='none'.",
+    )
+    order: int = hyper(5, ORDER, "Degree of the polynomial.")
 
     def check(self) -> None:
         """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""

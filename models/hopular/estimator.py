@@ -17,15 +17,25 @@ from torch import Tensor
 from ..deep.cell_estimator import CellEstimator
 from ..deep.cells import fitting_width
 from ..deep.column_decoder import probabilities
-from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
+from ..deep.estimator import PATIENCE, STEPS, Rows
 from ..deep.trainer import Recipe, torch_device
-from ..hyperparameters import COUNT, RATE, Number, OneOf, hyper
+from ..hyperparameters import (
+    COUNT,
+    DROPOUT,
+    LAYERS,
+    PENALTY,
+    POSITIVE,
+    PROBABILITY,
+    RATE,
+    ROWS,
+    Number,
+    OneOf,
+    hyper,
+)
 from ..preprocessing import as_frame
 from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
 from .schedules import SCHEDULES, rate
 from .task import HopularTask, ask
-
-PROBABILITY = Number(0.0, 1.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,64 +46,6 @@ class Hopular(CellEstimator):
     accuracy or squared error, every `eval_every` epochs; the first best one wins. Defaults are the
     authors' for their interactive use, with the paper's 10,000 epochs.
 
-    Parameters
-    ----------
-    steps
-        Epochs.
-    eval_every
-        Epochs between two validation losses.
-    patience
-        Validation losses without a lower one that end the fit, 0 for no early stopping.
-    width
-        Width of a cell's vector, E; a row of d columns is d E wide.
-    max_width
-        The widest row d E; above it `width` is reduced to a multiple of n_nets. 0 for no limit.
-        Not in the paper; for wide tables on small machines.
-    n_blocks
-        Blocks.
-    n_nets
-        Hopfield nets in each module, M; divides the width.
-    beta_scaling
-        c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.
-    residual
-        What the retrieved pattern is added to: the normalised state (`code`, the authors' code) or
-        the state itself (`paper`).
-    summary
-        What the output of a column is read from: the vectors of all cells of the row (`dense`, the
-        authors' code) or that of its own cell (`attribute`, the paper).
-    dropout_input
-        Dropout in the embedding.
-    dropout_hopfield
-        Dropout on the associations.
-    dropout_output
-        Dropout before the outputs.
-    p_mask
-        Share of the feature cells that are hidden.
-    p_replace
-        Share of the feature cells that are replaced by noise.
-    gamma
-        Weight of the feature loss at the start.
-    gamma_end
-        Weight of the feature loss at the end.
-    lr
-        Learning rate at its peak.
-    schedule
-        Learning rate over the epochs: half a cosine to 0 (`cosine`, the authors' code) or always
-        `lr` (`constant`, the paper).
-    weight_decay
-        Weight decay of LAMB.
-    period
-        Epochs of the cosines of gamma and lr, 0 for `steps`.
-    warmup
-        Share of the period before gamma and lr begin to fall.
-    average
-        Share of the new weights in the exponential average that is validated and kept, 0 for none.
-    clip
-        Limit of the gradients' norm, None for no limit.
-    batch_size
-        Rows that pass through the network together in training, 0 for all; there is one step of the
-        optimiser an epoch all the same.
-
     References
     ----------
     Schaefl et al. 2022, arXiv:2206.00664.
@@ -102,31 +54,79 @@ class Hopular(CellEstimator):
     example = "steps=5, width=8, n_blocks=1"
     transient = (*CellEstimator.transient, "_memory")
 
-    steps: int = hyper(10_000, STEPS)
-    eval_every: int = hyper(10, COUNT)
-    patience: int = hyper(0, PATIENCE)
-    width: int = hyper(32, COUNT)
-    max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
-    n_blocks: int = hyper(8, Number(1, 1000, whole=True))
-    n_nets: int = hyper(8, COUNT)
-    beta_scaling: float = hyper(1.0, Number(0.0, low_open=True))
-    residual: str = hyper("code", OneOf(RESIDUALS))
-    summary: str = hyper("dense", OneOf(SUMMARIES))
-    dropout_input: float = hyper(0.1, DROPOUT)
-    dropout_hopfield: float = hyper(0.1, DROPOUT)
-    dropout_output: float = hyper(0.01, DROPOUT)
-    p_mask: float = hyper(0.025, PROBABILITY)
-    p_replace: float = hyper(0.175, PROBABILITY)
-    gamma: float = hyper(1.0, PROBABILITY)
-    gamma_end: float = hyper(0.0, PROBABILITY)
-    lr: float = hyper(1e-3, RATE)
-    schedule: str = hyper("cosine", OneOf(SCHEDULES))
-    weight_decay: float = hyper(0.1, Number(0.0))
-    period: int = hyper(0, Number(0, 10_000_000, whole=True))
-    warmup: float = hyper(0.0, Number(0.0, 1.0, high_open=True))
-    average: float = hyper(0.005, PROBABILITY)
-    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
-    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
+    steps: int = hyper(10_000, STEPS, "Epochs.")
+    eval_every: int = hyper(10, COUNT, "Epochs between two validation losses.")
+    patience: int = hyper(
+        0,
+        PATIENCE,
+        "Validation losses without a lower one that end the fit, 0 for no early stopping.",
+    )
+    width: int = hyper(32, COUNT, "Width of a cell's vector, E; a row of d columns is d E wide.")
+    max_width: int = hyper(
+        0,
+        ROWS,
+        "The widest row d E; above it `width` is reduced to a multiple of n_nets. 0 for no "
+        "limit. Not in the paper; for wide tables on small machines.",
+    )
+    n_blocks: int = hyper(8, LAYERS, "Blocks.")
+    n_nets: int = hyper(8, COUNT, "Hopfield nets in each module, M; divides the width.")
+    beta_scaling: float = hyper(
+        1.0,
+        POSITIVE,
+        "c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.",
+    )
+    residual: str = hyper(
+        "code",
+        OneOf(RESIDUALS),
+        "What the retrieved pattern is added to: the normalised state (`code`, the authors' "
+        "code) or the state itself (`paper`).",
+    )
+    summary: str = hyper(
+        "dense",
+        OneOf(SUMMARIES),
+        "What the output of a column is read from: the vectors of all cells of the row "
+        "(`dense`, the authors' code) or that of its own cell (`attribute`, the paper).",
+    )
+    dropout_input: float = hyper(0.1, DROPOUT, "Dropout in the embedding.")
+    dropout_hopfield: float = hyper(0.1, DROPOUT, "Dropout on the associations.")
+    dropout_output: float = hyper(0.01, DROPOUT, "Dropout before the outputs.")
+    p_mask: float = hyper(0.025, PROBABILITY, "Share of the feature cells that are hidden.")
+    p_replace: float = hyper(
+        0.175, PROBABILITY, "Share of the feature cells that are replaced by noise."
+    )
+    gamma: float = hyper(1.0, PROBABILITY, "Weight of the feature loss at the start.")
+    gamma_end: float = hyper(0.0, PROBABILITY, "Weight of the feature loss at the end.")
+    lr: float = hyper(1e-3, RATE, "Learning rate at its peak.")
+    schedule: str = hyper(
+        "cosine",
+        OneOf(SCHEDULES),
+        "Learning rate over the epochs: half a cosine to 0 (`cosine`, the authors' code) or "
+        "always `lr` (`constant`, the paper).",
+    )
+    weight_decay: float = hyper(0.1, PENALTY, "Weight decay of LAMB.")
+    period: int = hyper(
+        0,
+        Number(0, 10_000_000, whole=True),
+        "Epochs of the cosines of gamma and lr, 0 for `steps`.",
+    )
+    warmup: float = hyper(0.0, DROPOUT, "Share of the period before gamma and lr begin to fall.")
+    average: float = hyper(
+        0.005,
+        PROBABILITY,
+        "Share of the new weights in the exponential average that is validated and kept, 0 for "
+        "none.",
+    )
+    clip: float | None = hyper(
+        1.0,
+        Number(0.0, low_open=True, words=(None,)),
+        "Limit of the gradients' norm, None for no limit.",
+    )
+    batch_size: int = hyper(
+        0,
+        Number(0, 10_000_000, whole=True),
+        "Rows that pass through the network together in training, 0 for all; there is one step "
+        "of the optimiser an epoch all the same.",
+    )
 
     # -- the table --------------------------------------------------------------------------------
 

@@ -29,7 +29,6 @@ LICENCES = {
     "versions 2.5 and later have terms for non-commercial use that its authors ask you to "
     "accept before the download",
 }
-SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class CheckpointError(ValueError):

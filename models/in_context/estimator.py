@@ -9,34 +9,32 @@ from typing import Any
 import numpy as np
 
 from ..base import Estimator
-from ..hyperparameters import InvalidConfig, Number, hyper
+from ..hyperparameters import Checksum, Number, hyper
 from ..optional import undisturbed
 from ..policy import Policy
-from .checkpoint_file import SHA256, CheckpointFile, checkpoint_of
+from .checkpoint_file import CheckpointFile, checkpoint_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class InContextEstimator(Estimator):
-    """Base of adapters whose fit keeps the training rows and whose weights are a checkpoint.
-
-    Parameters
-    ----------
-    checkpoint : str, default ""
-        The sha256 that the user's file must have; "" for any. A sweep sets it, so that the
-        checkpoint is part of every trial's identity.
-    n_estimators
-        Passes with other orders of the columns.
-    softmax_temperature
-        Temperature of the probabilities.
-    """
+    """Base of adapters whose fit keeps the training rows and whose weights are a checkpoint."""
 
     model = ""
     computes_in = "float32"
     policy = Policy("none", "ordinal", "impute", "standard")
 
-    checkpoint: str = ""
-    n_estimators: int = hyper(8, Number(1, 256, whole=True))
-    softmax_temperature: float = hyper(0.9, Number(0.0, 10.0, low_open=True))
+    checkpoint: str = hyper(
+        "",
+        Checksum(),
+        "The sha256 that the user's file must have, whose path is an environment variable; none "
+        "for any. A sweep sets it, so that the checkpoint is part of every trial's identity.",
+    )
+    n_estimators: int = hyper(
+        8, Number(1, 256, whole=True), "Passes with other orders of the columns."
+    )
+    softmax_temperature: float = hyper(
+        0.9, Number(0.0, 10.0, low_open=True), "Temperature of the probabilities."
+    )
 
     @staticmethod
     def spaces() -> dict[str, Any]:
@@ -49,15 +47,6 @@ class InContextEstimator(Estimator):
                 "search": {"strategy": "grid", "n_configs": 1},
             },
         }
-
-    def check(self) -> None:
-        """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
-        super().check()
-        if self.checkpoint and not SHA256.fullmatch(str(self.checkpoint)):
-            raise InvalidConfig(
-                f"{type(self).__name__}: checkpoint must be the sha256 of a file (64 hex digits), "
-                f"got {self.checkpoint!r}; its path is an environment variable"
-            )
 
     def _file(self) -> CheckpointFile:
         return checkpoint_of(self.model, self.task, self.checkpoint)

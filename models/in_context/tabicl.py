@@ -22,11 +22,6 @@ class TabICL(InContextEstimator):
     gaps are imputed with a 0/1 column. Validation rows are not used. A fit cannot be resumed, and
     the seed draws the orders of columns and classes in the ensemble.
 
-    Parameters
-    ----------
-    outlier_threshold
-        Numbers so many standard deviations away are clipped.
-
     Examples
     --------
     >>> from tabsweep.models.in_context.tabicl import TabICL
@@ -40,7 +35,11 @@ class TabICL(InContextEstimator):
 
     model = "tabicl"
 
-    outlier_threshold: float = hyper(4.0, Number(0.0, 1000.0, low_open=True))
+    outlier_threshold: float = hyper(
+        4.0,
+        Number(0.0, 1000.0, low_open=True),
+        "Numbers so many standard deviations away are clipped.",
+    )
 
     def _made(self) -> Any:
         file = self._file()  # before the library: without a checkpoint it is of no use

@@ -18,17 +18,6 @@ class TabPFN(InContextEstimator):
     A fit cannot be resumed. The library's own limits of rows are not enforced; those of the
     registry are (50,000 rows, 10 classes).
 
-    Parameters
-    ----------
-    task, seed, threads
-        As for every model, see `Estimator`.
-    checkpoint : str, default ""
-        The sha256 that the file must have, see `InContextEstimator`.
-    n_estimators : int, default 8, in [1, 256]
-        Passes with other orders and scalings of the columns.
-    softmax_temperature : float, default 0.9, in (0, 10]
-        Temperature of the probabilities.
-
     Examples
     --------
     >>> from tabsweep.models.in_context.tabpfn import TabPFN

@@ -23,11 +23,23 @@ from torch import Tensor
 from ..deep.cell_estimator import CellEstimator
 from ..deep.cells import Cells, fitting_width, join
 from ..deep.column_decoder import Decoded, probabilities, stacked
-from ..deep.estimator import DROPOUT, PATIENCE, STEPS, Rows
+from ..deep.estimator import PATIENCE, STEPS, Rows
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.schedules import SCHEDULES, rate
 from ..deep.trainer import Recipe, torch_device
-from ..hyperparameters import COUNT, RATE, SWITCH, Number, OneOf, hyper
+from ..hyperparameters import (
+    COUNT,
+    DROPOUT,
+    LAYERS,
+    PROBABILITY,
+    RATE,
+    ROWS,
+    SHARE,
+    SWITCH,
+    Number,
+    OneOf,
+    hyper,
+)
 from ..preprocessing import as_frame
 from .network import NORMS, Context, NPTNetwork
 from .prediction import (
@@ -41,77 +53,12 @@ from .prediction import (
 )
 from .task import NPTTask
 
-PROBABILITY = Number(0.0, 1.0)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NPT(CellEstimator):
     """Non-Parametric Transformer: self-attention between datapoints, and between attributes.
 
     Defaults are NPT-Base (C.1.1) with the flat share and full batches of the small sets (C.1.2).
-
-    Parameters
-    ----------
-    steps
-        Steps of the optimiser in the whole schedule.
-    eval_every
-        Steps between two validation losses.
-    patience
-        Validation losses without a lower one that end the fit, 0 for no early stopping.
-    lr
-        Learning rate at its peak.
-    schedule
-        Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.
-    schedule_share
-        Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it
-        (`cosine-cyclic`, `polynomial`). The other schedules do not use it.
-    lookahead
-        Whether Lookahead (0.5, 6) is used.
-    clip
-        Limit of each element of the gradient, None for no limit.
-    batch_size
-        Rows of a step, 0 for all.
-    width
-        Width of a cell's vector, E; a row of d columns is d E wide.
-    max_width
-        The widest row d E; above it `width` is reduced to a multiple of n_heads. 0 for no limit.
-        Not in the paper; for wide tables on small machines.
-    n_layers
-        Layers: attention between datapoints (ABD) and between attributes (ABA) in turn.
-    n_heads
-        Heads of attention, H.
-    aba
-        Whether there are layers between attributes (False: sec. B.5).
-    attention
-        `softmax` in the layers between attributes, or the basis of a polynomial of their attention
-        matrix (CheAtt).
-    order
-        Degree of the polynomial.
-    norm
-        What the layer norm before attention applies to: `query` as in the authors' code, `all` as
-        in eq. 4.
-    dropout
-        Dropout on hidden values.
-    dropout_weights
-        Dropout on attention weights, with a polynomial on the output of its heads.
-    p_feature
-        Share of the feature cells that are masked in a step.
-    p_target
-        Share of the training targets that are masked in a step. Below 1 the other training targets
-        are seen, and at prediction all of them.
-    tradeoff
-        Weight of the feature loss at the start.
-    tradeoff_schedule
-        How the weight of the feature loss falls to 0; `constant` keeps it.
-    balanced
-        Whether batches keep the shares of the classes.
-    transductive
-        Whether all rows of the table are attended to and masked together, as in the paper; such a
-        fit also takes X_test.
-    val_in_context
-        Whether rows to predict also see the validation rows and labels, as in the authors' code
-        (not when these rows themselves are predicted). With p_target < 1 this is an advantage over
-        models that are fitted on training rows alone.
 
     References
     ----------
@@ -121,32 +68,94 @@ class NPT(CellEstimator):
     example = "steps=10, width=8, n_layers=2"
     transient = (*CellEstimator.transient, "_extra", "_contexts")
 
-    steps: int = hyper(2000, STEPS)
-    eval_every: int = hyper(1, COUNT)
-    patience: int = hyper(0, PATIENCE)
-    lr: float = hyper(1e-3, RATE)
-    schedule: str = hyper("flat-cosine", OneOf(SCHEDULES))
-    schedule_share: float = hyper(0.5, PROBABILITY)
-    lookahead: bool = hyper(True, SWITCH)
-    clip: float | None = hyper(1.0, Number(0.0, low_open=True, words=(None,)))
-    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True))
-    width: int = hyper(64, COUNT)
-    max_width: int = hyper(0, Number(0, 1_000_000, whole=True))
-    n_layers: int = hyper(8, Number(1, 1000, whole=True))
-    n_heads: int = hyper(8, COUNT)
-    aba: bool = hyper(True, SWITCH)
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
-    norm: str = hyper("query", OneOf(NORMS))
-    dropout: float = hyper(0.1, DROPOUT)
-    dropout_weights: float = hyper(0.1, DROPOUT)
-    p_feature: float = hyper(0.15, PROBABILITY)
-    p_target: float = hyper(1.0, Number(0.0, 1.0, low_open=True))
-    tradeoff: float = hyper(1.0, PROBABILITY)
-    tradeoff_schedule: str = hyper("cosine", OneOf(("cosine", "linear", "constant")))
-    balanced: bool = hyper(False, SWITCH)
-    transductive: bool = hyper(False, SWITCH)
-    val_in_context: bool = hyper(False, SWITCH)
+    steps: int = hyper(2000, STEPS, "Steps of the optimiser in the whole schedule.")
+    eval_every: int = hyper(1, COUNT, "Steps between two validation losses.")
+    patience: int = hyper(
+        0,
+        PATIENCE,
+        "Validation losses without a lower one that end the fit, 0 for no early stopping.",
+    )
+    lr: float = hyper(1e-3, RATE, "Learning rate at its peak.")
+    schedule: str = hyper(
+        "flat-cosine",
+        OneOf(SCHEDULES),
+        "Schedule of the learning rate, see `tabsweep.models.deep.schedules.rate`.",
+    )
+    schedule_share: float = hyper(
+        0.5,
+        PROBABILITY,
+        "Share of the steps before the rate falls: at its peak (`flat-cosine`) or rising to it "
+        "(`cosine-cyclic`, `polynomial`). The other schedules do not use it.",
+    )
+    lookahead: bool = hyper(True, SWITCH, "Whether Lookahead (0.5, 6) is used.")
+    clip: float | None = hyper(
+        1.0,
+        Number(0.0, low_open=True, words=(None,)),
+        "Limit of each element of the gradient, None for no limit.",
+    )
+    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True), "Rows of a step, 0 for all.")
+    width: int = hyper(64, COUNT, "Width of a cell's vector, E; a row of d columns is d E wide.")
+    max_width: int = hyper(
+        0,
+        ROWS,
+        "The widest row d E; above it `width` is reduced to a multiple of n_heads. 0 for no "
+        "limit. Not in the paper; for wide tables on small machines.",
+    )
+    n_layers: int = hyper(
+        8,
+        LAYERS,
+        "Layers: attention between datapoints (ABD) and between attributes (ABA) in turn.",
+    )
+    n_heads: int = hyper(8, COUNT, "Heads of attention, H.")
+    aba: bool = hyper(
+        True, SWITCH, "Whether there are layers between attributes (False: sec. B.5)."
+    )
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax` in the layers between attributes, or the basis of a polynomial of their "
+        "attention matrix (CheAtt).",
+    )
+    order: int = hyper(5, ORDER, "Degree of the polynomial.")
+    norm: str = hyper(
+        "query",
+        OneOf(NORMS),
+        "What the layer norm before attention applies to: `query` as in the authors' code, "
+        "`all` as in eq. 4.",
+    )
+    dropout: float = hyper(0.1, DROPOUT, "Dropout on hidden values.")
+    dropout_weights: float = hyper(
+        0.1, DROPOUT, "Dropout on attention weights, with a polynomial on the output of its heads."
+    )
+    p_feature: float = hyper(
+        0.15, PROBABILITY, "Share of the feature cells that are masked in a step."
+    )
+    p_target: float = hyper(
+        1.0,
+        SHARE,
+        "Share of the training targets that are masked in a step. Below 1 the other training "
+        "targets are seen, and at prediction all of them.",
+    )
+    tradeoff: float = hyper(1.0, PROBABILITY, "Weight of the feature loss at the start.")
+    tradeoff_schedule: str = hyper(
+        "cosine",
+        OneOf(("cosine", "linear", "constant")),
+        "How the weight of the feature loss falls to 0; `constant` keeps it.",
+    )
+    balanced: bool = hyper(False, SWITCH, "Whether batches keep the shares of the classes.")
+    transductive: bool = hyper(
+        False,
+        SWITCH,
+        "Whether all rows of the table are attended to and masked together, as in the paper; "
+        "such a fit also takes X_test.",
+    )
+    val_in_context: bool = hyper(
+        False,
+        SWITCH,
+        "Whether rows to predict also see the validation rows and labels, as in the authors' "
+        "code (not when these rows themselves are predicted). With p_target < 1 this is an "
+        "advantage over models that are fitted on training rows alone.",
+    )
 
     def _network(self) -> NPTNetwork:
         columns = self.columns()

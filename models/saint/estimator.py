@@ -20,9 +20,20 @@ from torch import Tensor
 from ..deep.estimator import Rows
 from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
 from ..deep.pretrained import PretrainedNetwork
-from ..deep.row_network import DROPOUT, WIDTH, Batch
+from ..deep.row_network import Batch
 from ..deep.trainer import Task, seed_of
-from ..hyperparameters import InvalidConfig, Number, OneOf, hyper
+from ..hyperparameters import (
+    DROPOUT,
+    LAYERS,
+    PROBABILITY,
+    ROWS,
+    SWITCH,
+    WIDTH,
+    InvalidConfig,
+    Number,
+    OneOf,
+    hyper,
+)
 from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 
@@ -45,40 +56,6 @@ class SAINT(PretrainedNetwork):
     draw of training rows and itself, and `batch_prediction` brings back the papers' way.
     DIFF(Somepalli 2021, the authors' code): two classes have one logit here, two there.
 
-    Parameters
-    ----------
-    style
-        What a layer does: `colrow` attends between columns, then between rows; `col`; `row`.
-    n_layers
-        Layers.
-    width
-        Width of a token, D.
-    n_heads
-        Heads of attention, of width 16 between columns and 64 between rows.
-    residual
-        Whether the residual branch is taken behind the norm (`normed`, authors' code) or before it.
-    ffn_dropout
-        Dropout after the gate of the feed-forward layers (authors' code: 0.8 but for `col`).
-    hidden
-        Width of the layer before the output.
-    attention
-        `softmax`, or the basis of a polynomial of the attention matrix (CheAtt).
-    order
-        Degree of the polynomial.
-    polynomial_on
-        Which attention is the polynomial: that between columns, between rows, or both.
-    p_cutmix
-        Share of the cells that pre-training takes from another row.
-    mixup
-        Weight of a row's own tokens when they are mixed with another row's, 1 for no mixup.
-    temperature
-        Temperature of the contrastive loss.
-    reference_rows
-        Training rows that a row to predict attends to, drawn once; 0 for as many as a batch has.
-    batch_prediction
-        Whether rows that are predicted together attend to each other, as in the papers, in batches
-        in their given order; else each attends to the reference rows and itself.
-
     References
     ----------
     Somepalli et al. 2021, arXiv:2106.01342; Kim et al. 2024 (CheAtt), settings in Table 8.
@@ -94,21 +71,61 @@ class SAINT(PretrainedNetwork):
     batch_size: int = 64
     lr: float = 1e-3
     numeric: str = "standard"
-    style: str = hyper("colrow", OneOf(tuple(KINDS)))
-    n_layers: int = hyper(1, Number(1, 1000, whole=True))
-    width: int = hyper(8, WIDTH)
-    n_heads: int = hyper(4, WIDTH)
-    residual: str = hyper("normed", OneOf(RESIDUALS))
-    ffn_dropout: float = hyper(0.1, DROPOUT)
-    hidden: int = hyper(1000, WIDTH)
-    attention: str = hyper("softmax", OneOf(ATTENTIONS))
-    order: int = hyper(5, ORDER)
-    polynomial_on: str = hyper("both", OneOf(POLYNOMIAL_ON))
-    p_cutmix: float = hyper(0.1, Number(0.0, 1.0))
-    mixup: float = hyper(0.3, Number(0.0, 1.0))
-    temperature: float = hyper(0.7, Number(0.0, 1e6, low_open=True))
-    reference_rows: int = hyper(0, Number(0, 1_000_000, whole=True))
-    batch_prediction: bool = hyper(False, OneOf((True, False)))
+    style: str = hyper(
+        "colrow",
+        OneOf(tuple(KINDS)),
+        "What a layer does: `colrow` attends between columns, then between rows; `col`; `row`.",
+    )
+    n_layers: int = hyper(1, LAYERS, "Layers.")
+    width: int = hyper(8, WIDTH, "Width of a token, D.")
+    n_heads: int = hyper(
+        4, WIDTH, "Heads of attention, of width 16 between columns and 64 between rows."
+    )
+    residual: str = hyper(
+        "normed",
+        OneOf(RESIDUALS),
+        "Whether the residual branch is taken behind the norm (`normed`, authors' code) or "
+        "before it.",
+    )
+    ffn_dropout: float = hyper(
+        0.1,
+        DROPOUT,
+        "Dropout after the gate of the feed-forward layers (authors' code: 0.8 but for `col`).",
+    )
+    hidden: int = hyper(1000, WIDTH, "Width of the layer before the output.")
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
+    )
+    order: int = hyper(5, ORDER, "Degree of the polynomial.")
+    polynomial_on: str = hyper(
+        "both",
+        OneOf(POLYNOMIAL_ON),
+        "Which attention is the polynomial: that between columns, between rows, or both.",
+    )
+    p_cutmix: float = hyper(
+        0.1, PROBABILITY, "Share of the cells that pre-training takes from another row."
+    )
+    mixup: float = hyper(
+        0.3,
+        PROBABILITY,
+        "Weight of a row's own tokens when they are mixed with another row's, 1 for no mixup.",
+    )
+    temperature: float = hyper(
+        0.7, Number(0.0, 1e6, low_open=True), "Temperature of the contrastive loss."
+    )
+    reference_rows: int = hyper(
+        0,
+        ROWS,
+        "Training rows that a row to predict attends to, drawn once; 0 for as many as a batch has.",
+    )
+    batch_prediction: bool = hyper(
+        False,
+        SWITCH,
+        "Whether rows that are predicted together attend to each other, as in the papers, in "
+        "batches in their given order; else each attends to the reference rows and itself.",
+    )
 
     def check(self) -> None:
         """Raises `InvalidConfig` where pre-training would compare two equal views of a row."""
