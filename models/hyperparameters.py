@@ -154,18 +154,21 @@ class Hyperparameters:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         rules: dict[str, Rule] = {}
-        inherited: dict[str, str] = {}
-        for base in reversed(cls.__mro__):
+        meanings: dict[str, str] = {}
+        for base in reversed(cls.__mro__[1:]):
             rules |= vars(base).get("rules", {})
-            inherited = {**vars(base).get("meanings", {}), **inherited}
-        own = {n: f for n, f in vars(cls).items() if isinstance(f, Field) and "rule" in f.metadata}
-        cls.rules = rules | {name: f.metadata["rule"] for name, f in own.items()}
-        meanings = {
-            name: f.metadata["meaning"] or inherited.get(name, "") for name, f in own.items()
-        }
-        cls.meanings = meanings | {n: text for n, text in inherited.items() if n not in meanings}
+            meanings = _first(vars(base).get("meanings", {}), meanings)
+        own = {n: f.metadata for n, f in vars(cls).items() if isinstance(f, Field)}
+        cls.rules = rules | {n: facts["rule"] for n, facts in own.items() if "rule" in facts}
+        told = {n: facts.get("meaning") or meanings.get(n, "") for n, facts in own.items()}
+        cls.meanings = _first(told, meanings)
         if vars(cls).get("__doc__"):
             cls.__doc__ = _completed(cls)
+
+
+def _first(entries: Mapping[str, str], rest: Mapping[str, str]) -> dict[str, str]:
+    """All entries, those of `entries` first."""
+    return {**entries, **{name: text for name, text in rest.items() if name not in entries}}
 
 
 def heading(name: str, kind: str, default: Any, rule: Rule) -> str:

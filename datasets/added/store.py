@@ -21,7 +21,7 @@ CARD = "card.toml"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 INCOMING = ".incoming-"
 ENDINGS = {"gz", "bz2", "xz", "zip", "csv", "tsv", "txt", "tab", "data"}
-ENDINGS |= {"parquet", "pq", "arrow", "feather", "ipc", "arrows"}
+ENDINGS |= {"parquet", "pq", "arrow", "feather", "ipc"}
 
 
 def folder() -> Path:

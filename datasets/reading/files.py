@@ -32,12 +32,7 @@ PACKED: dict[bytes, tuple[str, Callable[[Path], IO[bytes]] | None]] = {
     b"PK\x03\x04": ("zip", None),
     b"PK\x05\x06": ("zip", None),  # an empty one
 }
-COLUMNAR = {
-    b"PAR1": "Parquet",
-    b"ARROW1": "Arrow",
-    b"FEA1": "Feather 1",
-    b"\xff\xff\xff\xff": "Arrow stream",
-}
+COLUMNAR = {b"PAR1": "Parquet", b"ARROW1": "Arrow"}
 OTHERS = {  # first bytes -> what the file is, and the way out
     b"(\xb5/\xfd": "compressed with Zstandard: unpack it (zstd -d)",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it",
@@ -47,6 +42,8 @@ OTHERS = {  # first bytes -> what the file is, and the way out
     b"SQLite format 3": "an SQLite database: write its table as Parquet or CSV",
     b"ORC": "an ORC file: write it as Parquet",
     b"Obj\x01": "an Avro file: write it as Parquet",
+    b"FEA1": "a Feather file of version 1: write it as Parquet",
+    b"\xff\xff\xff\xff": "an Arrow stream: write it as Parquet, or as a file of Arrow",
     b"\x93NUMPY": "a NumPy array: bench data add FOLDER --format arrays reads folders of them",
     b"\x80\x04\x95": "a pickle, which could run code: write the table as Parquet or CSV",
     b"\x80\x05\x95": "a pickle, which could run code: write the table as Parquet or CSV",
@@ -114,8 +111,8 @@ def check_memory(name: str, size: int) -> None:
 
 
 def kind_of(path: Path) -> str:
-    """'gzip', 'bzip2', 'xz', 'zip', 'Parquet', 'Arrow', 'Feather 1', 'Arrow stream' or 'text', by
-    the first bytes. Raises DataError for a file that is known to be something else."""
+    """'gzip', 'bzip2', 'xz', 'zip', 'Parquet', 'Arrow' or 'text', by the first bytes. Raises
+    DataError for a file that is known to be something else."""
     with open(path, "rb") as stream:
         head = stream.read(512)
     lines = b"\n" in head and not CONTROLS.search(head)
