@@ -62,14 +62,7 @@ def name_of(found: Arrays, asked: str | None, several: bool, built_in: Iterable[
     name = asked or official_name(found, own) or own
     if asked and several:
         name = f"{asked}-{own}"
-    if not store.NAME.fullmatch(name):
-        raise DataError(
-            f"{one_line(name, 80)!r} is no name of a dataset (lower-case letters, digits and '-', "
-            "at most 64): give --name"
-        )
-    if name in built_in:
-        raise DataError(f"{name!r} is the name of a built-in dataset: give another one by --name")
-    return name
+    return store.checked_name(name, built_in)
 
 
 def add(found: Arrays, name: str, origin: str, missing: Sequence[str] = ()) -> Added:
@@ -79,8 +72,7 @@ def add(found: Arrays, name: str, origin: str, missing: Sequence[str] = ()) -> A
     with store.incoming() as scratch:
         made = scratch / name
         made.mkdir()
-        facts = _write(found, made, marks)
-        (made / store.CARD).write_text(card_text(found, name, origin, facts, made), "utf-8")
+        write_card(found, name, origin, _write(found, made, marks), made)
         new = store.install(made, name)
     wanted = store.card(name)
     stands_for = official_name(found, slug(found.name))
@@ -249,17 +241,8 @@ def _level(value: object) -> str:
 # ---------------------------------------------------------------------- the card
 
 
-def toml_text(text: str) -> str:
-    """`text` as a basic string of TOML.
-
-    >>> print(toml_text('a "b"'))
-    "a \\"b\\""
-    """
-    return json.dumps(one_line(text, 500), ensure_ascii=False)
-
-
-def card_text(found: Arrays, name: str, origin: str, facts: dict[str, Any], made: Path) -> str:
-    """The card of a stored dataset; `origin` is for readers and no part of its meaning."""
+def write_card(found: Arrays, name: str, origin: str, facts: dict[str, Any], made: Path) -> None:
+    """Write the card into `made`; `origin` is for readers and no part of its meaning."""
     title = found.info.get("name")
     counts = f"{found.width('num')} numeric, {found.width('cat')} categorical"
     counts += f", {found.width('bin')} binary" if found.width("bin") else ""
@@ -278,26 +261,20 @@ def card_text(found: Arrays, name: str, origin: str, facts: dict[str, Any], made
     }
     if facts["infinite"]:
         options["infinite"] = facts["infinite"]
-    lines = [
-        f"name = {toml_text(name)}",
-        f"title = {toml_text(title if isinstance(title, str) and title else name)}",
-        f'task = "{found.task}"',
-        'target = "as in the source"',
-        f"n_rows = {sum(found.sizes)}",
-        f"n_features = {sum(map(found.width, ('num', 'bin', 'cat')))}",
-        f"n_classes = {facts['n_classes']}",
-        'protocol = "official"',
-        'licence = "not stated in the files"',
-        'citation = "the authors of the archive"',
-        f"notes = {toml_text(' '.join(notes))}",
-        f"origin = {toml_text(origin)}",
-        'parser = "arrays"',
-        "",
-        "[options]",
-        *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
-    ]
-    for role in ROLES:
-        path = made / (f"{role}.json" if role == "labels" else f"{role}.npy")
-        if path.exists():
-            lines += store.file_lines(role, path)
-    return "\n".join(lines) + "\n"
+    card = {
+        "name": name,
+        "title": one_line(title, 500) if isinstance(title, str) and title else name,
+        "task": found.task,
+        "target": "as in the source",
+        "n_rows": sum(found.sizes),
+        "n_features": sum(map(found.width, ("num", "bin", "cat"))),
+        "n_classes": facts["n_classes"],
+        "protocol": "official",
+        "licence": "not stated in the files",
+        "citation": "the authors of the archive",
+        "notes": one_line(" ".join(notes), 500),
+        "origin": one_line(origin, 500),
+        "parser": "arrays",
+    }
+    stored = {role: made / f"{role}.{'json' if role == 'labels' else 'npy'}" for role in ROLES}
+    store.write_card(made, card, options, {r: path for r, path in stored.items() if path.exists()})

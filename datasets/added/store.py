@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ...common.files import file_sha256
-from ...common.text import one_line, suggest
+from ...common.text import one_line, suggest, toml_string
 from ..card import Card, read_card
 from ..errors import ChecksumMismatch, DataError, DatasetUnavailable, UnknownDataset
 
@@ -33,17 +35,47 @@ def folder() -> Path:
     return Path(base).expanduser().absolute() / "tabsweep" / "datasets"
 
 
-def file_lines(role: str, path: Path) -> list[str]:
-    """The lines of a card that pin a stored file: its role, name, checksum and size."""
-    return [
-        "",
-        "[[files]]",
-        f'role = "{role}"',
-        f'name = "{path.name}"',
-        'url = ""',
-        f'sha256 = "{file_sha256(path)}"',
-        f"bytes = {path.stat().st_size}",
+def write_card(
+    made: Path, facts: Mapping[str, Any], options: Mapping[str, Any], files: Mapping[str, Path]
+) -> None:
+    """Write the card of the dataset in the folder `made`: its fields, the options of its parser,
+    and its files (role -> path) with checksum and size."""
+    pinned = [
+        {
+            "role": role,
+            "name": path.name,
+            "url": "",
+            "sha256": file_sha256(path),
+            "bytes": path.stat().st_size,
+        }
+        for role, path in files.items()
     ]
+    tables = [("", facts), ("\n[options]\n", options), *(("\n[[files]]\n", f) for f in pinned)]
+    text = "".join(
+        head + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+        for head, table in tables
+    )
+    (made / CARD).write_text(text, encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    """A text, number, truth value or list of these as TOML."""
+    if isinstance(value, str):
+        return toml_string(value)
+    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
+
+
+def checked_name(name: str, built_in: Iterable[str]) -> str:
+    """The name under which a dataset may be stored. Raises DataError for one that is no name, or is
+    that of a built-in dataset."""
+    if not NAME.fullmatch(name):
+        raise DataError(
+            f"{one_line(name, 80)!r} is no name of a dataset (lower-case letters, digits and '-', "
+            "at most 64): give --name"
+        )
+    if name in built_in:
+        raise DataError(f"{name!r} is the name of a built-in dataset: give another one by --name")
+    return name
 
 
 def names() -> list[str]:

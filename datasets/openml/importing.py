@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.text import one_line, toml_string
+from ...common.text import one_line
 from ..added import store
-from ..added.importing import Added, slug, toml_text
-from ..added.tables import toml_list
+from ..added.importing import Added, slug
 from ..card import Card
 from ..errors import DataError
 from ..protocols import cut
@@ -72,11 +71,7 @@ def add(
     found = server.task(task)
     about = server.dataset(found.dataset, what)
     wanted = name or f"openml-{task}-{slug(about.name)}"[:64].strip("-")
-    if not store.NAME.fullmatch(wanted) or wanted in built_in:
-        raise DataError(
-            f"{one_line(wanted, 80)!r} is no free name for a dataset (lower-case letters, digits "
-            "and '-', at most 64, none of a built-in one): give another --name"
-        )
+    store.checked_name(wanted, built_in)
     with store.incoming() as scratch:
         made = scratch / wanted
         made.mkdir()
@@ -128,8 +123,7 @@ def _write(found: _Fetched, server: Server, name: str, made: Path, what: str) ->
     add_validation(parts, target, stratified=bool(classes))
     np.save(made / "splits.npy", parts)
     kind = "regression" if task.regression else "binary" if len(classes) == 2 else "multiclass"
-    text = card_text(found, name, kind, kept, categorical, len(classes), parts)
-    (made / store.CARD).write_text(text, encoding="utf-8")
+    write_card(found, name, kind, kept, categorical, len(classes), parts)
     warnings = []
     if about.status not in ("", "active"):
         warnings.append(f"{what}: OpenML marks dataset {about.id} as {about.status!r}")
@@ -213,7 +207,7 @@ def add_validation(parts: np.ndarray, target: np.ndarray, *, stratified: bool) -
         fold[val] = tables.VALIDATION
 
 
-def card_text(
+def write_card(
     found: _Fetched,
     name: str,
     kind: str,
@@ -221,8 +215,8 @@ def card_text(
     categorical: list[str],
     n_classes: int,
     parts: np.ndarray,
-) -> str:
-    """The card of a stored task."""
+) -> None:
+    """Write the card beside the stored files."""
     task, about = found.task, found.about
     origin = f"OpenML task {task.id}, dataset {about.id} version {about.version}, {found.form}"
     left_out = [c for c in about.ignored if c != task.target]
@@ -232,30 +226,28 @@ def card_text(
     )
     if left_out:
         notes += f" OpenML says that these are no features: {', '.join(left_out)}."
-    files = [("data", found.file), ("splits", found.file.with_name("splits.npy"))]
-    lines = [
-        f"name = {toml_text(name)}",
-        f"title = {toml_text(about.name)}",
-        f'task = "{kind}"',
-        f"target = {toml_string(task.target)}",
-        f"n_rows = {parts.shape[1]}",
-        f"n_features = {len(columns)}",
-        f"n_classes = {n_classes}",
-        'protocol = "official"',
-        f"licence = {toml_text(about.licence)}",
-        f"citation = {toml_text(about.citation)}",
-        f"notes = {toml_text(notes)}",
-        f"origin = {toml_text(origin)}",
-        'parser = "openml"',
-        f"columns = {toml_list(columns)}",
-        f"categorical = {toml_list(categorical)}",
-        "",
-        "[options]",
-        f"task = {task.id}",
-        f"dataset = {about.id}",
-        f"version = {toml_text(about.version)}",
-        f"md5 = {toml_text(about.md5)}",
-    ]
-    for role, path in files:
-        lines += store.file_lines(role, path)
-    return "\n".join(lines) + "\n"
+    card = {
+        "name": name,
+        "title": one_line(about.name, 500),
+        "task": kind,
+        "target": task.target,
+        "n_rows": parts.shape[1],
+        "n_features": len(columns),
+        "n_classes": n_classes,
+        "protocol": "official",
+        "licence": about.licence,
+        "citation": about.citation,
+        "notes": one_line(notes, 500),
+        "origin": origin,
+        "parser": "openml",
+        "columns": columns,
+        "categorical": categorical,
+    }
+    options = {
+        "task": task.id,
+        "dataset": about.id,
+        "version": one_line(about.version, 500),
+        "md5": one_line(about.md5, 500),
+    }
+    files = {"data": found.file, "splits": found.file.with_name("splits.npy")}
+    store.write_card(found.file.parent, card, options, files)
