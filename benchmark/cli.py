@@ -12,7 +12,7 @@ from .console import Verbs
 
 # name: (its module in commands/, what the list of commands says of it)
 COMMANDS = {
-    "analyse": ("analyse", "Analyse a run's trials and predictions; fits nothing."),
+    "analyse": ("analyse", "Score a run by another metric; fits nothing."),
     "baseline": ("nightly.group", "Accept the baseline of bench nightly."),
     "beside": ("listings", "Published results that can stand beside those of a run."),
     "clean": ("upkeep.clean", "Remove files that a run does not need."),

@@ -26,6 +26,7 @@ DEFAULT_METRIC = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
 
 # Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3
+ECE_BINS = 15  # Guo et al. 2017, sec. 4
 
 
 class NonFinitePrediction(ValueError):
@@ -97,6 +98,22 @@ def log_loss(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None
     """
     eps = float(np.finfo(np.float64).eps)
     return -_mean(np.log(np.clip(proba[np.arange(len(y)), y], eps, 1.0 - eps)), weights)
+
+
+def ece(
+    y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None
+) -> float:  # (n,), (n, C)
+    """Expected calibration error of the predicted class (Guo et al. 2017, eq. 3): mean over the
+    rows of the distance between mean probability and share of right rows of their bin.
+
+    Of `ECE_BINS` bins of equal width, bin i holds probabilities in (i / ECE_BINS,
+    (i + 1) / ECE_BINS].
+    """
+    sure, each = proba.max(axis=1), np.ones(len(y)) if weights is None else weights
+    # Rounding: a probability on an edge belongs to the bin below it, whatever its last bit.
+    at = np.clip(np.ceil(np.round(sure * ECE_BINS, 9)).astype(int) - 1, 0, ECE_BINS - 1)
+    gaps = np.bincount(at, each * ((proba.argmax(axis=1) == y) - sure))
+    return float(np.abs(gaps).sum() / each.sum())
 
 
 def mse(y: np.ndarray, value: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -282,6 +299,14 @@ METRICS: dict[str, Metric] = {
             fn=partial(_scikit_learn, "brier_score_loss", _scores),
             label="Brier score",
             synonyms=("brier_score", "brier_score_loss"),
+        ),
+        _more_error(
+            "ece",
+            tasks=CLASSIFICATION,
+            fn=ece,
+            label="calibration error",
+            decimals=3,
+            synonyms=("expected_calibration_error",),
         ),
         _more_error("cost", tasks=CLASSIFICATION, fn=cost, label="cost of a row"),
         _more_error(

@@ -12,6 +12,7 @@ import sklearn.metrics as oracle
 from tabsweep.reports.metrics import (
     METRICS,
     NonFinitePrediction,
+    ece,
     metric,
     metrics_of,
     roc_auc,
@@ -243,3 +244,24 @@ def test_perfect_scores_under_any_weights_are_one_and_no_error_is_negative():
         assert roc_auc(y, proba, rng.uniform(0.01, 9.0, size=40)) == 1.0
     assert METRICS["roc_auc"].error(1.0000000000000007) == 0.0
     assert math.isnan(METRICS["roc_auc"].error(math.nan))
+
+
+def test_the_calibration_error_of_five_rows_is_the_one_by_hand():
+    p = np.array([0.95, 0.94, 0.94, 0.6, 0.55])  # of class 1, which three of the rows are
+    y = np.array([1, 1, 0, 0, 1])
+    # of 15 bins three rows are in (14/15, 1], one in (8/15, 9/15], one in (8/15, 9/15]
+    by_hand = 0.6 * abs(2 / 3 - p[:3].mean()) + 0.4 * abs(0.5 - 0.575)
+    assert ece(y, np.stack([1 - p, p], axis=1)) == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_outcomes_drawn_with_the_stated_probabilities_are_calibrated():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=200_000)
+    y = (rng.uniform(size=len(p)) < p).astype(int)
+    proba = np.stack([1 - p, p], axis=1)
+    sharper = proba**3 / (proba**3).sum(axis=1, keepdims=True)  # the same choices, too sure
+    assert ece(y, proba) < 0.01 and ece(y, sharper) > 0.1
+    weights = rng.integers(0, 4, 2000)
+    copies = np.repeat(np.arange(2000), weights)
+    weighted = METRICS["ece"].value(y[:2000], sharper[:2000], weights.astype(float))
+    assert weighted == pytest.approx(ece(y[copies], sharper[copies]))

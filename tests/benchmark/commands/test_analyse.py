@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
-from sklearn.metrics import brier_score_loss
 from tabsweep.benchmark.results import stored_predictions
 from tabsweep.benchmark.results.evidence_builder import evidence_of
-from tabsweep.reports.analyses.calibration import brier, pooled, reliability
 from tabsweep.reports.analyses.ensemble_selection import greedy
 from tabsweep.reports.analyses.rescored import with_metric
 from tabsweep.reports.evidence import EvidenceError
@@ -67,60 +65,6 @@ def test_two_opposite_errors_cancel_and_a_member_may_count_twice():
     assert np.array_equal(found.predict(stored_predictions), [0.0, 0.0])
 
 
-# ---------------------------------------------------------------------- calibration
-
-
-def test_outcomes_drawn_with_the_stated_probabilities_are_calibrated():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=200_000)
-    y = (rng.uniform(size=len(p)) < p).astype(int)
-    proba = np.stack([1 - p, p], axis=1)
-    curve = reliability(y, proba)
-    assert curve.ece < 0.01 and curve.n.sum() == len(y) and (curve.n[:7] == 0).all()
-    sharper = proba**3 / (proba**3).sum(axis=1, keepdims=True)  # the same choices, too sure
-    assert reliability(y, sharper).ece > 0.1
-
-
-def test_the_calibration_error_of_five_rows_is_the_one_by_hand():
-    p = np.array([0.95, 0.9, 0.9, 0.6, 0.55])  # of class 1, which three of the rows are
-    y = np.array([1, 1, 0, 0, 1])
-    curve = reliability(y, np.stack([1 - p, p], axis=1), bins=10)
-    # (0.9, 1]: one row, right; (0.8, 0.9]: two, one right; (0.5, 0.6]: two, one right
-    by_hand = 0.2 * abs(1 - 0.95) + 0.4 * abs(0.5 - 0.9) + 0.4 * abs(0.5 - 0.575)
-    assert curve.ece == pytest.approx(by_hand, abs=1e-12)
-    assert curve.n.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 2, 1]
-
-
-def test_a_row_of_weight_two_counts_twice_in_calibration():
-    rng = np.random.default_rng(4)
-    proba, y = rng.dirichlet(np.ones(3), size=60), rng.integers(0, 3, 60)
-    weights = rng.integers(0, 4, 60).astype(float)
-    copies = np.repeat(np.arange(60), weights.astype(int))
-    one, two = reliability(y, proba, weights=weights), reliability(y[copies], proba[copies])
-    there = two.n > 0
-    assert one.ece == pytest.approx(two.ece) and one.n.sum() == pytest.approx(60)
-    np.testing.assert_allclose(one.accuracy[there], two.accuracy[there])
-    np.testing.assert_allclose(one.confidence[there], two.confidence[there])
-    assert brier(y, proba, weights) == pytest.approx(brier(y[copies], proba[copies]))
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_brier_score_is_scikit_learns_over_all_classes(n_classes):
-    rng = np.random.default_rng(1)
-    proba = rng.dirichlet(np.ones(n_classes), size=50)
-    y = rng.integers(0, n_classes, 50)
-    each = [brier_score_loss(y == c, proba[:, c]) for c in range(n_classes)]
-    assert brier(y, proba) == pytest.approx(sum(each), abs=1e-12)
-
-
-def test_pooled_curves_are_the_curve_of_all_rows():
-    (y1, p1), (y2, p2) = ((y, p[0]) for y, p in (problem(1), problem(2, rows=9)))
-    both = pooled([reliability(y1, p1), reliability(y2, p2)])
-    whole = reliability(np.concatenate([y1, y2]), np.concatenate([p1, p2]))
-    for name in ("n", "confidence", "accuracy"):
-        np.testing.assert_allclose(getattr(both, name), getattr(whole, name), atol=1e-12)
-
-
 # ---------------------------------------------------------------------- the command
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "-q")
@@ -146,33 +90,28 @@ def analyse(*words: object) -> dict:
 def test_an_analysis_writes_its_files_and_the_same_bytes_again(work):
     texts = []
     for out in ("one", "two"):
-        found = analyse("runs/random", "--what", "calibration", "--out", out)
+        found = analyse("runs/random", "--metric", "ece", "--out", out)
         assert found["rows"] and not found["notes"]
         names = {Path(name).suffix for name in found["files"]}
-        assert {".tex", ".md", ".csv"} <= names and ".svg" in names
+        assert {".tex", ".md", ".csv"} <= names
         texts.append({Path(f).name: Path(f).read_bytes() for f in found["files"]})
     assert texts[0] == texts[1]
 
 
 def test_a_metric_from_predictions_is_the_recorded_one(work):
-    found = analyse("runs/random", "--what", "metric", "--metric", "accuracy", "--out", "m")
+    analyse("runs/random", "--metric", "accuracy", "--out", "m")
     again = pd.read_csv("m/metric-accuracy.csv").set_index(["dataset", "model"])
     report = pd.read_csv("runs/random/report/scores.csv").query("metric == 'accuracy'")
     report = report.set_index(["dataset", "model"])
-    assert len(again) == 4 and found["what"] == "metric"
+    assert len(again) == 4
     pd.testing.assert_series_equal(again["mean"], report["mean"])
 
 
 def test_a_metric_of_another_task_or_without_a_name_is_refused(work):
     with pytest.raises(EvidenceError, match="regression"):
         with_metric(evidence_of(["runs/random"]), "rmse", {})
-    assert bench("analyse", "runs/random", "--what", "metric").code == 2
-    refused = bench("analyse", "runs/random", "--what", "calibration", "--metric", "rmse")
-    assert refused.code == 2 and "--metric belongs to --what metric" in refused.err
-    assert (
-        "did you mean"
-        in bench("analyse", "runs/random", "--what", "metric", "--metric", "acuracy").err
-    )
+    assert bench("analyse", "runs/random").code == 2
+    assert "did you mean" in bench("analyse", "runs/random", "--metric", "acuracy").err
 
 
 @pytest.mark.parametrize("how", ["another table", "another split"])
@@ -188,7 +127,7 @@ def test_data_that_is_not_the_runs_is_left_out_with_a_note(work, monkeypatch, ho
         return table, folds
 
     monkeypatch.setattr(stored_predictions, "planned_data", other)
-    found = analyse("runs/random", "--what", "calibration", "--out", "c")
+    found = analyse("runs/random", "--metric", "ece", "--out", "c")
     (note,) = found["notes"]
     assert note.startswith("Without wine: ") and "the run" in note
     assert {row["dataset"] for row in found["rows"]} == {"iris"}

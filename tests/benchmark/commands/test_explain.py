@@ -158,7 +158,7 @@ def test_a_table_of_one_s_own_is_named_with_its_target(work):
     gone = "Without own-table: "
     assert bench("report", run).code == 0  # from results alone; what needs the rows is left out
     assert gone in Path(run, "report/regimes.md").read_text()
-    done = bench("analyse", run, "--what", "metric", "--metric", "mae")
+    done = bench("analyse", run, "--metric", "mae")
     assert done.code == 2 and gone in done.err and "put it back" in done.err
 
 

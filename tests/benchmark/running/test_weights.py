@@ -184,10 +184,10 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     assert reasons == {"constant": "", "mine": "", "svm": "svm takes no weights of rows"}
     assert plan["datasets"]["people"]["csv"]["weight"] == "w"
     assert "count by their weights" in (run / "report" / "scores.md").read_text()
-    assert bench("analyse", run, "--what", "calibration", "--out", "c").code == 0
-    curves = pd.read_csv("c/calibration-curves.csv").query("model == 'constant' and n > 0")
+    assert bench("analyse", run, "--metric", "accuracy", "--out", "c").code == 0
+    again = pd.read_csv("c/metric-accuracy.csv").query("model == 'constant'")
     results = load_results(run).query("model == 'constant' and selected")
-    assert list(curves["accuracy"]) == pytest.approx(list(results["test_accuracy"]))
+    assert list(again["mean"]) == pytest.approx(list(results["test_accuracy"]))
     assert bench("fit", run, "--model", "constant").code == 0
     w, yes = people()["w"], people()["bought"] == "yes"
     saved = load_model(run / "fitted" / "people--constant.tabsweep")
