@@ -1,13 +1,10 @@
 """Cost of a large sweep in the driver: 50,000 trials that compute nothing, over 200 studies.
 
     python benchmark/perf/scale.py [--quick] [--slots 2]
-    python benchmark/perf/scale.py --workers 10 100 1000 10000
 
 Real plan, search spaces, engine, Ray workers and ledger; only the fit is missing: a trial returns
-made-up scores and 32 predictions, so that its record has a usual size. `--workers` measures the
-driver's own work: so many simulated workers (`simulated_ray.py`), alike and mixed ones, together
-end 500 trials a second; what Ray itself costs is not in it. CPU is that of the driver's process;
-the machine may be busy, so compare CPU rather than walls.
+made-up scores and 32 predictions, so that its record has a usual size. CPU is that of the driver's
+process; the machine may be busy, so compare CPU rather than walls.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow.parquet  # noqa: F401  (the command line has it through pandas: no growth of a sweep)
-from tabsweep.benchmark.perf import simulated_ray
 from tabsweep.benchmark.perf.measuring import folder_of, verdict
 from tabsweep.benchmark.planning import environment
 from tabsweep.benchmark.planning import suite as suites
@@ -36,7 +32,6 @@ from tabsweep.benchmark.running.event_log import EventLog
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import utc_now
-from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
 from tabsweep.sweeps.workers.pool import WorkerPool
 from tabsweep.sweeps.workers.ray_cluster import start_ray
@@ -48,9 +43,6 @@ METRICS = {
     "regression": ("rmse", "mae", "mse", "r2"),
     "classification": ("accuracy", "balanced_accuracy", "log_loss", "roc_auc"),
 }
-DEMAND = 500.0  # trials a second that all simulated workers together end
-# Of the studies in turn, with mixed workers.
-NEEDS = (Needs(), Needs(2, 3000.0), Needs(1, 0.0, 9000.0), Needs(), Needs(4, 9000.0))
 MARKS = (1_000, 5_000, 10_000, 20_000, 30_000, 40_000, 50_000)
 
 
@@ -104,7 +96,6 @@ class Course:
     at: list[tuple[int, float, float]] = field(default_factory=list)  # trials, CPU s, wall s
     growth_mb: float = 0.0
     n: int = 0
-    rate: float = 0.0  # trials per simulated second
 
     def show(self) -> None:
         """Print the figures between marks."""
@@ -136,11 +127,8 @@ def run(
     folder: Path,
     pool: Callable[[], WorkerPool],
     marks: tuple[int, ...],
-    *,
-    change: Callable[[Iterable[Study]], None] = lambda studies: None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Course:
-    """Run a plan into a fresh folder. `change` may alter its studies, `clock` tells the time."""
+    """Run a plan into a fresh folder."""
     course = Course()
     process = psutil.Process()
     ledger = Ledger(folder, write=True)
@@ -149,73 +137,23 @@ def run(
     gc.collect()
     rss = process.memory_info().rss
     studies = plan.build()
-    change(studies)
-    course.at.append((0, cpu_s(), clock()))
+    course.at.append((0, cpu_s(), time.perf_counter()))
 
     def listen(event: str, details: Any) -> None:
         log.listen(event, details)
         if event in ("result", "reused"):
             course.n += 1
             if course.n in marks:
-                course.at.append((course.n, cpu_s(), clock()))
+                course.at.append((course.n, cpu_s(), time.perf_counter()))
 
     tally = Engine(studies, ledger=ledger, pool=pool, listener=listen).run()
     if course.at[-1][0] != course.n:
-        course.at.append((course.n, cpu_s(), clock()))
+        course.at.append((course.n, cpu_s(), time.perf_counter()))
     course.growth_mb = (process.memory_info().rss - rss) / 2**20
     assert tally.done == course.n == sum(study.n_trials for study in plan.studies), tally
     ledger.close()
     log.close()
     return course
-
-
-def with_needs(studies: Iterable[Study]) -> None:
-    """Give the studies needs that differ."""
-    for number, study in enumerate(studies):
-        study.needs = NEEDS[number % len(NEEDS)]
-
-
-def simulated(n_workers: int, *, mixed: bool, folder: Path) -> Course:
-    """The driver's cost with so many simulated workers; prints a line."""
-    kind = simulated_ray.mixed if mixed else simulated_ray.homogeneous
-    name = f"{n_workers}-{'mixed' if mixed else 'alike'}"
-    n_trials = max(5_000, 4 * n_workers) // 200
-    plan = plan_of(DATASETS, 10, n_trials, "random", folder)
-    calls = simulated_ray.SimulatedRay(kind(n_workers), no_op, n_workers / DEMAND)
-    pool = RayWorkerPool(no_op, lambda key: None, calls=calls)
-    n = sum(study.n_trials for study in plan.studies)
-    course = run(
-        plan,
-        folder / name,
-        lambda: pool,
-        (n // 4, n // 2, n - n // 4),
-        change=with_needs if mixed else lambda studies: None,
-        clock=calls.clock,
-    )
-    (low, cpu0, clock0), (high, cpu1, clock1) = course.at[1], course.at[3]
-    per_s = (high - low) / (clock1 - clock0)
-    print(
-        f"{n_workers:6} workers, {'mixed' if mixed else 'alike'}: {n} trials, "
-        f"{course.cpu_ms:.2f} ms CPU a trial with the start of {calls.n_started} workers; "
-        f"middle half {per_s:.0f} of "
-        f"{DEMAND:.0f} trials/s, {1000 * (cpu1 - cpu0) / (high - low):.2f} ms",
-        flush=True,
-    )
-    course.rate = per_s
-    return course
-
-
-def measure_workers(sizes: list[int], folder: Path) -> int:
-    """Simulate clusters of these sizes and compare with the targets; returns the exit code."""
-    good = []
-    for mixed in (False, True):
-        for n_workers in sizes:
-            course = simulated(n_workers, mixed=mixed, folder=folder)
-            if n_workers >= 1000:
-                name = f"{n_workers} {'mixed' if mixed else 'alike'}"
-                good.append(verdict(f"ms CPU a trial, {name}", course.cpu_ms, 2.5))
-                good.append(verdict(f"trials/s, {name}", course.rate, 400.0, at_least=True))
-    return 0 if all(good) else 1
 
 
 def no_pool() -> WorkerPool:
@@ -242,11 +180,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a tenth of it, a rehearsal")
-    parser.add_argument("--workers", type=int, nargs="+", help="simulate so many workers")
     options = parser.parse_args()
     with folder_of() as folder:
-        if options.workers:
-            return measure_workers(options.workers, folder)
         return measure(options, folder)
 
 

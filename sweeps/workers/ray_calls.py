@@ -21,8 +21,7 @@ LOOK_S = 0.02  # between two looks
 
 
 class RayCalls:
-    """Ray as the worker pool sees it, each call made in Ray's thread; `benchmark/perf/scale.py` has
-    one that only simulates actors.
+    """Ray as the worker pool sees it, each call made in Ray's thread.
 
     Ray reports the end of each call by itself (`ended`). `ray.wait` would look at every reference
     again each time: 20 ms for those of 10,000 actors.

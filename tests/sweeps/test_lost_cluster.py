@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from engine_cases import make_study, run_trial
-from tabsweep.benchmark.perf.simulated_ray import SimulatedRay, homogeneous
+from simulated_ray import SimulatedRay, homogeneous
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import Result, Trial

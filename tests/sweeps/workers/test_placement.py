@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from tabsweep.benchmark.perf.simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
+from simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers import ray_actors, supervisor

@@ -1,4 +1,4 @@
-"""A cluster that does not exist: thousands of workers for `scale.py`, whose driver is real.
+"""A cluster that does not exist: workers in this process, under a driver that is real.
 
 The simulated time is the CPU time of this process, and jumps to the next end of a trial where the
 driver has nothing to do. So a busy machine changes no figure, and what the driver does in the
