@@ -7,7 +7,6 @@ two tables of Arrow. The line says which bytes of the log the block stands for, 
 from __future__ import annotations
 
 import json
-import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 LONGEST_LINE = 10_000  # bytes of the line before a block's tables
 MOST_UNPACKED = 16  # bytes of tables for each byte of the log that they stand for
+LENGTH, CODEC = 8, "lz4"  # bytes of the unpacked length before a table; its compression
 SIZES = ("start", "end", "records", "heads", "columns")  # of a block, in the log and in the file
 
 
@@ -240,14 +240,14 @@ class Block:
         """A table in the file; None for one that is damaged, or far larger than its records."""
         import pyarrow as pa
 
-        # Behind eight bytes a file of Arrow is a stream, which ends before the file's index.
-        stream = pa.py_buffer(self._read(at, size)).slice(8)
         try:
-            if unpacked_bytes(stream) > MOST_UNPACKED * (self.end - self.start) + 2**20:
+            data = pa.py_buffer(self._read(at, size))
+            n_bytes = int.from_bytes(data[:LENGTH], "little")
+            if n_bytes > MOST_UNPACKED * (self.end - self.start) + 2**20:
                 return None
-            table = pa.ipc.open_stream(stream).read_all()
+            table = pa.ipc.open_stream(pa.decompress(data[LENGTH:], n_bytes, CODEC)).read_all()
             table.validate(full=True)  # a run may come from others
-        except (OSError, ValueError, struct.error, pa.ArrowException):
+        except (OSError, ValueError, pa.ArrowException):
             return None
         return table
 
@@ -257,51 +257,16 @@ def _interned(value: Any) -> Any:
 
 
 def table_bytes(table: pa.Table) -> bytes:
-    """A table in Arrow's own format, read in half the time of Parquet. lz4 is read in half the time
-    of zstd, and takes half as much space again."""
+    """A table in Arrow's own format, read in half the time of Parquet: its length unpacked, and
+    its bytes packed. lz4 is read in half the time of zstd, and takes half as much space again."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def unpacked_bytes(stream: pa.Buffer) -> int:
-    """The unpacked size of all buffers of a stream of Arrow, in bytes. Each buffer states its own
-    size in its first eight bytes. Raises ValueError, struct.error or ArrowException for other
-    bytes.
-
-    The places are those of the format's flatbuffers (Message.fbs and Schema.fbs of Arrow 1.0).
-    """
-    import pyarrow as pa
-
-    total = 0
-    for message in pa.ipc.MessageReader.open_stream(stream):
-        if message.type not in ("record batch", "dictionary"):
-            continue
-        data, body = memoryview(message.metadata), memoryview(message.body)
-        batch = _table_at(data, _field(data, _table_at(data, 0), 2))
-        if message.type == "dictionary":
-            batch = _table_at(data, _field(data, batch, 1))
-        buffers = _table_at(data, _field(data, batch, 2))
-        for n in range(struct.unpack_from("<I", data, buffers)[0]):
-            offset, length = struct.unpack_from("<qq", data, buffers + 4 + 16 * n)
-            if length > 0:
-                total += max(length, struct.unpack_from("<q", body, offset)[0])
-    return total
-
-
-def _table_at(data: memoryview, at: int) -> int:
-    """Where a table of a flatbuffer begins, of which a reference stands at this place."""
-    return at + struct.unpack_from("<I", data, at)[0]
-
-
-def _field(data: memoryview, table: int, number: int) -> int:
-    """Where a field of a table stands."""
-    fields = table - struct.unpack_from("<i", data, table)[0]
-    return table + struct.unpack_from("<H", data, fields + 4 + 2 * number)[0]
+    unpacked = sink.getvalue()
+    length = unpacked.size.to_bytes(LENGTH, "little")
+    return length + pa.compress(unpacked, CODEC, asbytes=True)
 
 
 def blocks_in(path: Path, log: LogReader) -> list[Block]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...common.files import write_atomically
 from ..trial import canonical
-from . import append_files, old_format
+from . import append_files
 from .blocks import Block, Head, Newest, Part, blocks_in, head_of
 from .log import LedgerError, LogFile, LogReader, Record, decode, encode, line_of, write_without
 from .predictions import Predictions
@@ -82,13 +82,14 @@ class Ledger:
         """Account for every file in the folder. Raises LedgerError where it holds some and no
         log."""
         names = ledger_files(self.run)
-        if LOG not in names and old_format.is_old(names):
-            raise LedgerError(old_format.refusal(self.run))
         others = ", ".join(sorted({*names} - {LOG, COLUMNS}))
         if LOG not in names and names:
+            way = "give it its name back, or restore it from a copy"
+            if "MANIFEST.json" in names:
+                way = "tabsweep 0.2.0 writes such a ledger of 0.1.0 anew"
             raise LedgerError(
                 f"{self.folder} holds {', '.join(names)} and no {LOG}, which lists the records: "
-                "give it its name back, or restore it from a copy"
+                f"{way}"
             )
         if not names and not self.writable:
             raise LedgerError(f"{self.run} holds no ledger: is it the folder of a run?")

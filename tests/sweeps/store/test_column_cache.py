@@ -21,7 +21,7 @@ from ledger_cases import log_of
 from tabsweep.benchmark.results.evidence_builder import evidence_of, plain_rows
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame, study_ends
 from tabsweep.sweeps.store import ledger as store
-from tabsweep.sweeps.store.blocks import table_bytes
+from tabsweep.sweeps.store.blocks import CODEC, LENGTH, table_bytes
 from tabsweep.sweeps.store.column_cache import COSTS, column_values
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
 from tabsweep.sweeps.store.log import LogReader
@@ -176,7 +176,9 @@ def with_table(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
     line = decode(data[:at])
     assert line is not None
     heads, rest = data[at : at + line["heads"]], data[at + line["heads"] :]
-    table = pa.ipc.open_file(rest[: line["columns"]]).read_all()
+    size = int.from_bytes(rest[:LENGTH], "little")
+    unpacked = pa.decompress(rest[LENGTH : line["columns"]], size, CODEC)
+    table = pa.ipc.open_stream(unpacked).read_all()
     columns = table_bytes(change(table))
     crc = zlib.crc32(heads + columns)
     line |= {"columns": len(columns), "crc32": crc}
