@@ -12,17 +12,16 @@ import pandas as pd
 
 from ..common.text import did_you_mean
 from .aggregation.cells import COMPLETE, PARTIAL, cells, counting, headline_cells, studies
-from .aggregation.ranking_matrix import RankingMatrix, Scope, loss_table, scopes
+from .aggregation.ranking_matrix import RankingMatrix, scopes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import footnotes
 from .reproduction.comparison import compare
 from .reproduction.published_table import PublishedTable
-from .sections import leaderboard, seeds
-from .statistics.ranking import improvability, normalised, ranks
+from .statistics.ranking import ranks
 
-SCORES, RANKS, SEEDS, LEADERBOARD = "scores", "ranks", "seeds", "leaderboard"
-TABLES = (SCORES, RANKS, SEEDS, LEADERBOARD)
+SCORES, RANKS = "scores", "ranks"
+TABLES = (SCORES, RANKS)
 MOST = 12  # terms of a sum that are printed; longer sums are shortened
 
 TRIAL_COLUMNS = "fold stage index seed status cause validation test seconds config id origin"
@@ -59,15 +58,14 @@ def trace(
     dataset: str,
     model: str,
     *,
-    fallback: str | None = None,
     published: Mapping[str, PublishedTable] | None = None,
     elsewhere: Iterable[str] = (),
 ) -> Trace:
-    """Explain a cell of scores, ranks, seeds or leaderboard, or of a published table's comparison.
+    """Explain a cell of scores or ranks, or of a published table's comparison.
 
-    `model` may be the paper's name of a method where `table` is one of the `published`; `fallback`
-    is the leaderboard's. Raises ValueError, with a suggestion, for a table, dataset or model that
-    is not there; `elsewhere` names the tables that something else explains.
+    `model` may be the paper's name of a method where `table` is one of the `published`. Raises
+    ValueError, with a suggestion, for a table, dataset or model that is not there; `elsewhere`
+    names the tables that something else explains.
     """
     published = published or {}
     if table not in TABLES and table not in published:
@@ -80,16 +78,12 @@ def trace(
     here = sorted(set(evidence.planned.loc[of_dataset, "model"]))
     if model not in here:
         raise ValueError(_unknown("model", model, here, f" planned on {dataset}"))
-    found = _score(evidence, dataset, model)
+    score = _score(evidence, dataset, model)
     if table == SCORES:
-        return found
-    if table == SEEDS:
-        return _seeds(evidence, found)
-    if table in (RANKS, LEADERBOARD):
-        return _ranks(evidence, found, table, fallback)
-    if published[table].shape == "medians":
-        return _ranks(evidence, found, table)
-    return _reproduction(evidence, found, published[table])
+        return score
+    if table == RANKS or published[table].shape == "medians":
+        return _ranks(evidence, score, table)
+    return _reproduction(evidence, score, published[table])
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
@@ -140,12 +134,10 @@ def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Tr
 
 def _only(evidence: Evidence, dataset: str) -> Evidence:
     """The evidence of one dataset."""
-    trials, planned = evidence.trials, evidence.planned
-    return replace(
-        evidence,
-        trials=trials[trials["dataset"] == dataset],
-        planned=planned[planned["dataset"] == dataset],
-    )
+    frames = {"trials": evidence.trials, "planned": evidence.planned}
+    if evidence.ensembles is not None:
+        frames["ensembles"] = evidence.ensembles
+    return replace(evidence, **{k: f[f["dataset"] == dataset] for k, f in frames.items()})
 
 
 def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFrame:
@@ -164,22 +156,19 @@ def _trials(evidence: Evidence, model: str, metric: str, head: str) -> pd.DataFr
 def _fold_step(fold: Any, trials: pd.DataFrame, metric: str, head: str) -> str:
     """A sentence on how the score of one fold follows from its trials."""
     mine = trials[trials["fold"] == fold.fold]
-    used = mine[mine["counts"]]
     place = f"fold {fold.fold}:"
     if fold.state != COMPLETE:
         return f"{place} no score, {fold.state}{f' ({fold.cause})' if fold.cause else ''}"
     if math.isnan(fold.score):
         return f"{place} no score, the metric has no meaning on its test rows"
-    if (used["stage"] == "eval").any():
-        values = used["test"].tolist()
-        of = f"test {metric} of {_n(values, 'evaluation seed')}"
-        return f"{place} {_g(fold.score)}, {of}: {_mean_of(values)}"
-    row = used.iloc[0]
-    tuned = mine[mine["stage"] == "tune"]
-    best = f"best validation {head}, {_g(row['validation'])}, of {_n(tuned, 'trial')}"
-    if (tuned["validation"] == row["validation"]).sum() > 1:
-        best += " (the first of equals)"
-    return f"{place} {_g(fold.score)}, test {metric} of trial {row['index']}, which has the {best}"
+    used = mine[mine["counts"]]
+    values = used["test"].tolist()
+    of = f"test {metric} of {_n(values, 'evaluation seed')}: {_mean_of(values)}"
+    if not (used["stage"] == "eval").any():
+        row, tuned = used.iloc[0], mine[mine["stage"] == "tune"]
+        of = f"test {metric} of trial {row['index']}, the first with the best validation {head}, "
+        of += f"{_g(row['validation'])}, of {_n(tuned, 'trial')}"
+    return f"{place} {_g(fold.score)}, {of}"
 
 
 def _spread_step(cell: Any, scores: Sequence[float], overlapping: bool) -> list[str]:
@@ -193,105 +182,54 @@ def _spread_step(cell: Any, scores: Sequence[float], overlapping: bool) -> list[
 
 
 def _copied(trials: pd.DataFrame) -> list[str]:
-    found = trials.loc[trials["origin"] != "", "origin"].value_counts().sort_index()
-    return [f"{_n(range(n), 'trial')} copied from run {run}" for run, n in found.items()]
+    origins = trials.loc[trials["origin"] != "", "origin"].value_counts().sort_index()
+    return [f"{_n(range(n), 'trial')} copied from run {run}" for run, n in origins.items()]
 
 
 # --- a rank ---------------------------------------------------------------------------------------
 
 
-def _ranks(evidence: Evidence, found: Trace, table: str, fallback: str | None = None) -> Trace:
-    """The model's rank on the dataset, and how it enters the mean and the median of each scope; for
-    the leaderboard its other figures, and the view with missing cells imputed."""
-    by_study = studies(evidence)
-    headline = headline_cells(evidence, by_study)
-    task = headline.loc[headline["dataset"] == found.dataset, "task"].iloc[0]
-    steps: list[str] = []
-    flags = list(found.flags)
-    values: list[float] = []
+def _ranks(evidence: Evidence, score: Trace, table: str) -> Trace:
+    """The model's rank on the dataset, and how it enters the mean and the median of each scope."""
+    headline = headline_cells(evidence, studies(evidence))
+    task = headline.loc[headline["dataset"] == score.dataset, "task"].iloc[0]
+    steps, flags, values = list(score.steps), list(score.flags), list[float]()
     for scope in (s for s in scopes(evidence) if task in s.tasks):
-        name = scope.title
         matrix = RankingMatrix.of(evidence, headline, scope)
-        why = _why_not_ranked(matrix, found, evidence)
+        why = _why_not_ranked(matrix, score, evidence)
         if why:
-            flags.append(f"not ranked in {name}: {why}")
-        else:
-            row = matrix.datasets.index(found.dataset)
-            view = leaderboard.complete(matrix)
-            steps.append(f"{name}, on {found.dataset}: {_order(matrix, row)}")
-            steps += _rank_steps(view, row, found.model, name, table, values)
-        if table == LEADERBOARD:
-            more, said = _imputed(evidence, headline, scope, found, fallback, name, values)
-            steps, flags = steps + more, flags + said
-    value = values[0] if values else None
+            flags.append(f"not ranked in {scope.title}: {why}")
+            continue
+        row = matrix.datasets.index(score.dataset)
+        rank = ranks(matrix.losses, "min")[:, matrix.models.index(score.model)]
+        values.append(float(rank[row]))
+        steps += [
+            f"{scope.title}, on {score.dataset}: {_order(matrix, row)}",
+            f"{scope.title}: rank {rank[row]:g} of {len(matrix.models)}; mean over "
+            f"{_n(rank, 'dataset')}: {_mean_of(rank)} = {_g(rank.mean())}; median "
+            f"{np.median(rank):g}",
+        ]
     return replace(
-        found,
+        score,
         table=table,
-        value=value,
-        steps=(*found.steps, *steps),
+        value=values[0] if values else None,
+        steps=tuple(steps),
         flags=tuple(flags),
         ranked=True,
     )
 
 
-def _rank_steps(
-    view: leaderboard.View, row: int, model: str, name: str, table: str, values: list[float]
-) -> list[str]:
-    """The model's rank on the dataset of that row, and its mean and median rank; the rank is
-    appended to `values`."""
-    column = view.models.index(model)
-    rank = ranks(view.losses, "min")
-    values.append(float(rank[row, column]))
-    mine = rank[:, column]
-    steps = [
-        f"{name}: rank {mine[row]:g} of {len(view.models)}; mean over {_n(mine, 'dataset')}: "
-        f"{_mean_of(mine)} = {_g(mine.mean())}; median {np.median(mine):g}"
-    ]
-    if table == LEADERBOARD:
-        parts = []
-        for what, of in (("normalised", normalised), ("improvability", improvability)):
-            figures = of(np.maximum(view.errors, 0.0))[:, column]
-            parts.append(f"{what} {figures[row]:.6g} (mean {figures.mean():.6g})")
-        steps.append(f"{name}: {', '.join(parts)}; Elo comes from the ranks on all datasets")
-    return steps
-
-
-def _imputed(
-    evidence: Evidence,
-    headline: pd.DataFrame,
-    scope: Scope,
-    found: Trace,
-    fallback: str | None,
-    name: str,
-    values: list[float],
-) -> tuple[list[str], list[str]]:
-    """(steps, flags) of the leaderboard's view in which missing cells are imputed."""
-    rule = leaderboard.fallback_of(evidence, fallback)
-    view = leaderboard.imputed(evidence, headline, scope, rule)
-    table = loss_table(headline, scope, evidence.subset)
-    datasets = list(table.index[table.notna().any(axis=1)])
-    if not view.imputed.any() or found.dataset not in datasets or found.model not in view.models:
-        return [], []
-    row, column = datasets.index(found.dataset), view.models.index(found.model)
-    name = f"{name}, missing cells imputed"
-    steps = _rank_steps(view, row, found.model, name, LEADERBOARD, values)
-    if not view.imputed[row, column]:
-        return steps, []
-    from_ = "behind every score" if rule == leaderboard.WORST else f"as {rule} scores, or last"
-    return steps, [f"imputed in {name.partition(', missing')[0]}: this cell ranks {from_}"]
-
-
-def _why_not_ranked(mine: RankingMatrix, found: Trace, evidence: Evidence) -> str:
+def _why_not_ranked(mine: RankingMatrix, score: Trace, evidence: Evidence) -> str:
     """Empty, or the reason why the model has no rank on the dataset in this matrix."""
     if mine.why_not:
         return mine.why_not
-    if mine.scope.subset and found.dataset not in evidence.subset:
-        return f"{found.dataset} is not in the independent, learnable subset"
-    if found.model in mine.thin:
-        n = mine.thin[found.model]
-        return f"{found.model} is complete on {n} of {mine.n_scope} datasets, too few"
-    if found.dataset not in mine.datasets:
-        return f"a ranked model lacks a complete score on {found.dataset}"
+    if mine.scope.subset and score.dataset not in evidence.subset:
+        return f"{score.dataset} is not in the independent, learnable subset"
+    if score.model in mine.thin:
+        n = mine.thin[score.model]
+        return f"{score.model} is complete on {n} of {mine.n_scope} datasets, too few"
+    if score.dataset not in mine.datasets:
+        return f"a ranked model lacks a complete score on {score.dataset}"
     return ""
 
 
@@ -304,66 +242,28 @@ def _order(mine: RankingMatrix, row: int) -> str:
     return ", ".join(shown)
 
 
-# --- seeds of one split, published tables ---------------------------------------------------------
+# --- a published value --------------------------------------------------------------------------
 
 
-def _seeds(evidence: Evidence, found: Trace) -> Trace:
-    """Mean and population standard deviation over the seeds of each split, and over ensembles."""
-    frame = seeds.frame(_only_both(evidence, found.dataset))
-    frame = frame[(frame["model"] == found.model) & frame["headline"]]
-    if frame.empty:
-        return replace(
-            found,
-            table=SEEDS,
-            value=None,
-            flags=("no split has two evaluation seeds or more, all of them done", *found.flags),
-        )
-    steps = []
-    for r in frame.itertuples(index=False):
-        values = _runs(evidence, found, r.fold, r.kind)
-        p = "the best mean" if pd.isna(r.p_worse) else f"p = {_g(r.p_worse)} of being worse"
-        steps.append(
-            f"fold {r.fold}, {r.kind}: mean of {_n(values, 'run')}: {_mean_of(values)} = "
-            f"{_g(r.mean)}; std {_g(r.std)} (population); {p}"
-        )
-    return replace(found, table=SEEDS, value=float(frame["mean"].iloc[0]), steps=tuple(steps))
-
-
-def _only_both(evidence: Evidence, dataset: str) -> Evidence:
-    """The evidence of one dataset, ensembles included."""
-    more = evidence.ensembles
-    kept = None if more is None else more[more["dataset"] == dataset]
-    return replace(_only(evidence, dataset), ensembles=kept)
-
-
-def _runs(evidence: Evidence, found: Trace, fold: int, kind: str) -> list[float]:
-    table = seeds.runs_of(evidence)[kind]
-    mine = (table["dataset"] == found.dataset) & (table["model"] == found.model)
-    rows = table[mine & (table["fold"] == fold)]
-    return [float(v) for v in rows[f"test_{found.metric}"]]
-
-
-def _reproduction(evidence: Evidence, found: Trace, what: PublishedTable) -> Trace:
+def _reproduction(evidence: Evidence, score: Trace, what: PublishedTable) -> Trace:
     """Ours beside the published value, in the published unit."""
-    frame = compare(_only_both(evidence, found.dataset), what).frame
+    frame = compare(_only(evidence, score.dataset), what).frame
     if not {"dataset", "model", "ours", "joint_se"} <= set(frame):
         raise ValueError(
-            f"{what.title} holds no values of single datasets, so none of {found.dataset}"
+            f"{what.title} holds no values of single datasets, so none of {score.dataset}"
         )
-    rows = frame[(frame["dataset"] == found.dataset) & (frame["model"] == found.model)]
+    rows = frame[(frame["dataset"] == score.dataset) & (frame["model"] == score.model)]
     if rows.empty:
-        here = sorted(set(frame.loc[frame["dataset"] == found.dataset, "method"]))
+        here = sorted(set(frame.loc[frame["dataset"] == score.dataset, "method"]))
         has = f"of that dataset it has {', '.join(here)}"
         if not here:
             has = f"its datasets: {', '.join(sorted(set(frame['dataset'])))}"
-        raise ValueError(f"{what.title} has no value of {found.model} on {found.dataset}; {has}")
+        raise ValueError(f"{what.title} has no value of {score.model} on {score.dataset}; {has}")
     row = rows.iloc[0]
     metric = str(row["metric"])
-    inner = found
-    if metric != found.metric and f"test_{metric}" in evidence.trials:
-        inner = _score(evidence, found.dataset, found.model, metric)
-    if what.replicates:
-        inner = replace(inner, steps=(*inner.steps, *_seeds(evidence, found).steps))
+    inner = score
+    if metric != score.metric and f"test_{metric}" in evidence.trials:
+        inner = _score(evidence, score.dataset, score.model, metric)
     value = None if pd.isna(row["ours"]) else float(row["ours"])
     unit = what.unit_of(metric)
     steps = list(inner.steps)

@@ -12,7 +12,7 @@ import click
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.run_folder import runs_below
-from ..arguments import FALLBACK, PAPER, options_of
+from ..arguments import PAPER, options_of
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
@@ -22,8 +22,8 @@ from ..planning.plan_record import last_plan, plan_in
 if TYPE_CHECKING:
     from ...reports.explain import Trace
 
+SHOWN = ("table", "dataset", "model", "metric", "value", "state", "steps", "flags")  # of a trace
 REGIMES = "regimes"  # default, tuned and ensembled
-LEADERBOARD = "leaderboard"
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
@@ -39,7 +39,6 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
     metavar="DIR/NAME",
     help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
 )
-@FALLBACK
 @PAPER
 @options_of(Options, "runs", "mirror", "cache", runs="Folder of runs.")
 @common
@@ -53,22 +52,19 @@ def explain(
     runs: Path,
     mirror: str | None,
     cache: str | None,
-    fallback: str | None,
     paper: Path | None,
 ) -> int:
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, seeds, leaderboard, regimes (default, tuned and ensembled) or a
-    published table (`bench reproduce --list`).
+    TABLE is scores, ranks, regimes (default, tuned and ensembled) or a published table (`bench
+    reproduce --list`).
 
     \b
     bench explain scores iris knn --run runs/smoke-quick
     bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
     """
-    if fallback is not None and table != LEADERBOARD:
-        raise SweepError(f"--fallback goes with the table {LEADERBOARD}, not with {table[:80]!r}")
-    from ...reports.explain import RANKS, SCORES, direction_of, trace
+    from ...reports.explain import TABLES, direction_of, trace
     from ...reports.output.escape import visible
     from ..papers.catalog import published_tables
     from ..results.evidence_builder import evidence_of
@@ -81,17 +77,9 @@ def explain(
         return _regimes(console, dataset, model, folders, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
     published = published_tables(paper, set(evidence.trials["dataset"]))
-    if table not in (SCORES, RANKS, LEADERBOARD):  # which use no ensembles
+    if table not in TABLES:  # which use no ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
-    found = trace(
-        evidence,
-        table,
-        dataset,
-        model,
-        fallback=fallback,
-        published=published,
-        elsewhere=(REGIMES,),
-    )
+    found = trace(evidence, table, dataset, model, published=published, elsewhere=(REGIMES,))
     origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
     command = origin.command(dataset, None if found.ranked else found.model)
     warnings = origin.differences()
@@ -99,17 +87,10 @@ def explain(
         warnings.append(
             f"the command runs only the models of {origin.folder}; this rank is among more"
         )
-    console.data(
-        {
-            **{name: getattr(found, name) for name in ("table", "dataset", "model", "metric")},
-            **{name: getattr(found, name) for name in ("value", "state", "steps", "flags")},
-            "run": str(origin.folder),
-            "folds": _plain(found.folds),
-            "trials": _plain(found.trials),
-            "command": shlex.join(command),
-            "differences": warnings,
-        }
-    )
+    document = {name: getattr(found, name) for name in SHOWN}
+    frames = {name: getattr(found, name).to_dict("records") for name in ("folds", "trials")}
+    more = {"run": str(origin.folder), "command": shlex.join(command), "differences": warnings}
+    console.data(document | frames | more)
     value = "no number" if found.value is None else f"{found.value:.12g}"
     console.say(f"{table}, {dataset}, {found.model}: {value}")
     console.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
@@ -279,12 +260,9 @@ def _fresh(beside: Path) -> Path:
     return path
 
 
-def _plain(frame: Any) -> list[dict[str, Any]]:
-    return [dict(row) for row in frame.to_dict("records")]
-
-
 def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
     """(header, rows) of the trials as printed: numbers shortened, configurations last."""
+    from ...reports.explain import TABLES, direction_of, trace
     from ...reports.output.escape import visible
 
     header = ["fold", "stage", "trial", "seed", "status", "validation", "test", "s", "id", "from"]

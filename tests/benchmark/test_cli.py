@@ -40,7 +40,6 @@ CONFIG_ERRORS = [
     ["sweep", "--csv", "x.csv"],
     ["status", "nowhere"],
     ["report", "nowhere"],
-    ["explain", "scores", "iris", "knn", "--fallback", "knn"],
     ["fit", "nowhere", "--tracking-uri", "http://localhost:1"],
     ["reproduce", "--list", "npt-table-1"],
 ]

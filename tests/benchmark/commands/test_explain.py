@@ -89,16 +89,6 @@ def test_a_rank_is_the_place_among_the_models_of_the_table(work):
         assert np.mean(each) == ranks.loc[("multiclass", "all", model), "mean_rank"]
 
 
-def test_seeds_and_their_ensembles_follow_from_the_evaluations(work):
-    found = explain("seeds", "diabetes", "random-forest", "--run", "others/mine-quick")
-    seeds = cells("others/mine-quick", "seeds", "dataset", "model", "metric", "kind")
-    single = seeds.loc[("diabetes", "random-forest", "rmse", "single")]
-    assert found["value"] == pytest.approx(single["mean"], rel=1e-11)
-    values = [t["test"] for t in found["trials"] if t["stage"] == "eval"]
-    assert len(values) == 5 and np.mean(values) == pytest.approx(single["mean"])
-    assert [step.split(",")[1].split(":")[0] for step in found["steps"]] == [" single", " ensemble"]
-
-
 def test_people_see_the_sum_the_trials_and_the_command(work):
     out = bench("explain", "scores", "wine", "knn").out
     assert "mean over 2 folds: (" in out and ")/2 = " in out and "standard error: s/√n" in out
@@ -221,37 +211,6 @@ def test_a_partial_cell_says_so_and_is_in_no_ranking():
     rank = trace.trace(mine, "ranks", "d", "a")
     assert rank.value is None and "too few" in rank.flags[-1]
     assert trace.trace(mine, "ranks", "d", "c").value == 1.5
-
-
-def several(n: int, lost: str = "") -> Evidence:
-    """Four models on n datasets; one of them has no score on `lost`."""
-    models = {"a": 0.9, "b": 0.8, "c": 0.7, "constant": 0.5}
-    parts = []
-    for i in range(n):
-        name = f"d{i}"
-        scores = {m: [None if (m, name) == ("a", lost) else v] for m, v in models.items()}
-        parts.append(evidence(scores, name).trials)
-    return Evidence.of(pd.concat(parts), meta=META)
-
-
-def test_the_leaderboard_s_figures_are_explained_where_nothing_is_missing():
-    found = trace.trace(several(3), "leaderboard", "d1", "b")
-    assert found.value == 2.0 and found.ranked
-    text = "\n".join(found.steps)
-    assert "rank 2 of 4; mean over 3 datasets: (2 + 2 + 2)/3 = 2; median 2" in text
-    assert "normalised 0.75 (mean 0.75), improvability 0.5 (mean 0.5)" in text
-
-
-def test_an_imputed_cell_says_by_what():
-    mine = several(6, lost="d2")
-    found = trace.trace(mine, "leaderboard", "d2", "a")
-    assert found.value == 3.5 and "this cell ranks as constant scores" in found.flags[-1]
-    assert "rank 3.5 of 4" in "\n".join(found.steps)
-    worst = trace.trace(mine, "leaderboard", "d2", "a", fallback="worst")
-    assert worst.value == 4.0 and worst.flags[-1].endswith("ranks behind every score")
-    assert trace.trace(mine, "ranks", "d2", "a").value is None
-    with pytest.raises(ValueError, match="must be a model of the results or 'worst'"):
-        trace.trace(mine, "leaderboard", "d2", "a", fallback="b2")
 
 
 def test_a_cell_without_a_score_has_no_number_but_its_reason():
