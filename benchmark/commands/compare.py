@@ -39,8 +39,8 @@ def compare(
     fail_on_regression: bool,
     out: Path | None,
 ) -> int:
-    """Show what changed from RUN_A to RUN_B: scores, coverage, failures, CPU time. Exit code 5
-    where no cell has a score in both runs.
+    """Show what changed from RUN_A to RUN_B: scores, coverage, failures. Exit code 5 where no cell
+    has a score in both runs.
 
     \b
     bench compare runs/nightly-1 runs/nightly-2 --fail-on-regression
@@ -78,12 +78,11 @@ def compare(
             **{"cells": len(found.cells), "equal": found.n_equal, "notes": notes},
             "all_over": {"median": found.overall.median, "p": found.overall.p},
             "regressions": found.regressions,
-            "advice": found.advice,
             "summary": summary(found),
             "changed": found.cells[~found.cells["equal"]].to_dict("records"),
             **{
                 name: getattr(found, name).to_dict("records")
-                for name in ("models", "coverage", "failures", "costs")
+                for name in ("models", "coverage", "failures")
             },
             "files": [str(path) for path in files],
         }

@@ -1,4 +1,4 @@
-"""Comparison of two runs: cells, models, coverage, failures and costs, and what is a regression.
+"""Comparison of two runs: cells, models, coverage and failures, and what is a regression.
 
 An error is 0 for a perfect score (1 - accuracy, RMSE). A change d is the logarithm of the new error
 over the old one: about the relative change, positive for worse. Cells are compared on the folds for
@@ -26,7 +26,6 @@ from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative
 MIN_EFFECT = 0.01
 GLOBAL_P, MODEL_P = 0.001, 0.05
 LARGE = math.log(1e6)  # a change beyond it is printed as a factor
-SLOWER, CELL_SLOWER = 1.10, 1.25  # ratios of CPU time: of the geometric mean, of one cell
 SLOT = [*STUDY, "stage", "index"]
 
 Array = np.ndarray
@@ -92,9 +91,8 @@ class Comparison:
 
     cells: one row per (dataset, model) with a score on a common fold. models: one row per model,
     tested over datasets. coverage: the cells whose state changed. failures: failed trials by model
-    and cause. costs: CPU seconds by model, of the trials that both runs computed themselves.
-    same_id: (trials with the same id in both runs, those of them with different scores).
-    regressions: why the new run is worse; advice: what deserves attention but is no regression.
+    and cause. same_id: (trials with the same id in both runs, those of them with different scores).
+    regressions: why the new run is worse.
     """
 
     a: str
@@ -104,11 +102,9 @@ class Comparison:
     models: pd.DataFrame
     coverage: pd.DataFrame
     failures: pd.DataFrame
-    costs: pd.DataFrame
     overall: Overall
     same_id: tuple[int, int]
     regressions: tuple[str, ...]
-    advice: tuple[str, ...]
 
     @property
     def n_equal(self) -> int:
@@ -142,7 +138,6 @@ def compare_runs(
     models = _judged(_models(found), _pairs(base, new, tables), min_effect)
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
-    costs = _costs(base, new)
     regressions = []
     if overall.hit:
         regressions.append(
@@ -171,11 +166,9 @@ def compare_runs(
         models,
         coverage,
         _failures(base, new),
-        costs,
         overall,
         _same_id(base, new),
         tuple(regressions),
-        tuple(_advice(costs)),
     )
 
 
@@ -392,41 +385,3 @@ def _same_id(base: Evidence, new: Evidence) -> tuple[int, int]:
         a, b = both[f"{name}_a"], both[f"{name}_b"]
         other |= ~((a == b) | (a.isna() & b.isna()))
     return len(both), int(other.sum())
-
-
-def _costs(base: Evidence, new: Evidence) -> pd.DataFrame:
-    """One row per model: CPU seconds of the trials that both runs computed themselves, the
-    geometric mean of the ratios of its datasets, and the largest ratio."""
-    own = [
-        e.trials[(e.trials["status"] == "done") & (e.trials["origin"] == "")] for e in (base, new)
-    ]
-    both = own[0][[*SLOT, "cpu_s"]].merge(own[1][[*SLOT, "cpu_s"]], on=SLOT, suffixes=("_a", "_b"))
-    both = both[both["cpu_s_a"].notna() & both["cpu_s_b"].notna()]
-    rows = []
-    for model, part in both.groupby("model", sort=True):
-        sums = part.groupby("dataset", sort=True)[["cpu_s_a", "cpu_s_b"]].sum()
-        sums = sums[(sums > 0).all(axis=1)]
-        ratio = sums["cpu_s_b"] / sums["cpu_s_a"]
-        a, b = float(part["cpu_s_a"].sum()), float(part["cpu_s_b"].sum())
-        rows.append(
-            {
-                **{"model": model, "n_trials": len(part), "cpu_s_a": a, "cpu_s_b": b},
-                "ratio": float(np.exp(np.log(ratio).mean())) if len(ratio) else math.nan,
-                "largest": float(ratio.max()) if len(ratio) else math.nan,
-                "on": str(ratio.idxmax()) if len(ratio) else "",
-            }
-        )
-    return pd.DataFrame(rows, columns="model n_trials cpu_s_a cpu_s_b ratio largest on".split())
-
-
-def _advice(costs: pd.DataFrame) -> list[str]:
-    known = costs["ratio"].dropna()
-    found = []
-    overall = float(np.exp(np.log(known).mean())) if len(known) else math.nan
-    if overall > SLOWER:
-        found.append(f"slower: {overall:.2f} times the CPU time, geometric mean over models")
-    found += [
-        f"slower: {r.model} on {r.on}, {r.largest:.2f} times the CPU time"
-        for r in costs[costs["largest"] > CELL_SLOWER].itertuples(index=False)
-    ]
-    return found

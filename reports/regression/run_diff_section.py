@@ -33,8 +33,6 @@ def section(found: Comparison) -> Section:
         tables.append(_coverage_table(found))
     if len(found.failures):
         tables.append(_failures_table(found))
-    if len(found.costs):
-        tables.append(_costs_table(found))
     return Section("compare", title, tuple(tables), found.cells, tuple(summary(found)))
 
 
@@ -44,7 +42,6 @@ def summary(found: Comparison) -> list[str]:
     if found.identical:
         return [f"Identical: {n}, equal to the last bit on every fold; no change of coverage."]
     said = [f"REGRESSION, {reason}." for reason in found.regressions]
-    said += [f"Worth a look, {reason}." for reason in found.advice]
     kinds = found.coverage["kind"].value_counts()
     said.append(
         f"{n} with a score in both runs, {found.n_equal} of them equal to the last bit. Coverage: "
@@ -204,24 +201,3 @@ def _failures_table(found: Comparison) -> ReportTable:
     ]
     header = ("model", "cause", *_names(found))
     return ReportTable("compare-failures", "Failed trials.", header, _panels(rows, header), (), 2)
-
-
-def _costs_table(found: Comparison) -> ReportTable:
-    rows = [
-        (
-            TableCell(escape.label(r.model)),
-            *map(TableCell, (str(r.n_trials), f"{r.cpu_s_a:.1f}", f"{r.cpu_s_b:.1f}")),
-            TableCell("n/a" if math.isnan(r.ratio) else f"{r.ratio:.2f}"),
-            TableCell(
-                "n/a" if math.isnan(r.largest) else f"{r.largest:.2f} ({escape.label(r.on, 20)})"
-            ),
-        )
-        for r in found.costs.itertuples(index=False)
-    ]
-    header = ("model", "trials", *(f"CPU s, {n}" for n in _names(found)), "ratio", "largest")
-    notes = (
-        "Trials that both runs did, each itself (copied results have the costs of another run). "
-        "Ratio: geometric mean over datasets. Comparable on the same hardware only; never a "
-        "regression by itself.",
-    )
-    return ReportTable("compare-costs", "CPU time.", header, _panels(rows, header), notes)

@@ -143,16 +143,6 @@ def test_one_id_with_two_results_is_said_to_be_not_deterministic():
     )
 
 
-def test_cpu_time_is_compared_over_what_both_computed_and_is_advice_only():
-    new = run()
-    new.trials.loc[new.trials["model"] == "a", "cpu_s"] = 3.0
-    new.trials.loc[new.trials["model"] == "b", "origin"] = "another"
-    found = compare(run(), new)
-    (row,) = found.costs.itertuples()
-    assert (row.model, row.n_trials, row.ratio) == ("a", 16, pytest.approx(3.0))
-    assert "3.00 times the CPU time" in found.advice[0] and not found.regressions
-
-
 @pytest.mark.parametrize(
     "meta, says",
     [
