@@ -32,21 +32,14 @@ LAYOUT = ("split", "fold", "seed", "part", "kind", "variant")  # which run a lin
 
 SINGLE, ENSEMBLE = "single", "ensemble"
 TEST, VAL, TRAIN = "test", "val", "train"
-PARTS = {"test": TEST, "testing": TEST, "val": VAL, "valid": VAL, "validation": VAL, "dev": VAL}
-PARTS |= {"train": TRAIN, "training": TRAIN}
+PARTS = {TEST: TEST, VAL: VAL, "validation": VAL, TRAIN: TRAIN}
 TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
 DEFAULT = "default"
 # Columns of our own; those of a file have no space before their names.
-UNTUNED, NUMBER, FAILED, COLUMN = " untuned", " number", " failed", " column"
-FEW = 6  # different values of a column that seems to tell kinds of runs apart
+NUMBER, FAILED, COLUMN = " number", " failed", " column"
 
-_PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)", re.IGNORECASE)
+_PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)?", re.IGNORECASE)
 _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
-_SYNONYMS = {
-    "method": ("model", "algorithm", "estimator", "methods", "models"),
-    "dataset": ("data", "data_set", "dataset_name"),
-    "value": ("score", "result", "test_score", "mean", "values"),
-}
 
 
 @dataclass
@@ -65,13 +58,13 @@ class Lines:
         """Every line of a CSV file, which may be compressed. Raises DataError."""
         check_size(path)
         with unpacked(path) as (plain, _):
-            found = read_text(plain, path.name)
+            read = read_text(plain, path.name)
         return cls(
             one_line(path.name, 100),
-            found.frame.astype(object),
-            np.array(found.lines),
-            found.delimiter,
-            notes=list(found.notices),
+            read.frame.astype(object),
+            np.array(read.lines),
+            read.delimiter,
+            notes=list(read.notices),
         )
 
     def at(self, mask: NDArray[np.bool_] | pd.Series) -> Lines:
@@ -99,8 +92,7 @@ class Lines:
         text = self.cells[column]
         numbers, _ = as_numbers(text, self.delimiter)
         bad = (text != "").to_numpy() & ~np.isfinite(numbers)
-        law = f"{column} must be a finite number or empty, not {{{column}}}"
-        self.refuse(bad, law + _way_out(text[bad]))
+        self.refuse(bad, f"{column} must be a finite number or empty, not {{{column}}}")
         law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"
         self.refuse(np.abs(numbers) > LARGEST, law)
         return numbers
@@ -113,13 +105,12 @@ def scored_lines(path: Path, untuned: str = "") -> Lines:
     method has no tuned ones; "" for none. Raises EvidenceError that names the line and the law,
     DataError for a file that is no table.
     """
-    lines = _with_untuned(Lines.of(path), untuned)
-    _note_untuned(lines, untuned)
-    lines = _one_score_a_line(lines)
+    lines = _one_score_a_line(_with_untuned(Lines.of(path), untuned))
     _check_columns(lines)
     known = (*REQUIRED, *LAYOUT, *OPTIONAL)
     lines.unread = tuple(name for name in lines.cells if name not in known)
-    _note_unread(lines)
+    if lines.unread:
+        lines.notes.append(f"Columns that are not read: {some(lines.unread)}.")
     lines = _with_parts(_with_splits(lines))
     cells = lines.cells
     if "seed" not in cells:
@@ -158,41 +149,35 @@ def some(names: Iterable[object], most: int = 12) -> str:
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
 
 
-def _way_out(wrong: pd.Series) -> str:
-    """What to write instead of the first value that is no number."""
-    text = str(wrong.iloc[0]) if len(wrong) else ""
-    if text.endswith("%"):
-        return "; write a fraction, 0.932 for 93.2%"
-    if re.fullmatch(r"[-+]?\d*[.,]\d+([eE][-+]?\d+)?", text):
-        return "; write all decimals with a point, or all with a comma and ; between the fields"
-    return "; remove the line, or leave the value empty and name the 'cause' of a failure"
-
-
 def _one_score_a_line(lines: Lines) -> Lines:
     """A file with a column per metric as one with a line per score."""
     cells = lines.cells
     if "metric" in cells or "value" in cells:
         return lines
-    found = {name: m for name in cells if (m := _METRIC.fullmatch(str(name)))}
-    if not found:
+    metrics = {name: m for name in cells if (m := _METRIC.fullmatch(str(name)))}
+    if not metrics:
         return lines
-    several = {str(m[1]).lower() for m in found.values() if m[1]}
+    several = {str(m[1]).lower() for m in metrics.values() if m[1]}
     if several and "part" in cells:
-        lines.refuse_header(f"a column part, and one named {next(iter(found))!r}; keep one of them")
-    failed = (cells[list(found)] == "").all(axis=1)
+        lines.refuse_header(
+            f"a column part, and one named {next(iter(metrics))!r}; keep one of them"
+        )
+    failed = (cells[list(metrics)] == "").all(axis=1)
     caused = cells["cause"] != "" if "cause" in cells else np.zeros(len(cells), dtype=bool)
     lines.refuse(
         failed & ~caused,
-        f"no value of {', '.join(found)}; give one, or the cause of a failure in 'cause'",
+        f"no value of {', '.join(metrics)}; give one, or the cause of a failure in 'cause'",
     )
-    part_of = {name: PARTS[m[1].lower()] if m[1] else TEST for name, m in found.items()}
-    of_failures = min(found, key=lambda name: part_of[name] != TEST)  # where one has its line
+    part_of = {name: PARTS[m[1].lower()] if m[1] else TEST for name, m in metrics.items()}
+    of_failures = min(metrics, key=lambda name: part_of[name] != TEST)  # where one has its line
     kept = {NUMBER: lines.numbers, FAILED: failed}
     long = cells.assign(**kept).melt(
-        [*(name for name in cells if name not in found), *kept], var_name=COLUMN, value_name="value"
+        [*(name for name in cells if name not in metrics), *kept],
+        var_name=COLUMN,
+        value_name="value",
     )
     long = long[(long["value"] != "") | (long[FAILED] & (long[COLUMN] == of_failures))]
-    metric = long[COLUMN].map({name: m[2] for name, m in found.items()})
+    metric = long[COLUMN].map({name: m[2] for name, m in metrics.items()})
     long = long.assign(metric=metric.where(~long[FAILED].astype(bool), ""))
     if several:
         long = long.assign(part=long[COLUMN].map(part_of))
@@ -204,68 +189,26 @@ def _one_score_a_line(lines: Lines) -> Lines:
 def _check_columns(lines: Lines) -> None:
     known = list(lines.cells.columns)
     missing = [name for name in REQUIRED if name not in known]
-    if not missing:
-        return
-    others = [name for name in known if name not in (*REQUIRED, *LAYOUT, *OPTIONAL)]
-    hints = [
-        f"rename {other!r} to {name}"
-        for name in missing
-        for other in others
-        if other.lower() == name or other.lower() in _SYNONYMS.get(name, ())
-    ] or [suggest(missing[0], others)] * bool(others)
-    lines.refuse_header(
-        f"no column {' and no column '.join(missing)}{'; ' * bool(hints)}{'; '.join(hints)}; "
-        f"needed: {', '.join(REQUIRED)} (or a column per metric, such as accuracy)"
-    )
-
-
-def _note_unread(lines: Lines) -> None:
-    """Name the columns that are not read, and those that seem to tell kinds of runs apart."""
-    if not lines.unread:
-        return
-    cells = lines.cells
-    cell = [
-        name
-        for name in ("method", "dataset", "split", "fold", "part", "metric", "variant", "kind")
-        if name in cells
-    ]
-    mixed = [
-        name
-        for name in lines.unread
-        if 1 < cells[name].nunique() <= FEW and (cells.groupby(cell)[name].nunique() > 1).any()
-    ]
-    text = f"Columns that are not read: {some(lines.unread)}."
-    if mixed:
-        text += f" Runs of different {some(mixed)} are averaged; keep one of them in the file."
-    lines.notes.append(text)
+    if missing:
+        others = [name for name in known if name not in (*REQUIRED, *LAYOUT, *OPTIONAL)]
+        hint = f"; {suggest(missing[0], others)}" if others else ""
+        lines.refuse_header(
+            f"no column {' and no column '.join(missing)}{hint}; needed: {', '.join(REQUIRED)} (or "
+            "a column per metric, such as accuracy)"
+        )
 
 
 def _with_splits(lines: Lines) -> Lines:
-    """The columns split and part: `fold` is a name of split, and a split of train, val and test is
-    the part."""
+    """The column split, for which a file may say fold. A split that is called as a part of the data
+    is refused, lest scores on training rows be averaged with the others."""
     cells = lines.cells
-    if "part" not in cells and "split" in cells:
-        labels = sorted(map(str, cells["split"].unique()))
-        bare = [label for label in labels if label.lower() in PARTS]
-        parts = any(PARTS[label.lower()] != TEST for label in bare) or "fold" in cells
-        if parts and len(bare) == len(labels):
-            cells["part"] = cells.pop("split")
-            lines.notes.append(f"The column split ({some(bare)}) is read as parts of the data.")
-        else:  # a holdout may be called test
-            named = [x for x in labels if _PART.fullmatch(x) or (x in bare and len(labels) > 1)]
-            law = "split {split} names a part of the data; put train, val and test into a column"
-            law += " 'part', and the number of the fold into 'split'"
-            lines.refuse(cells["split"].isin(named), law)
-    if "part" in cells and "split" in cells and len(cells["split"].unique()) > 1:
-        law = "split {split} is a part of the data, and there is a column 'part', too; keep one"
-        lines.refuse(cells["split"].str.lower().isin(list(PARTS)), f"{law} of the two")
-    if "fold" in cells and "split" in cells:
-        law = "columns split and fold; a split is one train/test pair: join them into one column"
-        lines.refuse_header(f"{law} split, such as 2-0, or remove one")
-    if "fold" in cells:
+    if "fold" in cells and "split" not in cells:
         cells["split"] = cells.pop("fold")
     if "split" not in cells:
         cells["split"] = "0"
+    alone = cells["split"].nunique() == 1 and cells["split"].iloc[0].lower() == TEST  # a holdout
+    law = "split {split} names a part of the data; put train, val and test into a column 'part'"
+    lines.refuse(cells["split"].str.fullmatch(_PART) & (not alone), law)
     return lines
 
 
@@ -294,7 +237,7 @@ def _with_parts(lines: Lines) -> Lines:
 
 def _with_untuned(lines: Lines, untuned: str) -> Lines:
     """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
-    tuned line on a dataset; the column UNTUNED marks these."""
+    tuned line on a dataset."""
     if not untuned:
         return lines
     cells = lines.cells
@@ -309,24 +252,16 @@ def _with_untuned(lines: Lines, untuned: str) -> Lines:
     key = pd.MultiIndex.from_frame(cells[[c for c in ("method", "dataset", "kind") if c in cells]])
     tuned = cells["variant"].isin(TUNED).to_numpy()
     copies = lines.at((cells["variant"] == untuned).to_numpy() & ~key.isin(key[tuned]))
-    word = "tuned" if (cells["variant"] == "tuned").any() else ""
-    both = [cells.assign(**{UNTUNED: ""}), copies.cells.assign(variant=word, **{UNTUNED: "x"})]
-    return replace(
-        lines,
-        cells=pd.concat(both, ignore_index=True),
-        numbers=np.concatenate([lines.numbers, copies.numbers]),
-    )
-
-
-def _note_untuned(lines: Lines, untuned: str) -> None:
-    """Say where lines stand in for tuned ones, and remove the column that marks them."""
-    if UNTUNED not in lines.cells:
-        return
-    marked = lines.cells.pop(UNTUNED) != ""
-    pairs = lines.cells.loc[marked, ["method", "dataset"]].drop_duplicates()
+    pairs = copies.cells[["method", "dataset"]].drop_duplicates()
     if len(pairs):
         named = some(f"{m} on {d}" for m, d in pairs.itertuples(index=False))
         lines.notes.append(f"Variant {untuned} in place of tuned runs, which are lacking: {named}.")
+    word = "tuned" if (cells["variant"] == "tuned").any() else ""
+    return replace(
+        lines,
+        cells=pd.concat([cells, copies.cells.assign(variant=word)], ignore_index=True),
+        numbers=np.concatenate([lines.numbers, copies.numbers]),
+    )
 
 
 def _name_variants(lines: Lines) -> None:

@@ -59,16 +59,26 @@ class Param:
         raise NotImplementedError
 
     def axes(self, name: str) -> tuple[Axis, ...]:
-        """Every number that may have to be drawn for a parameter called `name`."""
-        raise NotImplementedError
+        """Every number that may have to be drawn for a parameter called `name`; none where it has
+        one value only."""
+        return () if self.size == 1 else (self._axis(name),)
 
     def read(self, name: str, draw: Draw) -> Any:
         """The value for the numbers that were drawn for this parameter's axes."""
-        raise NotImplementedError
+        return self.point(0) if self.size == 1 else self._value(draw(self._axis(name)))
 
     def write(self, name: str, value: Any) -> dict[str, float]:
         """The numbers, by axis label, that `read` would turn into `value`."""
-        raise NotImplementedError
+        return {} if self.size == 1 else {name: self._number(value)}
+
+    def _axis(self, name: str) -> Axis:
+        return Axis(name, "index", 0, (self.size or 1) - 1)
+
+    def _value(self, drawn: float) -> Any:
+        return self.point(int(drawn))
+
+    def _number(self, value: Any) -> float:
+        return self.position(value)
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
@@ -108,18 +118,6 @@ class Fixed(Param):
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
         return _same(self.value, value)
-
-    def axes(self, name: str) -> tuple[Axis, ...]:
-        """Empty: nothing is drawn."""
-        return ()
-
-    def read(self, name: str, draw: Draw) -> Any:
-        """The value for the drawn numbers."""
-        return copy.deepcopy(self.value)
-
-    def write(self, name: str, value: Any) -> dict[str, float]:
-        """Empty: nothing is drawn."""
-        return {}
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
@@ -167,18 +165,6 @@ class Choice(Param):
             return identity(plain(value)) in self._index
         except ValueError:
             return False
-
-    def axes(self, name: str) -> tuple[Axis, ...]:
-        """The numbers to draw; none where there is only one value."""
-        return (Axis(name, "index", 0, self.size - 1),) if self.size > 1 else ()
-
-    def read(self, name: str, draw: Draw) -> Any:
-        """The value for the drawn numbers."""
-        return self.point(int(draw(self.axes(name)[0])) if self.size > 1 else 0)
-
-    def write(self, name: str, value: Any) -> dict[str, float]:
-        """The numbers that `read` turns into `value`."""
-        return {name: self._index[identity(plain(value))]} if self.size > 1 else {}
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
@@ -250,27 +236,21 @@ class Float(Param):
             return False
         return self.low + self.shift <= value <= self.high + self.shift
 
-    def axes(self, name: str) -> tuple[Axis, ...]:
-        """The numbers to draw; none where there is only one value."""
-        return () if self.size else (Axis(name, "float", self.low, self.high, self.log),)
-
-    def read(self, name: str, draw: Draw) -> float:
-        """The value for the drawn numbers."""
-        return self._value(self.low if self.size else float(draw(self.axes(name)[0])))
-
-    def write(self, name: str, value: Any) -> dict[str, float]:
-        """The numbers that `read` turns into `value`."""
-        return {} if self.size else {name: _clip(value - self.shift, self.low, self.high)}
-
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
         data = {"kind": "log-uniform" if self.log else "uniform", "low": self.low}
         data["high"] = self.high
         return data | ({"shift": self.shift} if self.shift else {})
 
+    def _axis(self, name: str) -> Axis:
+        return Axis(name, "float", self.low, self.high, self.log)
+
     def _value(self, drawn: float) -> float:
         # Rounding, in an exponential or in the sum, must not step over a bound.
         return _clip(drawn, self.low, self.high) + self.shift
+
+    def _number(self, value: Any) -> float:
+        return _clip(value - self.shift, self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,35 +300,25 @@ class Int(Param):
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole and self.low <= value <= self.high and (value - self.low) % self.step == 0
 
-    def axes(self, name: str) -> tuple[Axis, ...]:
-        """The numbers to draw; none where there is only one value."""
-        if self.size == 1:
-            return ()
-        if self.log:
-            return (Axis(name, "int", self.low, self.high, log=True),)
-        return (Axis(name, "int", 0, self.size - 1),)
-
-    def read(self, name: str, draw: Draw) -> int:
-        """The value for the drawn numbers."""
-        if self.size == 1:
-            return self.low
-        drawn = int(draw(self.axes(name)[0]))
-        if self.log:
-            return min(max(drawn, self.low), self.high)
-        return self.point(min(max(drawn, 0), self.size - 1))
-
-    def write(self, name: str, value: Any) -> dict[str, float]:
-        """The numbers that `read` turns into `value`."""
-        if self.size == 1:
-            return {}
-        return {name: value if self.log else self.position(value)}
-
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
         data: dict[str, Any] = {"kind": "int", "low": self.low, "high": self.high}
         if self.log:
             data["log"] = True
         return data | ({"step": self.step} if self.step != 1 else {})
+
+    def _axis(self, name: str) -> Axis:
+        if self.log:
+            return Axis(name, "int", self.low, self.high, log=True)
+        return Axis(name, "int", 0, self.size - 1)
+
+    def _value(self, drawn: float) -> int:
+        if self.log:
+            return min(max(int(drawn), self.low), self.high)
+        return self.point(min(max(int(drawn), 0), self.size - 1))
+
+    def _number(self, value: Any) -> float:
+        return value if self.log else self.position(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,7 +179,7 @@ def test_two_lines_of_a_trial_do_not_contradict_each_other():
 def test_missing_columns_are_named_with_what_may_have_been_meant():
     with pytest.raises(EvidenceError, match=r"line 1: no column value.*needed: method, dataset"):
         read("a,wine,0,rmse", "method,dataset,seed,metric")
-    with pytest.raises(EvidenceError, match="no column method; rename 'methods' to method"):
+    with pytest.raises(EvidenceError, match="no column method; did you mean 'methods'"):
         read(GOOD, HEAD.replace("method", "methods"))
 
 
