@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.run_folder import runs_below
 from ..arguments import PAPER, options_of
 from ..console import OK, Console, common
-from ..errors import NoRun, SweepError, check_run
+from ..errors import NoRun, check_run
 from ..planning import suite as suites
 from ..planning.options import LIMITS, READING, Options
 from ..planning.plan_record import last_plan, plan_in
@@ -221,10 +222,8 @@ class Origin:
     def _write_suite(self) -> Path:
         """Write the run's suite to a file in the report's folder, which the command can name; its
         path. Where that cannot be, `differences` says so."""
-        import yaml
-
-        text = yaml.safe_dump(self.plan["suite"], sort_keys=False, allow_unicode=True)
-        path = self.folder / "report" / "suite.yaml"
+        text = json.dumps(self.plan["suite"], indent=1)
+        path = self.folder / "report" / "suite.json"
         try:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -262,7 +261,6 @@ def _fresh(beside: Path) -> Path:
 
 def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
     """(header, rows) of the trials as printed: numbers shortened, configurations last."""
-    from ...reports.explain import TABLES, direction_of, trace
     from ...reports.output.escape import visible
 
     header = ["fold", "stage", "trial", "seed", "status", "validation", "test", "s", "id", "from"]

@@ -172,7 +172,7 @@ def written(context: NightContext, suite: Mapping[str, Any], name: str) -> Path:
     """A suite as a file of this night."""
     folder = context.night / "suites"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.yaml"
+    path = folder / f"{name}.json"
     write_atomically(path, json.dumps(suite, indent=1, sort_keys=True).encode(), sync=False)
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -27,7 +28,6 @@ PAPERS = Path(__file__).parents[1] / "papers"
 
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
 MAX_BYTES = 1_000_000
-MAX_NODES = 20_000  # of a YAML file with its aliases written out
 MISSPELT = ("extra_forbidden", "invalid_key")
 
 Protocol = Literal[(*PROTOCOLS, "official-permuted")]  # type: ignore[valid-type]
@@ -244,7 +244,7 @@ def names() -> list[str]:
 def load(name_or_path: str) -> Suite:
     """The suite of that name, or in that file. Raises SuiteError."""
     path = Path(name_or_path)
-    if "/" not in name_or_path and path.suffix not in (".toml", ".yaml", ".yml"):
+    if "/" not in name_or_path and path.suffix not in (".toml", ".json"):
         if name_or_path not in names():
             raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
         path = files()[name_or_path]
@@ -254,9 +254,11 @@ def load(name_or_path: str) -> Suite:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # no UTF-8, or a path that cannot be
         raise SuiteError(one_line(f"cannot read the suite {path}: {error}", 500)) from None
+    is_json = path.suffix == ".json"
     try:
-        yaml = path.suffix in (".yaml", ".yml")
-        data, lines = _read_yaml(text, path) if yaml else _read_toml(text, path)
+        data, lines = (json.loads(text), {}) if is_json else (tomllib.loads(text), toml_lines(text))
+    except ValueError as error:
+        raise SuiteError(f"{path}: not {'JSON' if is_json else 'TOML'}: {error}") from None
     except RecursionError:
         raise SuiteError(f"{path} is nested too deeply") from None
     found = parse(data, str(path), lines)
@@ -270,13 +272,6 @@ def load(name_or_path: str) -> Suite:
 
 
 # ---------------------------------------------------------------------- files, with line numbers
-
-
-def _read_toml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
-    try:
-        return tomllib.loads(text), toml_lines(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SuiteError(f"{path}: not TOML: {error}") from None
 
 
 def toml_lines(text: str) -> dict[KeyPath, int]:
@@ -294,41 +289,6 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
 
 def _dotted(key: str) -> KeyPath:
     return tuple(part.strip().strip("\"'") for part in key.split("."))
-
-
-def _read_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
-    import yaml
-
-    lines: dict[KeyPath, int] = {}
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is not None:
-            _walk_yaml(root, (), lines, iter(range(MAX_NODES)))
-        return yaml.safe_load(text), lines
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise SuiteError(f"{path}{line}: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise SuiteError(f"{path}: {' '.join(str(error).split())}") from None
-
-
-def _walk_yaml(node: Any, at: KeyPath, lines: dict[KeyPath, int], budget: Iterator[int]) -> None:
-    """Note the line of every key. Refuses a key given twice, and aliases that multiply."""
-    if next(budget, None) is None:
-        raise ValueError(f"more than {MAX_NODES} values with its aliases written out")
-    if node.id == "sequence":
-        for child in node.value:
-            _walk_yaml(child, at, lines, budget)
-    elif node.id == "mapping":
-        seen = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise ValueError(f"line {key.start_mark.line + 1}: key {name!r} is there twice")
-            seen.add(name)
-            lines.setdefault((*at, name), key.start_mark.line + 1)
-            _walk_yaml(value, (*at, name), lines, budget)
 
 
 # ---------------------------------------------------------------------- from data to a suite

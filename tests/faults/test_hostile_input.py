@@ -181,42 +181,37 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
 
 # ---------------------------------------------------------------------- suite files
 
-SUITE = """name: mine
-title: A suite
-datasets: [iris]
-budgets:
-  quick:
-    models: [knn]
-    folds: 1
-    trials: 2
+SUITE = """name = "mine"
+title = "A suite"
+datasets = ["iris"]
+
+[budgets.quick]
+models = ["knn"]
+folds = 1
+trials = 2
 """
-BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
-    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
-)
 
 
 @pytest.mark.fault(15)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("folds:", "fold:", ":7: budgets.quick.fold: "),
-        ("folds: 1", "folds: one", ":7: budgets.quick.folds: "),
-        ("trials: 2", "trials: 0", ":8: budgets.quick.trials: "),
-        ("trials: 2", "trials: -1", ":8: budgets.quick.trials: "),
-        ("[knn]", "[knn, knn]", ":6: budgets.quick.models: 'knn'"),
-        ("[knn]", "[kn]", "'knn'"),
-        ("A suite", '!!python/object/apply:os.mkdir ["canary"]', ":2: "),
-        ("A suite\n", "A suite\n" + BOMB, "aliases"),
+        ("folds =", "fold =", ":7: budgets.quick.fold: "),
+        ("folds = 1", "folds = 'one'", ":7: budgets.quick.folds: "),
+        ("trials = 2", "trials = 0", ":8: budgets.quick.trials: "),
+        ("trials = 2", "trials = -1", ":8: budgets.quick.trials: "),
+        ('["knn"]', '["knn", "knn"]', ":6: budgets.quick.models: 'knn'"),
+        ('["knn"]', '["kn"]', "'kn'"),
     ],
-    ids=["key", "type", "zero", "negative", "twice", "model", "object", "aliases"],
+    ids=["key", "type", "zero", "negative", "twice", "model"],
 )
 def test_a_wrong_suite_file_starts_nothing_and_the_key_is_named(old, new, says, monkeypatch):
     started: list[object] = []
     monkeypatch.setattr(ray_session, "start_ray", lambda **options: started.append(options))
     assert SUITE.count(old) == 1
-    Path("mine.yaml").write_text(SUITE.replace(old, new))
-    call = ("sweep", "--suite", "mine.yaml", "--tracking-uri", "none", "--runs", "runs")
-    id = "BENCH-E004" if new == "[kn]" else "BENCH-E001"
+    Path("mine.toml").write_text(SUITE.replace(old, new))
+    call = ("sweep", "--suite", "mine.toml", "--tracking-uri", "none", "--runs", "runs")
+    id = "BENCH-E004" if says == "'kn'" else "BENCH-E001"
     assert says in refused(id, *call) and not started
 
 

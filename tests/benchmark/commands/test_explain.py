@@ -127,7 +127,7 @@ def test_the_command_makes_a_rank_again(work):
 
 def test_a_suite_file_that_is_gone_is_written_for_the_command(work):
     found = explain("scores", "diabetes", "random-forest", "--run", "others/mine-quick")
-    assert "--suite others/mine-quick/report/suite.yaml" in found["command"]
+    assert "--suite others/mine-quick/report/suite.json" in found["command"]
     same(found, explain("scores", "diabetes", "random-forest", "--run", again(found["command"])))
 
 
@@ -288,5 +288,5 @@ def test_a_run_that_cannot_be_written_to_is_explained_and_says_what_the_command_
     shutil.rmtree(run / "report")
     (run / "report").write_text("in the way")
     found = explain("scores", "iris", "knn", "--run", run)
-    (lacking,) = [text for text in found["differences"] if "suite.yaml cannot be written" in text]
+    (lacking,) = [text for text in found["differences"] if "suite.json cannot be written" in text]
     assert "the command needs it" in lacking and found["value"] > 0.5
