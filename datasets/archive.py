@@ -1,8 +1,7 @@
-"""Extraction of one file from an untrusted archive (gzip, zip, tar), in memory."""
+"""Extraction of one file from an untrusted archive (gzip, zip), in memory."""
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import lzma
@@ -25,7 +24,6 @@ BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
-COMPRESSIONS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open))
 
 
 class Readable(Protocol):
@@ -69,36 +67,11 @@ def _from_zip(data: bytes, member: str, limit: int) -> bytes:
             return read_bounded(stream, limit, f"archive member {member!r}")
 
 
-def _from_tar(data: bytes, member: str, limit: int) -> bytes:
-    found = None
-    # A compressed tar is decompressed through a bounded stream, so that the limit also stops a
-    # decompression bomb that stands before the wanted member.
-    plain = data
-    for magic, opener in COMPRESSIONS:
-        if data.startswith(magic):
-            with opener(io.BytesIO(data)) as plain_stream:
-                plain = read_bounded(plain_stream, 2 * limit + (1 << 20), "the archive")
-    with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
-        for number, info in enumerate(archive):
-            if number >= MAX_MEMBERS:
-                raise DataError(f"the archive has more than {MAX_MEMBERS} members; refused")
-            check_member_name(info.name)
-            if not (info.isfile() or info.isdir()):
-                raise DataError(f"archive member {info.name!r} is a link or device; refused")
-            if info.name == member and info.isfile():
-                stream = archive.extractfile(info)
-                assert stream is not None
-                found = read_bounded(stream, limit, f"archive member {member!r}")
-    if found is None:
-        raise DataError(f"the archive has no member {member!r}")
-    return found
-
-
 def unpack(data: bytes, how: str, *, member: str, limit: int) -> bytes:
-    """The file `member` of the archive `data` ("gzip", "zip", "tar"), at most `limit` bytes.
+    """The file `member` of the archive `data` ("gzip", "zip"), at most `limit` bytes.
 
-    Nothing is written to disk. DataError for an archive in which any member is a link, a device or
-    has a path outside of the archive, for one with more than MAX_MEMBERS members, and where the
+    Nothing is written to disk. DataError for an archive in which any member is a link or has a path
+    outside of the archive, for one with more than MAX_MEMBERS members, and where the
     wanted member is too large.
     """
     try:
@@ -107,6 +80,6 @@ def unpack(data: bytes, how: str, *, member: str, limit: int) -> bytes:
         if how == "gzip":
             with gzip.open(io.BytesIO(data)) as stream:
                 return read_bounded(stream, limit, "the file")
-        return (_from_zip if how == "zip" else _from_tar)(data, member, limit)
+        return _from_zip(data, member, limit)
     except BROKEN as error:
         raise DataError(f"not a readable {how} archive: {one_line(error)}") from None

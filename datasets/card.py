@@ -74,8 +74,8 @@ class SourceFile:
     With sha256 "unknown" the first download is trusted: its checksum is stored beside it, reported
     in a warning, and required from then on; `bytes` is then an upper bound.
 
-    With `unpack` ("gzip", "zip" or "tar") the URL holds an archive; `member` is the wanted file of
-    a zip or tar, `member_bytes` the bound on its unpacked size.
+    With `unpack` ("gzip" or "zip") the URL holds an archive; `member` is the wanted file of a zip,
+    `member_bytes` the bound on its unpacked size.
 
     A file of an added dataset lies beside its card and has no URL.
     """
@@ -204,7 +204,7 @@ def parse_card(text: str, where: str) -> Card:
         if file.bytes <= 0:
             raise DataError(f"{at}: bytes = {file.bytes} should be at least 1")
         if file.unpack:
-            _one_of(file.unpack, ("gzip", "zip", "tar"), "unpack", at)
+            _one_of(file.unpack, ("gzip", "zip"), "unpack", at)
             if file.member_bytes <= 0:
                 raise DataError(f"{at}: unpack needs member_bytes, the size after unpacking")
             if file.unpack != "gzip" and not file.member:

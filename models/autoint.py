@@ -65,10 +65,8 @@ class AutoIntNetwork(nn.Module):
         self.mixtures = mixtures
         self.head = nn.Linear(tokens.n * tokens.weight.shape[1], n_out)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -103,14 +101,7 @@ class AutoInt(TokenRows):
     def _network(self) -> AutoIntNetwork:
         tokens = Tokens(self.n_numeric, self.sizes, self.width, bias=False, cls=False)
         blocks = [
-            Block(
-                self.width,
-                self.n_heads,
-                self.attention_dropout,
-                self.residual_dropout,
-                attention=self.attention,
-                order=self.order,
-            )
+            self._made(Block, p=self.attention_dropout, p_residual=self.residual_dropout)
             for _ in range(self.n_layers)
         ]
         return AutoIntNetwork(tokens, blocks, self._mixtures(tokens.n), self.n_out)

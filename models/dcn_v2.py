@@ -63,10 +63,8 @@ class DCNV2Network(nn.Module):
             x = dropout(linear(x).relu(), self.p_deep, seed and (*seed, 1, i))
         return x
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x0 = self.first_linear(self.input(numbers, codes))
         crossed = self.cross(x0, seed)
         if self.stacked:
@@ -103,16 +101,11 @@ class DCNV2(FlatRows):
     embedding: int = hyper(64, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> DCNV2Network:
-        return DCNV2Network(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
-            embedding=self.embedding,
-            width=self.width,
+        return self._made(
+            DCNV2Network,
             n_cross=self.n_cross_layers,
             n_deep=self.n_hidden_layers,
-            n_out=self.n_out,
             p_cross=self.cross_dropout,
             p_deep=self.hidden_dropout,
             stacked=self.structure == "stacked",
-            numbers=self._vectors(self.number_width),
         )

@@ -128,10 +128,8 @@ class FeedForwardNetwork(nn.Module):
         self.layers = nn.ModuleList(made)
         self.head = _linear(ins[-1], n_out, gain=1.0)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = numbers
         for i, layer in enumerate(self.layers):
             x = layer(x, seed and (*seed, i))

@@ -93,10 +93,8 @@ class FTTransformerNetwork(nn.Module):
         self.norm_out = nn.LayerNorm(width)
         self.head = nn.Linear(width, n_out)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
             mix = None if self.mixtures is None else self.mixtures.of(i)
@@ -156,18 +154,7 @@ class FTTransformer(TokenRows, EmbeddedRows):
             tokens = EmbeddedTokens(numbers, self.sizes)
         mixtures = self._mixtures(tokens.n) if tokens.n >= self.linformer_from else None
         blocks = [
-            Block(
-                self.width,
-                max(int(self.width * self.ffn_factor), 1),
-                n_heads=self.n_heads,
-                is_first=i == 0,
-                activation=self.activation,
-                attention_dropout=self.attention_dropout,
-                ffn_dropout=self.ffn_dropout,
-                residual_dropout=self.residual_dropout,
-                attention=self.attention,
-                order=self.order,
-            )
+            self._made(Block, hidden=max(int(self.width * self.ffn_factor), 1), is_first=i == 0)
             for i in range(self.n_layers)
         ]
         return FTTransformerNetwork(tokens, blocks, mixtures, self.n_out)

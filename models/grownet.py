@@ -183,13 +183,7 @@ class GrowNet(RowNetwork):
     embedding: int = hyper(32, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> GrowNetNetwork:
-        return GrowNetNetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
-            embedding=self.embedding,
-            hidden=self.hidden,
-            n_learners=self.epochs,
-        )
+        return self._made(GrowNetNetwork, n_learners=self.epochs)
 
     def phase(self, step: int) -> tuple[int, int, bool]:
         """Stage of a step, its pass over the rows within the stage, whether that one corrects."""

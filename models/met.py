@@ -145,10 +145,8 @@ class METNetwork(nn.Module):
             x = block(x, seed and (*seed, i))
         return x
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.encode(self.values(numbers, codes), self.columns, seed)
         return self.head(self.widen(x.flatten(1)).relu()).squeeze(-1)
 
@@ -275,26 +273,18 @@ class MET(PretrainedNetwork):
 
     def _blocks(self, n: int) -> list[Block]:
         return [
-            Block(
-                self.embedding + 1,
-                self.ffn_width or self.embedding,
-                n_heads=self.n_heads,
-                attention=self.attention,
-                order=self.order,
+            self._made(
+                Block,
+                width=self.embedding + 1,
+                ffn_width=self.ffn_width or self.embedding,
                 p=self.dropout,
             )
             for _ in range(n)
         ]
 
     def _network(self) -> METNetwork:
-        return METNetwork(
-            self._blocks(self.n_layers),
-            n_numeric=self.n_numeric,
-            n_categories=len(self.sizes),
-            embedding=self.embedding,
-            hidden=self.hidden,
-            n_out=self.n_out,
-        )
+        blocks = self._blocks(self.n_layers)
+        return self._made(METNetwork, blocks=blocks, n_categories=len(self.sizes))
 
     def _pretext(self, module: Any) -> Decoder:
         return Decoder(self._blocks(self.n_decoder_layers), self.embedding + 1)

@@ -94,9 +94,7 @@ class NCANetwork(nn.Module):
         mean = neighbour_mean(points, *known, temperature=self.temperature, own=own)
         return (mean + LEAST).log() if self.n_out else mean.squeeze(-1)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
         """The answers for rows, from all that is known."""
         if self.known is None:
             raise RuntimeError("no training rows to look up; call remember first")
@@ -187,17 +185,7 @@ class ModernNCA(LookupRows):
         return 0 if self.task == "regression" else len(self.classes_)
 
     def _network(self) -> NCANetwork:
-        return NCANetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
-            n_out=self.n_out,
-            width=self.width,
-            n_blocks=self.n_blocks,
-            hidden=self.hidden,
-            p=self.dropout,
-            temperature=self.temperature,
-            numbers=self._vectors(self.number_width),
-        )
+        return self._made(NCANetwork, p=self.dropout)
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
         return softmax(self._outputs(x))

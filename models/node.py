@@ -168,10 +168,8 @@ class NODENetwork(nn.Module):
             for i in range(n_layers)
         )
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.input(numbers, codes).t().contiguous()
         answers = []
         for i, layer in enumerate(self.layers):
@@ -234,14 +232,9 @@ class NODE(RowNetwork):
     embedding: int = hyper(8, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> NODENetwork:
-        return NODENetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
+        return self._made(
+            NODENetwork,
             width=self.embedding,
-            n_layers=self.n_layers,
             n_trees=max(1, self.n_trees // self.n_layers),
-            depth=self.depth,
             tree_dim=max(self.tree_dim, self.n_out),
-            choice=self.choice,
-            n_out=self.n_out,
         )

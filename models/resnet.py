@@ -60,10 +60,8 @@ class ResNetNetwork(nn.Module):
         self.last_normalization = nn.BatchNorm1d(width)
         self.head = nn.Linear(width, n_out)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.first_layer(self.input(numbers, codes))
         for i, block in enumerate(self.layers):
             x = block(x, seed and (*seed, i))
@@ -97,15 +95,9 @@ class ResNet(FlatRows):
     embedding: int = hyper(64, WIDTH, "Width of a category's vector.")
 
     def _network(self) -> ResNetNetwork:
-        return ResNetNetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
-            embedding=self.embedding,
-            n_layers=self.n_layers,
-            width=self.width,
+        return self._made(
+            ResNetNetwork,
             hidden=max(1, int(self.width * self.hidden_factor)),
-            n_out=self.n_out,
             p_hidden=self.hidden_dropout,
             p_residual=self.residual_dropout,
-            numbers=self._vectors(self.number_width),
         )

@@ -123,9 +123,7 @@ class TabMNetwork(nn.Module):
         )
         return out if self.n_out else out.squeeze(-1)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
         """The ensemble's answer: the mean value, or the logarithm of the mean probabilities."""
         out = self.members(numbers, codes, seed)
         if not self.n_out:
@@ -231,15 +229,9 @@ class TabM(FlatRows):
 
     def _network(self) -> TabMNetwork:
         embedded, binned = self.number_embedding != "none", self.number_embedding in BINNED
-        return TabMNetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
-            n_out=self.n_out,
-            k=self.k,
-            n_blocks=self.n_blocks,
-            width=self.width,
+        return self._made(
+            TabMNetwork,
             p=self.dropout,
-            variant=self.variant,
             embedding=self._embedding(self.number_width) if embedded else None,
             bins=self.bins_ if binned and self.n_numeric else (),
         )

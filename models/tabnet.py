@@ -200,10 +200,8 @@ class TabNetNetwork(nn.Module):
         out = (self.head @ decided).t().squeeze(-1)
         return out, entropy / (len(numbers) * len(self.attention))
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         return self.with_entropy(numbers, codes)[0]
 
     def importance(self, numbers: Tensor, codes: Tensor) -> Tensor:  # (B, F)
@@ -300,19 +298,10 @@ class TabNet(RowNetwork):
         return replace(super()._recipe(), rate=rate, clip_value=2000.0)
 
     def _network(self) -> TabNetNetwork:
-        return TabNetNetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
+        return self._made(
+            TabNetNetwork,
             width=self.embedding,
             n_d=self.width,
             n_a=self.width_attention or self.width,
-            n_steps=self.n_steps,
-            relaxation=self.relaxation,
-            n_shared=self.n_shared,
-            n_own=self.n_own,
-            mask=self.mask,
             size=self.virtual_batch,
-            momentum=self.momentum,
-            input_norm=self.input_norm,
-            n_out=self.n_out,
         )

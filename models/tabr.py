@@ -137,9 +137,7 @@ class TabRNetwork(nn.Module):
         """Keeps the keys and targets of rows as the candidates of `forward`."""
         self.known = self.keys(rows), targets
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
         """The answers for rows, from all that is known."""
         if self.known is None:
             raise RuntimeError("no training rows to look up; call remember first")
@@ -206,18 +204,11 @@ class TabR(LookupRows):
     residual_dropout: float = hyper(0.0, DROPOUT, "Dropout on what a block adds.")
 
     def _network(self) -> TabRNetwork:
-        return TabRNetwork(
-            n_numeric=self.n_numeric,
-            sizes=self.sizes,
+        return self._made(
+            TabRNetwork,
             n_classes=0 if self.task == "regression" else len(self.classes_),
-            n_out=self.n_out,
-            width=self.width,
             hidden=max(1, int(self.width * self.hidden_factor)),
-            n_encoder=self.n_encoder,
-            n_predictor=self.n_predictor,
-            context_size=self.context_size,
             p_context=self.context_dropout,
             p_hidden=self.hidden_dropout,
             p_out=self.residual_dropout,
-            numbers=self._vectors(self.number_width),
         )

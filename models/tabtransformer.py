@@ -140,10 +140,8 @@ class TabTransformerNetwork(nn.Module):
         x = x.flatten(1)
         return x if self.norm is None else torch.cat([x, self.norm(numbers)], dim=1)
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.features(numbers, self.encode(self.tokens(numbers, codes), seed))
         for layer in self.hidden:
             x = layer(x).relu()
@@ -303,15 +301,7 @@ class TabTransformer(PretrainedNetwork):
             identity=self.identity_width,
         )
         blocks = [
-            Block(
-                self.width,
-                n_heads=self.n_heads,
-                d_head=self.d_head,
-                attention=self.attention,
-                order=self.order,
-                p_attention=self.attention_dropout,
-                p_ffn=self.ffn_dropout,
-            )
+            self._made(Block, p_attention=self.attention_dropout, p_ffn=self.ffn_dropout)
             for _ in range(self.n_layers)
         ]
         n = self.n_numeric

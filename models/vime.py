@@ -58,10 +58,8 @@ class VIMENetwork(nn.Module):
         """The encoded rows."""
         return self.encoder(numbers).relu()
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.encode(numbers)
         x = self.first(x.detach() if self.frozen else x).relu()
         return self.head(self.second(x).relu()).squeeze(-1)

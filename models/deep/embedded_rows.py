@@ -99,3 +99,8 @@ class FlatRows(EmbeddedRows):
     number_width: int = hyper(
         24, WIDTH, "Width of a number's vector, where `number_embedding` is not `none`."
     )
+
+    @property
+    def numbers(self) -> NumberVectors | None:
+        """The module that makes vectors of numbers, with fresh weights; None where they stay."""
+        return self._vectors(self.number_width)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from inspect import signature
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from .trainer import (
 
 STEPS = Number(1, 10_000_000, whole=True)
 PATIENCE = Number(0, 10_000_000, whole=True)
+Module = TypeVar("Module")
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
 
 
@@ -71,6 +73,12 @@ class DeepEstimator(Stepwise):
     def _network(self) -> Any:
         """The network of this configuration and data, with any weights."""
         raise NotImplementedError
+
+    def _made(self, kind: Callable[..., Module], **given: Any) -> Module:
+        """A network, or a part of one: of its parameters those in `given`, all others from the
+        attribute of the same name, a hyperparameter or a fact of the table."""
+        names = signature(kind).parameters
+        return kind(**given, **{name: getattr(self, name) for name in names if name not in given})
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
         """Arrays beside the weights that prediction needs (the rows that it attends to)."""

@@ -44,10 +44,8 @@ class PerceptronNetwork(nn.Module):
         """Activation and dropout of a hidden layer."""
         raise NotImplementedError
 
-    def forward(
-        self, numbers: Tensor, codes: Tensor, seed: Seed | None = None
-    ) -> Tensor:  # (B,) or (B, C)
-        """Outputs of a batch of rows: one value or logit each, or the logits of its classes."""
+    def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
+        """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.input(numbers, codes)
         for i, layer in enumerate(self.layers):
             x = self.after(layer(x), seed and (*seed, i))

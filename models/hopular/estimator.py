@@ -157,17 +157,14 @@ class Hopular(CellEstimator):
 
     def _network(self) -> HopularNetwork:
         columns = self.columns()
-        return HopularNetwork(
-            columns,
+        return self._made(
+            HopularNetwork,
+            columns=columns,
             width=fitting_width(self.width, self.max_width, columns.n, self.n_nets),
-            n_blocks=self.n_blocks,
-            n_nets=self.n_nets,
             scaling=self.beta_scaling,
             p_input=self.dropout_input,
             p_hopfield=self.dropout_hopfield,
             p_output=self.dropout_output,
-            residual=self.residual,
-            summary=self.summary,
         )
 
     def _task(self, train: Rows, val: Rows | None) -> HopularTask:

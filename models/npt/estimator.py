@@ -159,17 +159,12 @@ class NPT(CellEstimator):
 
     def _network(self) -> NPTNetwork:
         columns = self.columns()
-        return NPTNetwork(
-            columns,
+        return self._made(
+            NPTNetwork,
+            columns=columns,
             width=fitting_width(self.width, self.max_width, columns.n, self.n_heads),
-            n_layers=self.n_layers,
-            n_heads=self.n_heads,
             p_weights=self.dropout_weights,
             p=self.dropout,
-            norm=self.norm,
-            aba=self.aba,
-            attention=self.attention,
-            order=self.order,
         )
 
     def _recipe(self) -> Recipe:

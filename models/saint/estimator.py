@@ -159,18 +159,11 @@ class SAINT(PretrainedNetwork):
             gaps=made._gaps.tolist(),
             unknown=made.missing_levels_,
         )
-        return SAINTNetwork(
-            embedding,
-            style=self.style,
-            n_layers=self.n_layers,
-            n_heads=self.n_heads,
-            attention=self.attention,
-            order=self.order,
-            polynomial_on=self.polynomial_on,
+        return self._made(
+            SAINTNetwork,
+            embedding=embedding,
             p=self.ffn_dropout,
             normed=self.residual == "normed",
-            hidden=self.hidden,
-            n_out=self.n_out,
         )
 
     def _pretext(self, module: Any) -> Pretext:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
 import io
-import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -33,27 +31,10 @@ def zipped(members: dict[str, bytes], *, link: str = "") -> bytes:
     return stream.getvalue()
 
 
-def tarred(members: dict[str, bytes], *, links: dict[str, str] | None = None) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-        for name, target in (links or {}).items():
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = tarfile.SYMTYPE, target
-            archive.addfile(info)
-    return stream.getvalue()
-
-
 def test_the_member_wanted_comes_out_whole() -> None:
     for how, data in (
         ("gzip", gzip.compress(GOOD)),
         ("zip", zipped({"readme": b"x", "d/x.csv": GOOD})),
-        ("tar", tarred({"readme": b"x", "d/x.csv": GOOD})),
-        ("tar", gzip.compress(tarred({"d/x.csv": GOOD}))),
-        ("tar", bz2.compress(tarred({"d/x.csv": GOOD}))),
     ):
         assert unpack(data, how, member="d/x.csv", limit=LIMIT) == GOOD
 
@@ -62,17 +43,14 @@ def test_the_member_wanted_comes_out_whole() -> None:
 def test_a_path_that_leads_outside_spoils_the_whole_archive() -> None:
     for name in ("../x", "d/../../x", "/etc/passwd", "C:\\x", "..\\x"):
         members = {"x.csv": GOOD, name: b"evil"}
-        for how, data in (("zip", zipped(members)), ("tar", tarred(members))):
-            with pytest.raises(DataError, match="outside"):
-                unpack(data, how, member="x.csv", limit=LIMIT)
+        with pytest.raises(DataError, match="outside"):
+            unpack(zipped(members), "zip", member="x.csv", limit=LIMIT)
 
 
 @pytest.mark.fault(12)
-def test_links_and_devices_spoil_the_whole_archive() -> None:
+def test_links_spoil_the_whole_archive() -> None:
     with pytest.raises(DataError, match="link"):
         unpack(zipped({"x.csv": GOOD, "l": b"/etc"}, link="l"), "zip", member="x.csv", limit=LIMIT)
-    with pytest.raises(DataError, match="link or device"):
-        unpack(tarred({"x.csv": GOOD}, links={"l": "/etc"}), "tar", member="x.csv", limit=LIMIT)
 
 
 @pytest.mark.fault(12)
@@ -81,8 +59,6 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
     for how, data in (
         ("gzip", gzip.compress(bomb)),
         ("zip", zipped({"x.csv": bomb})),
-        ("tar", tarred({"x.csv": bomb})),
-        ("tar", gzip.compress(tarred({"other": bomb, "x.csv": GOOD}))),
     ):
         with pytest.raises(DataError, match=r"more than the \d+ bytes"):
             unpack(data, how, member="x.csv", limit=LIMIT)
@@ -90,7 +66,7 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
 
 @pytest.mark.fault(12)
 def test_what_is_no_archive_or_part_of_one_is_one_clear_error() -> None:
-    whole = {"gzip": gzip.compress(GOOD), "zip": zipped({"x": GOOD}), "tar": tarred({"x": GOOD})}
+    whole = {"gzip": gzip.compress(GOOD), "zip": zipped({"x": GOOD})}
     for how, archive in whole.items():
         for data in (b"", b"<html>", archive[: len(archive) // 3]):
             with pytest.raises(DataError) as caught:
@@ -99,9 +75,8 @@ def test_what_is_no_archive_or_part_of_one_is_one_clear_error() -> None:
 
 
 def test_an_absent_member_is_named() -> None:
-    for how, data in (("zip", zipped({"y": GOOD})), ("tar", tarred({"y": GOOD}))):
-        with pytest.raises(DataError, match="'x'"):
-            unpack(data, how, member="x", limit=LIMIT)
+    with pytest.raises(DataError, match="'x'"):
+        unpack(zipped({"y": GOOD}), "zip", member="x", limit=LIMIT)
 
 
 def test_a_card_with_an_archive_gives_the_file_inside(tmp_path: Path, monkeypatch) -> None:

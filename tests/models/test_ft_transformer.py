@@ -6,7 +6,7 @@ import pytest
 import torch
 from looped import each
 from tabsweep.models.deep.layers.feature_tokenizer import Tokens
-from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures, TokenAttention
+from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures
 from tabsweep.models.ft_transformer import FTTransformer
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model, spaces
@@ -79,37 +79,6 @@ def test_weights_start_as_the_authors_have_them():
         assert (block.norm_in is None) == (i == 0)
         assert not block.attention.qkv.bias.any() and not block.attention.out.bias.any()
         assert block.widen.bias.any()
-
-
-@each("which", ["forward", "first"])
-@each("p", [0.0, 0.4])
-def test_gradients_of_attention_are_the_numeric_ones(which, p):
-    torch.manual_seed(0)
-    attention = TokenAttention(6, 2, p).double()
-    x = torch.randn(3, 4, 6, dtype=torch.double, requires_grad=True)
-    seed = (0, 5) if p else None
-    ask = attention if which == "forward" else attention.first
-    assert torch.autograd.gradcheck(lambda x: ask(x, seed), (x,))
-    weights = [attention.qkv.weight, attention.out.weight]
-
-    def by_weights(*given):
-        names = ("qkv.weight", "out.weight")
-        call = Called(attention, which)
-        named = {f"inner.{n}": w for n, w in zip(names, given, strict=True)}
-        return torch.func.functional_call(call, named, (x.detach(), seed))
-
-    assert torch.autograd.gradcheck(by_weights, weights)
-
-
-class Called(torch.nn.Module):
-    """A module whose forward pass is a method of another."""
-
-    def __init__(self, inner, method):
-        super().__init__()
-        self.inner, self.method = inner, method
-
-    def forward(self, *given):
-        return getattr(self.inner, self.method)(*given)
 
 
 def test_mixtures_share_as_their_name_says():

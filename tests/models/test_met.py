@@ -83,15 +83,6 @@ def undropped(module: torch.nn.Module) -> None:
 # -- laws -----------------------------------------------------------------------------------------
 
 
-@each("percent", [0, 30, 50, 65, 70, 80, 99])
-def test_so_many_columns_are_visible_as_the_percentage_leaves_and_one_at_least(percent):
-    for n in range(1, 100):
-        seen = visible_count(n, percent)
-        assert 1 <= seen <= n
-        assert seen == 1 or 100 * seen <= (100 - percent) * n < 100 * (seen + 1)
-    assert visible_count(100, percent) == 100 - percent
-
-
 def task_of(name: str = "met", **config) -> METTask:
     """A task on a table of five numbers (one says where another is missing) and a category."""
     return small_task(name, "regression", batch_size=16, **config)
@@ -127,16 +118,6 @@ def test_a_masked_column_never_reaches_the_encoder(name):
         encoded = task.module.encode(x[:, :3], task.module.columns[places[:, :3]], seed)
         outs.append(task.module.pretext(encoded, task.module.columns[places[:, 3:]], seed))
     assert torch.equal(*outs)
-
-
-def test_the_loss_is_over_visible_columns_too():
-    task = task_of(mask_percent=50, dropout=0.0)
-    places = task._places(task.module.values(*task.rows), 0)
-    wanted = task.module.values(*task.rows).gather(1, places)
-    vectors = task.module.columns[places]
-    found = task.module.pretext(task.module.encode(wanted[:, :3], vectors[:, :3]), vectors[:, 3:])
-    expected = (found - wanted).square().mean()
-    assert torch.allclose(task._lost(wanted[:, :3], places, wanted, (0, 0)), expected)
 
 
 @each("norm", ["sample", "batch"])

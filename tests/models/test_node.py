@@ -38,13 +38,6 @@ def one_layer(name: str):
     return filled(Layer(*sizes, CHOICE[m["choice"]]), given), given
 
 
-def leaf_weights(layer: Layer, x: torch.Tensor) -> torch.Tensor:  # (I, B) -> (T, 2^D, B)
-    """What trees answer whose responses are the unit vectors."""
-    p = layer.decisions(x)
-    n = 2 ** p.shape[1]
-    return _Leaves.apply(p, torch.eye(n).to(p).expand(len(p), n, n), 10**9)
-
-
 @each("name", LAYERS)
 def test_a_layer_is_the_official_one(name):
     layer, given = one_layer(name)
@@ -110,16 +103,6 @@ def random_layer(choice: str = "entmax", **sizes) -> tuple[Layer, torch.Tensor]:
     return layer, x
 
 
-@each("choice", ["entmax", "sparsemax"])
-def test_selectors_and_leaves_are_distributions(choice):
-    layer, x = random_layer(choice)
-    layer.selection.data *= 3
-    shares, weights = layer.shares(layer.selection), leaf_weights(layer, x)
-    for found, axis in ((shares, -1), (weights, 1)):
-        assert (found >= 0).all() and torch.allclose(found.sum(axis), torch.ones(()).double())
-        assert (found == 0).any()
-
-
 def test_a_row_that_is_certain_at_each_depth_gets_the_response_of_its_leaf():
     layer, x = random_layer()
     layer.log_temperatures.data.fill_(-30.0)
@@ -175,18 +158,6 @@ def test_trees_in_blocks_give_what_all_leaves_at_once_give(depth, m, room):
         strict=True,
     ):
         assert torch.allclose(a, b, atol=1e-12)
-
-
-def test_slopes_of_a_layer_are_those_of_small_differences():
-    layer, x = random_layer(n_in=3, n_trees=2, depth=3)
-    names = [n for n, _ in layer.named_parameters()]
-
-    def answers(x, *values):
-        given = dict(zip(names, values, strict=True))
-        return torch.func.functional_call(layer, given, (x,))
-
-    at = [p.detach().requires_grad_() for p in layer.parameters()]
-    assert torch.autograd.gradcheck(answers, (x[:, :4].clone().requires_grad_(), *at))
 
 
 def test_a_tree_has_an_answer_for_each_class_and_a_layer_its_share_of_the_trees():

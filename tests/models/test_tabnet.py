@@ -91,16 +91,6 @@ def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike()
 # -- laws -----------------------------------------------------------------------------------------
 
 
-@each("mask", ["sparsemax", "entmax"])
-def test_masks_are_shares_of_a_rows_features_and_most_are_zero(mask):
-    torch.manual_seed(0)
-    network = TabNetNetwork(**{**SIZES, "mask": mask, "n_numeric": 20})
-    for step in network.walk(torch.randn(20, 30)):
-        assert (step.mask >= 0).all()
-        assert torch.allclose(step.mask.sum(dim=0), torch.ones(30))
-        assert (step.mask == 0).float().mean() > 0.5
-
-
 @each("n", [20, 24, 8, 5, 17])
 def test_a_ghost_batch_norm_is_a_batch_norm_of_each_chunk(n):
     torch.manual_seed(0)
@@ -153,14 +143,3 @@ def test_the_rate_falls_by_the_decay_rate_in_so_many_steps():
     recipe = model._recipe()
     assert [recipe.rate(s) for s in (0, 100, 200)] == pytest.approx([0.02, 0.01, 0.005])
     assert recipe.rate(50) == pytest.approx(0.02 * 0.5**0.5) and recipe.clip_value == 2000.0
-
-
-def test_masks_may_be_made_from_another_width_than_decisions():
-    frame, y = table("binary", 60)
-    widths = {}
-    for given, n_a in ((0, 4), (6, 6)):
-        model = make_model("tabnet", task="binary", width=4, width_attention=given, epochs=1)
-        with model.fit(frame, y)._ready() as network:
-            assert (network.n_d, network.attention[0].shape[1]) == (4, n_a)
-            widths[given] = network.shared[0].shape[0]
-    assert widths == {0: 2 * 8, 6: 2 * 10}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hopular_cases import official
+from largest_tensor import Largest
 from looped import each
 from tabsweep.models.deep.cells import Cells, Columns, cells_of
 from tabsweep.models.deep.column_decoder import Decoded
@@ -17,7 +18,6 @@ from tabsweep.models.hopular.masking import column_losses, mean_loss, noisy
 from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, HopularNetwork
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
-from torch.utils._python_dispatch import TorchDispatchMode
 
 COLUMNS = Columns((1, 3, 1, 2, 4), (False, True, False, True, True), (4,))
 N = 80  # attention over fewer rows shares its shift between queries: equal, but not to the bit
@@ -231,19 +231,6 @@ def test_lamb_steps_each_of_the_official_tensors_by_its_own_norm():
     assert len(apart) == 6 * COLUMNS.n + 2 + 16 * 2 + 4 * COLUMNS.n
 
 
-class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor that any operation gives."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for x in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(x, torch.Tensor):
-                self.elements = max(self.elements, x.numel())
-        return out
-
-
 @each("batch_size", [0, 100])
 def test_no_table_of_all_pairs_of_rows_is_made_with_dropout_on(batch_size, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK", 2**14)
@@ -255,4 +242,4 @@ def test_no_table_of_all_pairs_of_rows_is_made_with_dropout_on(batch_size, monke
     with Largest() as seen:
         task.loss(0).backward()
     widest = n * COLUMNS.n * COLUMNS.n * 2  # weights between the cells of all rows, two nets
-    assert 2**13 < seen.elements <= widest < n * n / 10
+    assert 2**13 < seen.size <= widest < n * n / 10

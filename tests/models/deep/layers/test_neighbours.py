@@ -5,27 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from largest_tensor import Largest
 from small_tables import TINY, answers, small_task, table
 from tabsweep.models.deep.layers.neighbours import distances, nearest, neighbour_mean
 from tabsweep.models.registry import make_model
-from torch.utils._python_dispatch import TorchDispatchMode
 
 B, WIDTH, BLOCK = 64, 8, 128
-
-
-class Largest(TorchDispatchMode):
-    """Notes the size of the largest tensor that any operation returns."""
-
-    def __init__(self):
-        super().__init__()
-        self.size = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(tensor, torch.Tensor):
-                self.size = max(self.size, tensor.numel())
-        return out
 
 
 def inputs(n, b=B):

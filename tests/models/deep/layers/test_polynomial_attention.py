@@ -184,18 +184,6 @@ def test_attention_and_its_polynomial_in_one_are_the_two_after_each_other(
             torch.testing.assert_close(x, y, rtol=1e-10, atol=1e-10)
 
 
-@every_basis
-@each("how", ["recurrence", "explicit"])
-def test_gradients_are_those_of_finite_differences(basis, how):
-    made = polynomial(basis, 4, how)
-    qkv = torch.randn(2, 4, 18, generator=draws(), dtype=torch.float64, requires_grad=True)
-
-    def attended(qkv, alpha):
-        return made._attended(0.8, qkv, alpha)
-
-    assert torch.autograd.gradcheck(attended, (qkv, made.alpha))
-
-
 # -- what the layer does --------------------------------------------------------------------------
 
 
