@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...sweeps.store.ledger import Ledger, LedgerError, decode, head_of
-from ...sweeps.store.run_folder import LOG
+from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.run_lock import owner_of
 from ..arguments import RUN
 from ..console import OK, Console, common, count, duration, printable
@@ -28,52 +25,6 @@ from ..running.heartbeat import RUNNING, read_live
 SILENT_S = 20.0  # a heartbeat that stands still so long is reported
 SHARE = 0.1  # of the time, at most, goes into looking
 BEST = 6  # datasets whose leader is shown
-
-
-class Follower:
-    """The count of a run's records, brought up to date by reading what is new.
-
-    Only the end of the log is read; the whole ledger once more when its log was replaced.
-    """
-
-    def __init__(self, run: Path) -> None:
-        self.run = Path(run)
-        self.torn_bytes = 0
-        self._count = RunCounts(best=True)
-        self._log = self.run / "ledger" / LOG
-        self._inode = 0
-        self._place = 0
-
-    def refresh(self) -> RunCounts:
-        """Raises LedgerError where `run` is not the folder of a run."""
-        if not self._inode or not self._read_on():
-            self._read_all()
-        return self._count
-
-    def _read_all(self) -> None:
-        ledger = Ledger(self.run)
-        self.torn_bytes = ledger.torn_bytes
-        self._count = RunCounts(best=True).add_all(ledger)
-        self._inode, self._place = self._log.stat().st_ino, ledger.end
-
-    def _read_on(self) -> bool:
-        """What was added to the log; False where it is not the file that it was."""
-        try:
-            with open(self._log, "rb") as file:
-                size = file.seek(0, 2)
-                if size < self._place or os.fstat(file.fileno()).st_ino != self._inode:
-                    return False
-                file.seek(self._place)
-                data = file.read(size - self._place)
-        except FileNotFoundError:
-            return False
-        end = data.rfind(b"\n") + 1
-        self._place += end
-        for line in data[:end].splitlines(keepends=True):
-            record = decode(line)
-            if record is not None:
-                self._count.add(head_of(record), partial(dict, record))
-        return True
 
 
 @dataclass(frozen=True)
@@ -108,15 +59,15 @@ class Watcher:
 
     def __init__(self, run: Path) -> None:
         self.run = Path(run)
-        self._follower = Follower(run)
         self._beat: tuple[Any, Any] | None = None
         self._moved = time.monotonic()
 
     def look(self) -> View:
         """Raises LedgerError."""
         owner = owner_of(self.run)  # first: what it wrote before it ended is then seen below
-        counted = self._follower.refresh()
-        status = counted.status(self.run, owner, torn_bytes=self._follower.torn_bytes)
+        ledger = Ledger(self.run)
+        counted = RunCounts(best=True).add_all(ledger)
+        status = counted.status(self.run, owner, torn_bytes=ledger.torn_bytes)
         live = read_live(self.run) or {}
         now = time.monotonic()
         beat = live.get("pid"), live.get("beat")
@@ -143,14 +94,12 @@ class Watcher:
 # ---------------------------------------------------------------------- words
 
 
-def progress_line(view: View) -> str:
+def progress_line(status: RunStatus) -> str:
     """One line that says it all."""
-    status = view.status
     causes = ", ".join(f"{n} {cause}" for cause, n in status.failed.items())
-    failed = sum(status.failed.values())
     parts = [
-        f"{status.done} of {status.planned} done",
-        f"{failed} failed" + (f" ({causes})" if causes else ""),
+        f"{status.done} of {count(status.planned, 'trial')} done",
+        f"{sum(status.failed.values())} failed" + (f" ({causes})" if causes else ""),
         f"{status.running} running",
         f"{status.left} to go",
     ]
@@ -185,32 +134,35 @@ def trouble(view: View, run: Path) -> str | None:
     return None
 
 
-def worker_rows(view: View) -> list[tuple[str, str, str, str]]:
-    """(host, worker, what it runs, for how long), the longest at work first on each host."""
-
-    def seconds(worker: dict[str, Any]) -> float:
-        found = worker.get("since_s")
-        return float(found) if isinstance(found, int | float) else 0.0
-
-    def text(worker: dict[str, Any], name: str, default: str = "?") -> str:
-        found = worker.get(name)
-        return default if found is None else printable(found).replace("\n", " ")[:60]
-
-    rows = []
-    for worker in sorted(view.workers, key=lambda w: (text(w, "host"), -seconds(w))):
+def worker_lines(view: View) -> list[str]:
+    """Host, worker, what it runs and for how long: a line each, the longest at work first on each
+    host."""
+    workers = sorted(view.workers, key=lambda w: (_text(w, "host"), -_seconds(w)))
+    lines = []
+    for worker in workers:
         busy = bool(worker.get("trial"))
-        doing = text(worker, "trial") if busy else "starting" if worker.get("starting") else "idle"
-        since = duration(seconds(worker)) if busy else ""
-        rows.append((text(worker, "host"), text(worker, "name"), doing, since))
-    return rows
+        idle = "starting" if worker.get("starting") else "idle"
+        what = _text(worker, "trial") if busy else idle
+        since = duration(_seconds(worker)) if busy else ""
+        lines.append(f"{_text(worker, 'host'):<16} {_text(worker, 'name'):<10} {what:<40} {since}")
+    return lines
+
+
+def _seconds(worker: dict[str, Any]) -> float:
+    since = worker.get("since_s")
+    return float(since) if isinstance(since, int | float) else 0.0
+
+
+def _text(worker: dict[str, Any], name: str) -> str:
+    return str(worker.get(name) or "?")[:60]
 
 
 def hosts_line(view: View) -> str:
     """One line with the busy and all workers of each host, and what waits."""
-    hosts = Counter(row[0] for row in worker_rows(view))
-    busy = Counter(row[0] for row in worker_rows(view) if row[3])
+    hosts = Counter(_text(worker, "host") for worker in view.workers)
+    busy = Counter(_text(worker, "host") for worker in view.workers if worker.get("trial"))
     text = ", ".join(f"{host} {busy[host]}/{n}" for host, n in sorted(hosts.items()))
-    waiting = ", ".join(f"{n} {printable(what)}" for what, n in view.queue.items())
+    waiting = ", ".join(f"{n} {what}" for what, n in view.queue.items())
     return f"workers busy: {text or 'none yet'}" + (f"; {waiting}" if waiting else "")
 
 
@@ -219,42 +171,29 @@ def line_of(view: View, run: Path) -> str:
     best = best_lines(view)
     more = [f"best so far {best[0]}"] if best else []
     warning = trouble(view, run)
-    return "; ".join([progress_line(view), *more, *([f"WARNING: {warning}"] if warning else [])])
+    return "; ".join(
+        [progress_line(view.status), *more, *([f"WARNING: {warning}"] if warning else [])]
+    )
 
 
 def screen_of(view: View, run: Path, height: int) -> Any:
     """A view as something that rich draws, at most `height` lines of it."""
-    from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    def text(line: str, style: str = "") -> Text:
-        return Text(printable(line).replace("\n", " "), style=style)
-
-    status = view.status
-    parts: list[Any] = [
-        text(f"{status.suite} ({status.budget})  {run}", "bold"),
-        text(progress_line(view)),
-        text(hosts_line(view)),
-    ]
     warning = trouble(view, run)
-    if warning:
-        parts.append(text(warning, "bold red"))
-    best = best_lines(view)
-    if best:
-        parts += [text(""), text("best so far", "bold"), *map(text, best)]
-    rows = worker_rows(view)
-    room = max(3, height - len(parts) - 5)
-    if rows:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("host", "worker", "runs", "for"):
-            table.add_column(name, overflow="ellipsis", no_wrap=True)
-        for row in rows[:room]:
-            table.add_row(*map(text, row))
-        parts += [text(""), table]
-        if len(rows) > room:
-            parts.append(text(f"and {count(len(rows) - room, 'worker')} more"))
-    return Group(*parts)
+    lines = [
+        f"{view.status.suite} ({view.status.budget})  {run}",
+        progress_line(view.status),
+        hosts_line(view),
+        *([f"WARNING: {warning}"] if warning else []),
+        *(f"best so far: {line}" for line in best_lines(view)),
+    ]
+    workers, room = worker_lines(view), max(3, height - len(lines) - 2)
+    lines += workers[:room]
+    if len(workers) > room:
+        lines.append(f"and {count(len(workers) - room, 'worker')} more")
+    text = "\n".join(printable(line).replace("\n", " ") for line in lines)
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 # ---------------------------------------------------------------------- the command
@@ -274,26 +213,19 @@ def status(console: Console, run: Path, watch: bool, every: float | None) -> int
     check_run(run)
     if watch or every:
         return watch_command(console, run, every)
-    found = status_of(run)
-    console.data(found.to_data())
-    failed = sum(found.failed.values())
-    causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
+    now = status_of(run)
+    console.data(now.to_data())
     console.say(
-        f"{found.suite} ({found.budget}): {count(found.datasets, 'dataset')}, "
-        f"{count(found.models, 'model')}"
+        f"{now.suite} ({now.budget}): {count(now.datasets, 'dataset')}, "
+        f"{count(now.models, 'model')}"
     )
-    console.say(
-        f"{found.done} of {count(found.planned, 'trial')} done, {failed} failed"
-        + (f" ({causes})" if causes else "")
-        + f", {found.running} running, {found.left} to go"
-        + (f", ETA {duration(found.eta_s)}" if found.left and found.eta_s else "")
-    )
-    if found.unsupported_studies:
-        n = count(found.unsupported_studies, "study")
+    console.say(progress_line(now))
+    if now.unsupported_studies:
+        n = count(now.unsupported_studies, "study")
         console.say(f"{n} not supported by their models: see report/coverage.md")
-    for line in by_reason(found.left_out):
+    for line in by_reason(now.left_out):
         console.say(f"left out: {line}")
-    if found.left and not found.owner:
+    if now.left and not now.owner:
         console.say(f"not running; resume with: {command_on(run, 'resume')}")
     return OK
 

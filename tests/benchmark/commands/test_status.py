@@ -1,4 +1,4 @@
-"""`bench status --watch`: the ledger followed, the heartbeat, and what a look shows."""
+"""`bench status --watch`: the heartbeat, and what a look shows."""
 
 from __future__ import annotations
 
@@ -14,58 +14,9 @@ from calls import bench, replace_sleep
 from rich.console import Console
 from run_records import answer, lease, make_run, plan, result
 from tabsweep.benchmark.commands import status as watch
-from tabsweep.benchmark.commands.status import Follower, View, Watcher, screen_of
-from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.commands.status import View, Watcher, screen_of
 from tabsweep.benchmark.running.heartbeat import Heartbeat, read_live
-from tabsweep.sweeps.store import ledger as ledgers
-from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_lock import RunLock
-
-
-def test_a_follower_says_at_every_moment_what_the_whole_ledger_says(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledgers, "COLUMNS_AT", 10)
-    opened = []
-
-    class Counted(Ledger):
-        def __init__(self, *args: Any) -> None:
-            opened.append(args)
-            super().__init__(*args)
-
-    monkeypatch.setattr(watch, "Ledger", Counted)
-    ledger = Ledger(tmp_path, write=True)
-    ledger.append([plan(n_trials=40)])
-    follower = Follower(tmp_path)
-    for index in range(40):
-        ledger.append([lease(index), result(index, cause="oom" if index % 7 == 3 else None)])
-        found = follower.refresh().status(tmp_path, None)
-        assert found == status_of(tmp_path)
-        assert sum(found.failed.values()) + found.done == index + 1
-    assert (tmp_path / "ledger" / "columns.bin").exists()
-    assert len(opened) == 1, "the new records alone are read"
-    leaders = follower.refresh().leaders()
-    assert leaders == {"iris": ("knn", "accuracy", pytest.approx(0.89), 1)}
-    ledger.close()
-
-
-def test_a_follower_waits_for_the_rest_of_a_record_and_survives_a_log_that_was_cut(tmp_path):
-    ledger = Ledger(make_run(tmp_path, plan()), write=True)
-    follower = Follower(tmp_path)
-    assert follower.refresh().status(tmp_path, None).done == 0
-    line = ledgers.encode(result(0))
-    log = tmp_path / "ledger" / "log.jsonl"
-    with open(log, "ab") as file:
-        file.write(line[:30])
-        file.flush()
-        assert follower.refresh().status(tmp_path, None).done == 0
-        file.write(line[30:] + line[:30])
-    assert follower.refresh().status(tmp_path, None).done == 1
-    ledger.close()
-    size = log.stat().st_size - 30
-    os.truncate(log, size)  # what opening it for writing does with a torn record
-    assert follower.refresh().status(tmp_path, None).done == 1
-    os.truncate(log, size - len(line))
-    assert follower.refresh().status(tmp_path, None).done == 0
-
 
 WORKERS = [
     {"name": "w1", "host": "alpha", "trial": "iris/0/knn", "since_s": 75.0, "threads": 1},
@@ -91,8 +42,8 @@ def test_a_look_at_a_busy_run_shows_workers_queue_failures_and_the_best(busy):
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     console.print(screen_of(view, busy.run, height=30))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for words in ("1 of 4 done, 1 failed (1 oom), 1 running, 2 to go", "alpha 1/2", "beta 1/1",
-                  "3 queued", "1 min 15 s", "idle", "knn, accuracy 0.5 on validation"):  # fmt: skip
+    for words in ("1 of 4 trials done, 1 failed (1 oom), 1 running, 2 to go", "alpha 1/2",
+                  "beta 1/1", "3 queued", "1 min 15 s", "idle", "knn, accuracy 0.5 on validation"):  # fmt: skip
         assert words in text, words
     assert "\x1b[2J" not in text, "a host cannot clear the screen"
 
@@ -132,7 +83,7 @@ def test_without_a_terminal_watch_prints_a_line_a_look(busy, monkeypatch):
     found = bench("status", busy.run, "--watch")
     assert found.code == 0, "Ctrl-C is how one stops watching"
     (line,) = found.out.splitlines()
-    assert "1 of 4 done, 1 failed (1 oom)" in line and "best so far iris: knn" in line
+    assert "1 of 4 trials done, 1 failed (1 oom)" in line and "best so far iris: knn" in line
 
 
 def test_watch_ends_at_once_where_nobody_works_and_says_how_to_go_on(tmp_path):
