@@ -57,11 +57,15 @@ class Slot:
 class Needs:
     """What a trial needs of its machine: CPUs, memory in MB, and memory of one GPU in MB (0: no
     GPU). They decide where it runs, never its result.
+
+    outside: the class that it runs, where that is not tabsweep's. What such code changes in its
+    process reaches no other model, as a worker runs trials of one value only.
     """
 
     threads: int = 1
     memory_mb: float = 0.0
     gpu_mb: float = 0.0
+    outside: str = ""
 
 
 @dataclass

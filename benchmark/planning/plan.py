@@ -22,7 +22,8 @@ from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
 from .chosen_metrics import chosen_metrics
-from .code_identity import from_outside, own_code, source_print
+from .code_identity import PACKAGE, from_outside, own_code, source_print
+from .fold_facts import fold_facts
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
 from .pretrained import contamination_notes, pinned
@@ -338,10 +339,7 @@ class Plan:
                     "classes": list(data.table.classes),
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
-                    "sizes": [
-                        [len(fold.train), len(fold.val), len(fold.test)]
-                        for _, fold in sorted(data.folds.items())
-                    ],
+                    **fold_facts(data.table, data.folds),
                     "warnings": list(data.table.warnings),
                     "facts": counted(data.table, data.folds.values()),
                     **data.description,
@@ -455,6 +453,7 @@ class Plan:
                 gpu_mb=0.0
                 if identity["device"] == "cpu"
                 else spec.gpu_memory_mb(len(fold.train), data.table.n_features),
+                outside="" if spec.target.startswith(f"{PACKAGE}.") else spec.target,
             ),
             data_key=plan.dataset,
             weight=float(size),

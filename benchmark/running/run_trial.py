@@ -14,7 +14,7 @@ from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
-from ...sweeps.workers.pool import TrialRefused, first_line, process_state_kept, text_of
+from ...sweeps.workers.pool import TrialRefused, first_line, text_of
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..column_encoding import encoder_source, table_of_trial
 from ..planning.code_identity import source_alone
@@ -70,28 +70,26 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     table, folds = data
     fold = folds[trial.fold]
     table = table_of_trial(table, fold, trial.identity)
-    load_class(trial.identity["target"])  # what its import changes in the process stays
     try:
-        with process_state_kept():
-            cell = run_cell(
-                target=trial.identity["target"],
-                task=table.task,
-                config=trial.config,
-                seed=trial.seed,
-                threads=trial.identity["threads"],
-                table=table,
-                fold=fold,
-                device=trial.identity.get("device", "cpu"),
-                fidelity=trial.fidelity,
-                key=trial.chain,
-                checkpoints=checkpoints,
-                time_limit_s=trial.identity.get("time_limit_s"),
-            )
-            not_finite = _not_finite(cell)
-            if not not_finite:
-                scores = score_parts(table, fold, cell.predictions)
-                if _BEST.beaten(table, (trial.fold, trial.model), scores["val"]):
-                    _measure(cell, table, fold)
+        cell = run_cell(
+            target=trial.identity["target"],
+            task=table.task,
+            config=trial.config,
+            seed=trial.seed,
+            threads=trial.identity["threads"],
+            table=table,
+            fold=fold,
+            device=trial.identity.get("device", "cpu"),
+            fidelity=trial.fidelity,
+            key=trial.chain,
+            checkpoints=checkpoints,
+            time_limit_s=trial.identity.get("time_limit_s"),
+        )
+        not_finite = _not_finite(cell)
+        if not not_finite:
+            scores = score_parts(table, fold, cell.predictions)
+            if _BEST.beaten(table, (trial.fold, trial.model), scores["val"]):
+                _measure(cell, table, fold)
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))
     except Unsupported as error:

@@ -415,7 +415,7 @@ class _Sweep:
         )
         reserve = UnfinishedStudies(self._studies()).threads_beside_gpus()
         pool.keep_for_gpus(reserve)  # before all CPUs have a worker
-        pool.warm(slots_left(self._studies()))
+        pool.warm(slots_left(study for study in self._studies() if not study.needs.outside))
         return pool
 
     def _check_gpus(self) -> None:

@@ -18,11 +18,13 @@ MOST_ON_A_GPU = 8  # workers that share one GPU
 
 @dataclass(frozen=True)
 class Shape:
-    """What a worker holds of its node for as long as it lives; `gpus` may be a fraction."""
+    """What a worker holds of its node for as long as it lives; `gpus` may be a fraction.
+    outside: as in `Needs`."""
 
     threads: int
     gpus: float
     memory_mb: float
+    outside: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Placement:
             context = max((self._context_mb.get(node.id, 0.0) for node in found), default=0.0)
             fit = int(smallest // (needs.gpu_mb + context))
             gpus = 1.0 if fit < 2 else 1.0 / min(fit, MOST_ON_A_GPU)
-        return Shape(max(1, threads), gpus, memory)
+        return Shape(max(1, threads), gpus, memory, needs.outside)
 
     def place(self, shape: Shape, *, ending_idle: bool = False) -> Node | None:
         """The node with most room for one more worker; None where it fits nowhere.

@@ -5,14 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import os
-import random
 import re
-import sys
 import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -221,112 +217,6 @@ def first_line(text: str) -> str:
     """The first line of a text that is not empty, "" where there is none."""
     lines = text.strip().splitlines()
     return lines[0] if lines else ""
-
-
-@contextmanager
-def process_state_kept() -> Iterator[None]:
-    """Around a model's code: what it changes for the whole process ends with it, so that it decides
-    no later trial here. That is the working directory, the environment, filters of warnings,
-    numpy's handling of floating-point errors, and torch's default type, determinism and threads.
-
-    The global random generators go on from where they were before, by a seed drawn there: neither
-    the draws of a model nor the seeds that it sets reach the next trial, whose draws are others.
-    What a module does when it is imported is for the process's life: import the model before.
-    """
-    import numpy as np
-
-    folder = _working_directory()
-    environment = dict(os.environ)
-    filters, before = warnings.filters, list(warnings.filters)
-    errors = np.geterr()
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    torch_state = _torch_state()
-    try:
-        yield
-    finally:
-        if folder and _working_directory() != folder:
-            with suppress(OSError):
-                os.chdir(folder)
-        _restore_environment(environment)
-        if warnings.filters is not filters or list(filters) != before:
-            warnings.filters = filters
-            warnings.resetwarnings()  # forgets what was decided by the filters so far
-            filters[:] = before  # type: ignore[index]
-        np.seterr(**errors)
-        random.setstate(python_state)
-        random.seed(random.getrandbits(64))
-        np.random.set_state(numpy_state)
-        np.random.seed(np.random.randint(2**32, size=4, dtype=np.uint32))
-        _restore_torch(torch_state)
-
-
-def _working_directory() -> str | None:
-    """None where it was removed."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
-
-
-def _restore_environment(before: Mapping[str, str]) -> None:
-    """Variables that OpenMP libraries of this process are told by at their import stay."""
-    now = dict(os.environ)
-    if now == before:
-        return
-    for name in now:
-        if name not in before and not name.startswith("KMP_"):
-            os.environ.pop(name, None)
-    for name, value in before.items():
-        if now.get(name) != value:
-            os.environ[name] = value
-
-
-def _torch() -> Any:
-    """torch where it has been imported, to its end; nothing is imported for those who do not."""
-    torch = sys.modules.get("torch")
-    begun = getattr(getattr(torch, "__spec__", None), "_initializing", False)
-    return None if begun or not hasattr(torch, "default_generator") else torch
-
-
-def _torch_state() -> dict[str, Any]:
-    """Of a torch that is imported later: {}."""
-    torch = _torch()
-    if torch is None:
-        return {}
-    return {
-        "dtype": torch.get_default_dtype(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "threads": torch.get_num_threads(),
-        "generator": torch.default_generator.get_state(),
-    }
-
-
-def _restore_torch(before: Mapping[str, Any]) -> None:
-    """Back to this state; to torch's own defaults where it was imported since then, but for its
-    threads, whose number before is not known."""
-    torch = _torch()
-    if torch is None:
-        return
-    dtype = before.get("dtype", torch.float32)
-    if torch.get_default_dtype() != dtype:
-        torch.set_default_dtype(dtype)
-    wanted = before.get("deterministic", False), before.get("warn_only", False)
-    if wanted != (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    ):
-        torch.use_deterministic_algorithms(wanted[0], warn_only=wanted[1])
-    threads = before.get("threads", torch.get_num_threads())
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
-    generator = torch.default_generator
-    if "generator" in before:
-        generator.set_state(before["generator"])
-        seed = torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator)
-        generator.manual_seed(int(seed))
-    else:
-        generator.seed()
 
 
 def checked(result: Result) -> Result:

@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,7 @@ class ActorGroup:
         found = [
             (rank, number)
             for other, ranks in self._open.items()
-            if (other.threads, other.gpus) == (shape.threads, shape.gpus)
+            if replace(other, memory_mb=shape.memory_mb) == shape
             and other.memory_mb >= shape.memory_mb
             for rank, actors in enumerate(ranks)
             for number in itertools.islice(actors, 1)

@@ -1,0 +1,43 @@
+"""Facts of a dataset's folds that a plan keeps: their sizes, and what a constant scores on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...reports.metrics import score_all
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
+
+
+def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
+    """sizes: rows to train, validate and test, of each fold in order. constant: {metric: mean test
+    score over the folds} of the training rows' mean, or of the frequencies of their classes; a
+    metric without a meaning on a fold is left out."""
+    known = [fold for _, fold in sorted(folds.items())]
+    scores = [constant_scores(table, fold) for fold in known]
+    return {
+        "sizes": [[len(fold.train), len(fold.val), len(fold.test)] for fold in known],
+        "constant": {
+            name: float(np.mean([one[name] for one in scores]))
+            for name in (scores[0] if scores else ())
+            if all(one[name] is not None for one in scores)
+        },
+    }
+
+
+def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:
+    """Every metric on a fold's test rows of the constant of its training rows."""
+    weights, y = table.weights_of(fold.train), table.target[fold.train]
+    if table.task == "regression":
+        answer = np.average(y, weights=weights)
+        answers = np.full(len(fold.test), answer)
+    else:
+        shares = np.bincount(y, weights, minlength=table.n_classes)
+        answers = np.tile(shares / shares.sum(), (len(fold.test), 1))
+    truth, test_weights = table.target[fold.test], table.weights_of(fold.test)
+    return score_all(table.task, truth, answers, table.n_classes, test_weights)
