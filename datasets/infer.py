@@ -107,6 +107,25 @@ def doubtful_points(cells: Cells, notes: Notes) -> None:
             )
 
 
+EXTREME_SHARE, EXTREME_SQUARES, FEW_TARGETS = 0.001, 0.9, 20
+
+
+def extreme_targets(values: np.ndarray, name: str, notes: Notes) -> None:
+    """Note values that decide RMSE and R2 alone: a thousandth of the rows (one at least) with 90 %
+    of all squared distances to the median."""
+    if len(values) < FEW_TARGETS or values.min() == values.max():
+        return
+    middle, low, high = float(np.median(values)), float(values.min()), float(values.max())
+    far = np.sort(np.square((values - middle) / max(high - middle, middle - low)))
+    n = max(1, round(EXTREME_SHARE * len(values)))
+    if far[-n:].sum() > EXTREME_SQUARES * far.sum():
+        notes.sentences.append(
+            f"target {name!r} has extreme values: its median is {middle:.6g}, it reaches from "
+            f"{low:.6g} to {high:.6g}, and {n} of {len(values)} rows decide RMSE and R2; look "
+            "whether they are mistakes, compare by MAE, or predict the logarithm of the target"
+        )
+
+
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
     """'regression' for fractions and for many distinct whole numbers, else 'classification'.
     Numbers with leading zeros are classes where texts would be; so are few fractions of which one
@@ -363,6 +382,8 @@ def table_from_cells(
         with problems.watched():
             weights = row_weights(cells, reading.weight, notes, marks)
     doubtful_points(cells, notes)
+    if task == "regression":
+        extreme_targets(codes, reading.target, notes)
     for column in frame.columns if task else ():
         if same_as_target(frame[column], codes, task):
             problems.add(

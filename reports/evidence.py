@@ -73,6 +73,7 @@ META_KEYS: dict[str, str] = {
     "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
     "error; default: those whose protocol text starts with 'official'",
     "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
+    "constants": "test scores of a constant prediction on each dataset: {dataset: {metric: float}}",
     "rows": "number of rows of each dataset: {dataset: int}",
     "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
     "subset_note": "one sentence with the reason why the others are not in it (str)",

@@ -88,10 +88,13 @@ def parts_of(
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
+    alarms = implausible.section(evidence, table, headline, published)
     found = [
-        implausible.section(evidence, table, headline, published),
+        alarms,
         scores.section(evidence, blocks, matrices),
-        leaderboard.section(evidence, headline, matrices, fallback),
+        leaderboard.section(
+            evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
+        ),
         ranks.section(evidence, matrices),
         nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
         folds.section(evidence, table, headline),

@@ -322,6 +322,9 @@ def meta_of(
             if described["protocol"] == "kfold"
         },
         "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
+        "constants": {
+            name: described.get("constant") or {} for name, described in datasets.items()
+        },
         "subset": subset,
         "subset_note": why,
         "default_first": default_first(plans, all(b.start_with_default for b in budgets)),

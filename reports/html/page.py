@@ -23,6 +23,7 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.tables import ReportTable, Section, fixed
+from ..sections.implausible import caveat
 from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
@@ -211,7 +212,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
-        "verdict": verdict(mine),
+        "verdict": f"{verdict(mine)} {caveat(source.parts['look-first'].frame)}".strip(),
         "lead": _lead(evidence),
         "setting": " ".join(
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")

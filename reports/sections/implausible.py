@@ -23,12 +23,15 @@ NAME, TITLE = "look-first", "Look at these first"
 MAX_ROWS = 40  # of the printed table; the CSV has all
 
 CONSTANTS = ("constant", "dummy")  # models that predict one value
-NO_SKILL = {"r2": 0.0, "roc_auc": 0.5}  # scores that need no such model
+NO_SKILL = {"r2": 0.0, "roc_auc": 0.5}  # scores of a constant, whatever the data
+UNKNOWN, UNKNOWN_BOUNDED = 10.0, 0.75  # times the other models' median error; an error
 NEAR = 0.95  # of the constant's error: from here on nothing was learned
 HALF = 0.5  # of the constant's error: up to here a model has learned
 DIVERGED = 1.5  # times the constant's error
 LEARNERS = 0.25  # share of the other models that must have learned
 EVERYWHERE, MIN_EVERYWHERE = 0.5, 3  # share and number of datasets that are one finding
+NOBODY = "nobody learned"  # how the cause begins where no model is better than a constant
+NO_SKILL_CHECK = "no better than a constant"
 
 DEFAULT_SUFFIX = "-default"
 WORSE_THAN_DEFAULT, WORSE_THAN_DEFAULT_ON_ONE_FOLD = 1.2, 1.5  # times the default's error
@@ -40,9 +43,12 @@ PRINTED_DIGITS = 6  # of scores that come from a printed table
 FAR, FAR_SE = 2.0, 5.0  # times the published error, and joint standard errors
 
 CHECKS = {
-    "no better than a constant": "error at least "
+    NO_SKILL_CHECK: "error at least "
     f"{100 * NEAR:g} % of a constant prediction's where at least {100 * LEARNERS:g} % of the other "
-    f"models have at most {100 * HALF:g} %",
+    f"models have at most {100 * HALF:g} %, or no model has less; for errors without an upper end "
+    f"{DIVERGED:g} times in any case "
+    f"(where no constant is known, its error counts as {UNKNOWN_BOUNDED:g} for a metric that is at "
+    f"most 1, else as {UNKNOWN:g} times the median of the other models')",
     "worse than its default": f"error of the tuned configuration at least {WORSE_THAN_DEFAULT:g} "
     f"times that of the default one on every fold ({WORSE_THAN_DEFAULT_ON_ONE_FOLD:g} times with "
     "one fold)",
@@ -59,15 +65,13 @@ CHECKS = {
 class Finding:
     """Cells that one check found implausible together.
 
-    check: a key of CHECKS. cells: (dataset, model, value of the headline metric). weight: orders
-    the findings, the largest first.
+    check: a key of CHECKS. cells: (dataset, model, value of the headline metric).
     """
 
     check: str
     cells: tuple[tuple[str, str, float], ...]
     seen: str
     cause: str
-    weight: float
 
     @property
     def datasets(self) -> list[str]:
@@ -114,7 +118,7 @@ def findings(
     headline: pd.DataFrame,
     published: pd.DataFrame | None = None,
 ) -> list[Finding]:
-    """The findings of all checks, the heaviest first; equal ones by check and cells."""
+    """The findings of all checks: in the order of CHECKS, those on many cells first."""
     whole = headline[headline["state"] == COMPLETE]
     found: list[Finding] = []
     for task in evidence.tasks:
@@ -123,13 +127,24 @@ def findings(
         if not len(mine):
             continue
         scores = mine.pivot(index="dataset", columns="model", values="mean")
-        found += _no_better_than_a_constant(scores, name)
+        found += _no_better_than_a_constant(scores, _constants(evidence, scores, name), name)
         found += _worse_than_default(evidence, studies, scores, name, task)
         found += _validation_far_better(evidence, scores, name, task)
     found += _identical(evidence, studies, whole)
     if published is not None and len(published):
         found += _far_from_published(evidence, whole, published)
-    return sorted(found, key=lambda f: (-f.weight, f.check, f.cells))
+    order = list(CHECKS)
+    return sorted(found, key=lambda f: (order.index(f.check), -len(f.cells), f.cells))
+
+
+def caveat(frame: pd.DataFrame) -> str:
+    """What the verdict on a table must say after the findings in this frame of the section: on
+    which datasets nobody learned; "" for none."""
+    names = frame.loc[frame["cause"].str.startswith(NOBODY), "dataset"].unique()
+    if not len(names):
+        return ""
+    where = footnotes.join(names, limit=3)
+    return f"Nobody learned on {where}: no model is better there than a constant prediction."
 
 
 def errors(values: np.ndarray, metric: str) -> np.ndarray:
@@ -142,146 +157,113 @@ def errors(values: np.ndarray, metric: str) -> np.ndarray:
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _no_better_than_a_constant(scores: pd.DataFrame, metric: str) -> Iterator[Finding]:
+def _constants(
+    evidence: Evidence, scores: pd.DataFrame, metric: str
+) -> np.ndarray:  # (n_datasets, n_models)
+    """The error of a constant prediction that each score is compared with: of a model that is one,
+    of the plan, or a guess from the other models' errors."""
+    known = evidence.meta.get("constants") or {}
+    usual = NO_SKILL.get(metric, np.nan)
+    values = np.array([(known.get(name) or {}).get(metric, usual) for name in scores.index])
+    for name in CONSTANTS:
+        if name in scores:
+            values = scores[name].fillna(pd.Series(values, scores.index)).to_numpy()
+    found = errors(values, metric)
+    guess = np.full(scores.shape, UNKNOWN_BOUNDED)
+    if not METRICS[metric].bounded:
+        mine = pd.DataFrame(errors(scores.to_numpy(), metric))
+        others = [mine.drop(columns=j).median(axis=1) for j in mine]
+        guess = UNKNOWN * np.column_stack(others)
+    return np.where(np.isnan(found)[:, None], guess, found[:, None])
+
+
+def _no_better_than_a_constant(
+    scores: pd.DataFrame, constant: np.ndarray, metric: str
+) -> Iterator[Finding]:
     """`scores` has a row for each dataset and a column for each model, NaN without a score."""
-    base = next((name for name in CONSTANTS if name in scores), None)
-    if base is not None:
-        constant = errors(scores[base].to_numpy(), metric)
-    elif metric in NO_SKILL:
-        constant = errors(np.full(len(scores), NO_SKILL[metric]), metric)
-    else:
-        return
-    scores = scores.drop(columns=[name for name in CONSTANTS if name in scores])
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = errors(scores.to_numpy(), metric) / constant[:, None]  # (n_datasets, n_models)
-    share[~(constant > 0)] = np.nan
-    known = ~np.isnan(share)
+        share = scores.apply(errors, metric=metric) / np.where(constant > 0, constant, np.nan)
+    share = share.drop(columns=[name for name in CONSTANTS if name in share])
     learned = (share <= HALF).sum(axis=1)
-    others = np.maximum(known.sum(axis=1) - 1, 1)
-    judged = (learned > 0) & (learned >= LEARNERS * others)
-    flagged = (share >= NEAR) & judged[:, None]
-    often = flagged.sum(axis=0)
-    tried = (known & judged[:, None]).sum(axis=0)
-    everywhere = (often >= MIN_EVERYWHERE) & (often >= EVERYWHERE * tried)
-    names, datasets = scores.columns.tolist(), scores.index.tolist()
+    judged = (learned > 0) & (learned >= LEARNERS * (share.notna().sum(axis=1) - 1))
+    judged |= share.min(axis=1) >= NEAR  # nobody learned
+    flagged = (share >= NEAR).mul(judged, axis=0)
+    if METRICS[metric].lowest < 0 or not METRICS[metric].bounded:  # of these an error has no end
+        flagged |= share >= DIVERGED
+    often, tried = flagged.sum(), share[judged].notna().sum()
 
-    def cell(i: int, j: int) -> tuple[str, str, float]:
-        return datasets[i], names[j], float(scores.iat[i, j])
+    def finding(cells: pd.Series, seen: str, cause: str) -> Finding:
+        """cells: the share of each (dataset, model)."""
+        places = tuple((d, m, float(scores.at[d, m])) for d, m in cells.index)
+        return Finding(NO_SKILL_CHECK, places, seen, cause)
 
-    for j in np.flatnonzero(everywhere).tolist():
-        at = np.flatnonzero(flagged[:, j]).tolist()
-        yield Finding(
-            "no better than a constant",
-            tuple(cell(i, j) for i in at),
-            f"on {often[j]} of {footnotes.count(int(tried[j]), 'dataset')} on which others learn; "
-            f"median error {np.median(share[at, j]):.2f} of a constant's",
+    for model in share.columns[(often >= MIN_EVERYWHERE) & (often >= EVERYWHERE * tried)]:
+        cells = share.loc[flagged[model], [model]].stack()
+        flagged[model] = False
+        yield finding(
+            cells,
+            f"on {len(cells)} of {footnotes.count(len(share), 'dataset')}; median error "
+            f"{_times(cells.median())} of a constant's",
             "not this dataset but this model: its target or inputs are not scaled, it does not "
             "train, or it does not fit the task",
-            100.0 + float(often[j]),
         )
-    flagged[:, everywhere] = False
-    for i in np.flatnonzero(flagged.any(axis=1)).tolist():
-        at = sorted(np.flatnonzero(flagged[i]).tolist(), key=lambda j: -share[i, j])
-        shown = [f"{escape.label(names[j])} {_times(share[i, j])}" for j in at[:6]]
-        more = f" and {len(at) - 6} more" if len(at) > 6 else ""
-        yield Finding(
-            "no better than a constant",
-            tuple(cell(i, j) for j in at),
-            f"error over a constant's: {', '.join(shown)}{more}; best {np.nanmin(share[i]):.2f}",
-            _cause_of_no_skill(share[i, at]),
-            2.0 * len(at) + float(learned[i]) / int(others[i]) + _size(share[i, at].max()),
+    for dataset, mine in share.where(flagged).dropna(how="all").iterrows():
+        cells = mine.dropna().sort_values(ascending=False, kind="stable")
+        best = share.loc[dataset].min()
+        shown = [f"{escape.label(model)} {_times(value)}" for model, value in cells[:6].items()]
+        more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+        if best >= NEAR:
+            cause = f"{NOBODY}: extreme values of the target, or inputs that say nothing about it"
+        elif cells.max() >= DIVERGED:
+            cause = "diverged, or extrapolates: inputs or target are not scaled"
+        else:
+            cause = "ended before it learned (best step 0, a rate too small), or its target is "
+            cause += "not scaled"
+        yield finding(
+            pd.concat({dataset: cells}),
+            f"error over a constant's: {', '.join(shown)}{more}; best {_times(best)}",
+            cause,
         )
-
-
-def _size(ratio: float) -> float:
-    """How much a ratio of errors counts: its decimal digits, at most three."""
-    return min(3.0, max(0.0, float(np.log10(ratio))))
-
-
-def _cause_of_no_skill(share: np.ndarray) -> str:
-    if len(share) >= MIN_EVERYWHERE:
-        return "several models at once: an outlier in the target, or one scaling that they share"
-    if share.max() >= DIVERGED:
-        return "diverged, or extrapolates: inputs or target are not scaled"
-    return "ended before it learned (best step 0, a rate too small), or its target is not scaled"
 
 
 def _worse_than_default(
     evidence: Evidence, studies: pd.DataFrame, scores: pd.DataFrame, metric: str, task: str
 ) -> Iterator[Finding]:
-    column = f"test_{metric}"
-    mine = studies[studies["task"] == task]
-    for tuned in scores:
-        default = f"{tuned}{DEFAULT_SUFFIX}"
-        if default not in scores:
-            continue
-        whole = scores[[tuned, default]].dropna().index
-        sides = [
-            mine.loc[
-                (mine["model"] == m) & mine["dataset"].isin(whole), ["dataset", "fold", column]
-            ]
-            for m in (tuned, default)
-        ]
-        both = sides[0].merge(sides[1], on=["dataset", "fold"], suffixes=("", "_default"))
-        folds = pd.DataFrame(
-            {
-                "dataset": both["dataset"],
-                "tuned": errors(both[column].to_numpy(dtype=float), metric),
-                "default": errors(both[f"{column}_default"].to_numpy(dtype=float), metric),
-            }
-        )
-        yield from _worse(folds, scores, str(tuned), default)
-    first = [name for name in evidence.meta.get("default_first") or [] if name in scores]
-    if first:
-        chosen = _chosen_and_first(evidence, task, metric)
-        for model, folds in chosen[chosen["model"].isin(first)].groupby("model", sort=True):
-            yield from _worse(folds, scores, str(model), "")
-
-
-def _chosen_and_first(evidence: Evidence, task: str, metric: str) -> pd.DataFrame:
-    """Columns dataset, model, tuned, default: a row for each fold on which validation did not
-    choose the first trial; test errors of the chosen one and of the first."""
-    trials = evidence.trials
-    first = (trials["index"] == 0).to_numpy()
-    chosen = trials["selected"].to_numpy(dtype=bool)
-    mine = evidence.having("stage", "tune") & evidence.having("status", "done")
-    mine &= evidence.having("task", task) & (first != chosen)
-    column = f"test_{metric}"
-    rows = trials.loc[mine, [*STUDY, "selected", column]]
-    picked = rows["selected"].to_numpy(dtype=bool)
-    both = rows[picked].merge(rows[~picked], on=STUDY, suffixes=("", "_first"))
-    return pd.DataFrame(
-        {
-            "dataset": both["dataset"],
-            "model": both["model"],
-            "tuned": errors(both[column].to_numpy(dtype=float), metric),
-            "default": errors(both[f"{column}_first"].to_numpy(dtype=float), metric),
-        }
+    """A cell that lacks a fold has no score and is passed by."""
+    column, place = f"test_{metric}", ["dataset", "fold", "model"]
+    tuned = studies.loc[studies["task"] == task, [*place, column]]
+    is_default = tuned["model"].astype(str).str.endswith(DEFAULT_SUFFIX)
+    defaults = tuned[is_default].assign(other=tuned["model"])
+    defaults["model"] = defaults["model"].astype(str).str.removesuffix(DEFAULT_SUFFIX)
+    pairs = [tuned.merge(defaults, on=place, suffixes=("", "_default"))]
+    # validation did not choose the first trial, where that is the default
+    trials = evidence.trials.loc[
+        evidence.having("stage", "tune")
+        & evidence.having("status", "done")
+        & evidence.having("task", task),
+        [*place, "index", "selected", column],
+    ]
+    begins = trials["model"].isin(list(evidence.meta.get("default_first") or []))
+    chosen = trials["selected"].astype(bool)
+    first = trials[begins & (trials["index"] == 0) & ~chosen].assign(other="")
+    pairs.append(trials[chosen].merge(first, on=place, suffixes=("", "_default")))
+    folds = pd.concat([pair[[*place, "other", column, f"{column}_default"]] for pair in pairs])
+    default = errors(folds[f"{column}_default"].to_numpy(dtype=float), metric)
+    folds["ratio"] = errors(folds[column].to_numpy(dtype=float), metric) / np.where(
+        default > 0, default, np.nan
     )
-
-
-def _worse(
-    folds: pd.DataFrame, scores: pd.DataFrame, tuned: str, default: str
-) -> Iterator[Finding]:
-    """folds: dataset, and the errors `tuned` and `default`. default: the model of the second, or ''
-    for the first trial of the same study. A cell that lacks a fold has no score and is passed by.
-    """
-    scored = scores.index[scores[tuned].notna()]
-    folds = folds[(folds["default"] > 0) & folds["dataset"].isin(scored)]
-    names = folds["dataset"].to_numpy(dtype=object)
-    ratios = (folds["tuned"] / folds["default"]).to_numpy()
-    for dataset in sorted(set(names[ratios >= WORSE_THAN_DEFAULT])):
-        ratio = ratios[names == dataset]
+    for (model, other, dataset), mine in folds.groupby(["model", "other", "dataset"], sort=True):
+        ratio = mine["ratio"].to_numpy()
         limit = WORSE_THAN_DEFAULT if len(ratio) > 1 else WORSE_THAN_DEFAULT_ON_ONE_FOLD
-        if np.isnan(ratio).any() or ratio.min() < limit:
+        value = scores[model].get(dataset, np.nan) if model in scores else np.nan
+        if np.isnan([*ratio, value]).any() or ratio.min() < limit:
             continue
-        other = escape.label(default) if default else "its default configuration"
+        named = escape.label(other) if other else "its default configuration"
         yield Finding(
             "worse than its default",
-            ((str(dataset), tuned, float(scores.at[dataset, tuned])),),
-            f"error {_times(float(np.exp(np.log(ratio).mean())))} times that of {other}",
+            ((str(dataset), str(model), float(value)),),
+            f"error {_times(float(np.exp(np.log(ratio).mean())))} times that of {named}",
             "validation rows too few to choose by, or a choice that overfits them",
-            float(np.log(ratio).mean()),
         )
 
 
@@ -329,7 +311,6 @@ def _validation_far_better(
                 f"error {t:.3g} in test, {v:.3g} in validation; of the other models "
                 f"{_times(float(np.exp(usual)))} times the validation error",
                 "chosen among many on few validation rows, or trained on validation rows",
-                float(beyond),
             )
 
 
@@ -363,7 +344,6 @@ def _identical(evidence: Evidence, studies: pd.DataFrame, whole: pd.DataFrame) -
             tuple((dataset, model, means[dataset, model]) for model in models),
             f"{', '.join(labels)} equal to the last digit",
             "two names of one model, or all predict the same (a constant)",
-            0.5 + 0.1 * len(models),
         )
 
 
@@ -406,7 +386,6 @@ def _far_from_published(
             "another split, preprocessing or unit than the published one"
             if ratio > 1
             else "another unit or split than the published one, or a leak of the target",
-            float(abs(np.log(ratio))),
         )
 
 

@@ -83,11 +83,14 @@ def section(
     headline: pd.DataFrame,
     matrices: list[RankingMatrix],
     fallback: str | None = None,
+    *,
+    caveat: str = "",
 ) -> Section:
     """The file `leaderboard`. `headline`: `cells.headline_cells`; `matrices`: one for each scope.
 
     `fallback`: the model whose score replaces a missing one, or 'worst'; by default the model
-    `constant` if it is planned, else 'worst'. Raises EvidenceError for any other name.
+    `constant` if it is planned, else 'worst'. `caveat`: a sentence after the verdict. Raises
+    EvidenceError for any other name.
     """
     name = fallback_of(evidence, fallback)
     views = []
@@ -102,7 +105,7 @@ def section(
         for scope in dict.fromkeys(m.scope.name for m in reversed(matrices))
     ]
     widest = [m for m in matrices if not m.scope.subset][-1]
-    remarks = (verdict(widest),)
+    remarks = (f"{verdict(widest)} {caveat}".strip(),)
     return Section("leaderboard", "Leaderboard", tuple(tables), frame, remarks)
 
 

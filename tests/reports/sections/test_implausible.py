@@ -64,12 +64,41 @@ def test_a_model_that_fails_everywhere_is_one_finding():
     assert finding.models == ["d"] and finding.datasets == list(DATASETS)
 
 
-def test_without_others_that_learn_the_constant_is_no_fault():
+def test_a_dataset_on_which_nobody_learned_is_one_finding_and_stands_in_the_verdict(tmp_path):
     frame = honest()
-    frame.loc[frame["dataset"] == "r3", "test_rmse"] = 9.8
-    frame.loc[frame["dataset"] == "r3", "val_rmse"] = 9.8
+    lost = (frame["dataset"] == "r3") & (frame["model"] != "constant")
+    frame.loc[lost, ["test_rmse", "val_rmse"]] = 9.8
     frame["test_rmse"] += np.arange(len(frame)) * 1e-9  # no two alike
+    (finding,) = found(frame)
+    assert finding.datasets == ["r3"] and sorted(finding.models) == MODELS[1:]
+    assert finding.cause.startswith("nobody learned")
+    written = texts(evidence_of(frame), tmp_path)
+    assert "Nobody learned on r3" in written["leaderboard.md"].decode()
+    frame.loc[lost, "test_rmse"] *= 0.8  # it is difficult, and no model failed
     assert found(frame) == []
+
+
+def test_the_plan_knows_the_constants_score_without_a_constant_model():
+    frame = rows_of({"d0": "binary", "r0": "regression"}, MODELS[1:], n_folds=2)
+    bad = frame["model"] == "a"
+    frame["test_accuracy"] = np.where(bad, 0.805, 0.95) + frame.index * 1e-7
+    frame["test_rmse"] = np.where(bad, 1e6, 3.0) + frame.index * 1e-7
+    metric = {"binary": "accuracy", "regression": "rmse"}
+    constants = {"d0": {"accuracy": 0.8}, "r0": {"rmse": 10.0}}
+    first, second = (("no better than a constant", dataset, "a") for dataset in constants)
+    assert cells_of(found(frame, metric=metric, constants=constants)) == {first, second}
+    assert cells_of(found(frame, metric=metric)) == {second}
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "usual", "bad"),
+    [("regression", "rmse", 1.05, 1_000_001.0), ("multiclass", "accuracy", 0.95, 0.02)],
+)
+def test_where_no_constant_is_known_the_other_models_tell(task, name, usual, bad):
+    frame = rows_of({"d0": task}, ["a", "b"], n_folds=1)
+    frame[f"test_{name}"] = np.where(frame["model"] == "a", bad, usual)
+    cells = cells_of(found(frame, metric={task: name}))
+    assert cells == {("no better than a constant", "d0", "a")}
 
 
 def test_r2_and_roc_auc_need_no_constant_model():
@@ -191,6 +220,9 @@ def test_five_broken_sets_of_talents_published_table_are_found():
     evidence = Evidence.of(rows.drop(columns=["metric", "mean", "std"]), None, {"metric": metrics})
     table = studies(evidence)
     findings = implausible.findings(evidence, table, headline_cells(evidence, table))
+    nobody = [f for f in findings if f.cause.startswith("nobody learned")]
+    findings = [finding for finding in findings if finding not in nobody]
+    assert 5 < len(nobody) < 40
     broken = {dataset for _, dataset, model in cells_of(findings) if model == "ftt"}
     assert broken == {
         "auction_verification",
