@@ -82,12 +82,13 @@ META_KEYS: dict[str, str] = {
     "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
     "families": "the family, summary and paper of each model: {model: [text, text, text]}",
     "names": "how a paper calls a model or dataset: {name: text}",
-    "facts": "what the page of a dataset shows besides its results: {dataset: {key: value}}, keys "
-    "as in benchmark/results/page_facts.py",
-    "published": "published values of each dataset: {dataset: [{method, metric, value, spread, "
-    "table, comparable}]}",
+    "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
+    "published": "published values: {dataset: [{method, metric, value, spread, table,"
+    " comparable}]}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
     "[[step, validation loss], ...], by: what the steps count",
+    "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
+    "features": "what models lose without a feature: {dataset: frame}",
     "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",

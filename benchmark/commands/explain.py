@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
-from ...sweeps.store.run_folder import runs_below
+from ...sweeps.store.run_folder import is_run, runs_below
 from ..arguments import PAPER, options_of
 from ..console import OK, Console, common
 from ..errors import NoRun, check_run
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 SHOWN = ("table", "dataset", "model", "metric", "value", "state", "steps", "flags")  # of a trace
 REGIMES = "regimes"  # default, tuned and ensembled
+FEATURES = "features"
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
 
 @click.command()
 @click.argument("table")
 @click.argument("dataset")
-@click.argument("model")
+@click.argument("model", required=False)
 @click.option(
     "--run",
     "folders",
@@ -47,7 +48,7 @@ def explain(
     console: Console,
     table: str,
     dataset: str,
-    model: str,
+    model: str | None,
     *,
     folders: Sequence[Path],
     runs: Path,
@@ -59,12 +60,21 @@ def explain(
     that makes it again.
 
     TABLE is scores, ranks, regimes (default, tuned and ensembled) or a published table (`bench
-    reproduce --list`).
+    reproduce --list`). With `features` it shows what the MODEL (default: the best by validation)
+    loses on test rows where a feature is shuffled; DATASET may be a run of one dataset.
 
     \b
     bench explain scores iris knn --run runs/smoke-quick
     bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
+    bench explain features runs/csv-houses-quick
     """
+    if table == FEATURES:
+        one = is_run(Path(dataset))
+        run = Path(dataset) if one else (folders or [only_run(runs, dataset, console)])[0]
+        where = {"dataset": None if one else dataset, "mirror": mirror, "cache": cache}
+        return _features(console, run, model, **where)
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
     from ...reports.explain import TABLES, direction_of, trace
     from ...reports.output.escape import visible
     from ..papers.catalog import published_tables
@@ -107,6 +117,19 @@ def explain(
     for warning in warnings:
         console.say(f"  ! {warning}")
     console.say(f"\n{shlex.join(command)}")
+    return OK
+
+
+def _features(console: Console, run: Path, model: str | None, **where: Any) -> int:
+    from ..outcome.feature_importance import feature_importance
+
+    check_run(run)
+    found = feature_importance(run, models=[model] if model else [], note=console.tell, **where)
+    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    console.data({"run": str(run), "features": rows})
+    words = found.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
+    console.table(list(found.columns), words.to_numpy().tolist())
+    console.say(f"\nbench report {shlex.quote(str(run))} puts it on the dataset's page")
     return OK
 
 

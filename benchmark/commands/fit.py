@@ -22,6 +22,7 @@ from ..outcome.chosen_fit import (
     importable,
     read_data,
     read_run,
+    residuals_of,
 )
 
 SUFFIX = ".tabsweep"
@@ -99,6 +100,8 @@ def fit_chosen(
         "named": model is not None,
         "fitted_on": fitted_on,
     }
+    if table.task == "regression":
+        about["residuals"] = residuals_of(found, name, table, folds).tolist()
     if marks := marks_of(found.described):
         about["missing"] = list(marks)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,9 +24,10 @@ from ...common.files import write_atomically
 from ...common.text import one_line
 from ...datasets.reading.cells import Cells, read_file
 from ...datasets.table import number_text
-from ...models.persistence.model_file import load_model, warn_user
+from ...models.persistence.model_file import Fitted, load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
+from ...reports.statistics.conformal import interval as conformal
 from ..errors import FitError, file_to_replace
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -40,19 +41,23 @@ def predict_file(
     *,
     trust: Collection[str] = (),
     keep: bool = True,
+    interval: float | None = None,
     warn: Callable[[str], None] = warn_user,
 ) -> int:
     """Predict every row of a file and write them in its order to a CSV; returns their number.
 
     The output has the columns that the model does not know, such as identifiers (with `keep`), then
     `prediction` and, for classes, `probability_<class>` each; it replaces `out` at once or not at
-    all. warn: told of unknown columns, unseen categories, other library versions. trust: see
-    `load_model`. Errors: ModelFileError, SchemaError, DataError, FitError.
+    all. interval: the share of targets between the columns `lower` and `upper` (split conformal, by
+    the residuals in the file), for numbers. warn: told of unknown columns, unseen categories, other
+    library versions. trust: see `load_model`. Errors: ModelFileError, SchemaError, DataError,
+    FitError.
     """
     path, target = Path(csv), file_to_replace(Path(out), FitError)
     if target.exists() and any(target.samefile(p) for p in (path, Path(model)) if p.exists()):
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)
+    ends = None if interval is None else interval_of(fitted, interval, Path(model).name)
     cells = read_file(path)
     for notice in cells.notices:
         warn(notice)
@@ -67,8 +72,9 @@ def predict_file(
             f"{Path(model).name} cannot predict: {type(error).__name__}: {one_line(error)}"
         ) from error
     if values.ndim == 1:
-        header = ["prediction"]
-        lines: Iterable[list[str]] = ([number(v)] for v in values)
+        header = ["prediction", *(("lower", "upper") if ends else ())]
+        added = (0.0, *(ends or ()))
+        lines: Iterable[list[str]] = ([number(v + more) for more in added] for v in values)
     else:
         labels = [label_cell(label) for label in fitted.labels]
         header = ["prediction", *(csv_text(f"probability_{label}") for label in fitted.labels)]
@@ -90,6 +96,22 @@ def predict_file(
     except OSError as error:
         raise FitError(f"--out {one_line(target)}: {error.strerror}") from None
     return len(frame)
+
+
+def interval_of(fitted: Fitted, level: float, name: str) -> tuple[float, float]:
+    """What is added to a prediction for the ends of its interval. FitError where the file has no
+    residuals, or too few for the level."""
+    told = fitted.about.get("residuals")
+    residuals = np.array(told if isinstance(told, list) else [], dtype=object)
+    if fitted.schema.task != "regression" or not len(residuals):
+        raise FitError(f"{name} has no residuals: --interval is for regressions of bench fit")
+    try:
+        ends = conformal(residuals.astype(np.float64), level)
+    except ValueError as error:
+        raise FitError(f"{name} has residuals that are no numbers: {error}") from None
+    if not np.isfinite(ends).all():
+        raise FitError(f"{name} has {len(residuals)} residuals, too few for --interval {level:g}")
+    return ends
 
 
 def number(value: Any) -> str:

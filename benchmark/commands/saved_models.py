@@ -150,6 +150,12 @@ def _log_chosen(
     show_default=True,
     help="Copy the columns that the model does not know, such as identifiers.",
 )
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Add columns lower and upper, between which this share of targets lies; for numbers.",
+)
 @CHECKPOINTS
 @common
 def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:

@@ -33,6 +33,7 @@ from ..outcome.chosen_fit import (
     read_data,
     read_run,
 )
+from ..outcome.feature_importance import feature_importance
 from ..outcome.run_report import make_report
 from ..planning.absences import by_reason
 from ..planning.own_tables import csv_suite
@@ -133,6 +134,25 @@ class SweepResult:
             names = table.classes if data is None else [data.labels[n] for n in table.classes]
             estimator.classes_ = label_array(list(names))
         return estimator
+
+    def feature_importance(self, models: Iterable[Any] = (), *, repeats: int = 5) -> pd.DataFrame:
+        """How much the score on test rows worsens where a feature is shuffled.
+
+        Parameters
+        ----------
+        models : iterable, default ()
+            Names of models of the run, or classes of the library; () for the best by validation.
+        repeats : int, default 5
+            How often a column is shuffled on each fold.
+
+        Returns
+        -------
+        DataFrame
+            model, feature, importance (mean over folds, in the units of the metric), std (over
+            folds), folds. It is kept in the run, and `report()` shows it.
+        """
+        names = [model_name(m) for m in models]
+        return feature_importance(self.run, models=names, repeats=repeats, note=self._say)
 
     def _say(self, text: str) -> None:
         if self._verbose:

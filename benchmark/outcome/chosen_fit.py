@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from ...datasets.protocols import Fold
     from ...datasets.table import Table
 
+MOST_RESIDUALS = 2000  # of a model file, for its intervals
+
 # -- which model and configuration ----------------------------------------------------------------
 
 
@@ -64,7 +66,8 @@ class Score:
 @dataclass
 class Run:
     """The results of the run in `folder` on one dataset. `known`: (model, configuration, fold) ->
-    Score; `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`."""
+    Score; `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`;
+    `predictions`: (model, fold) -> where the ledger has those of the chosen configuration."""
 
     folder: Path
     plan: Record
@@ -72,6 +75,7 @@ class Run:
     metric: str
     known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
     chosen: dict[str, dict[int, str]] = field(default_factory=dict)
+    predictions: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
     device: str = "cpu"  # of the fits to come
 
     @property
@@ -131,6 +135,8 @@ def read_run(run: Path, dataset: str | None) -> Run:
         found.known.setdefault((row["model"], row["config"], row["fold"]), score)
         if row["selected"]:
             found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
+            where = ledger.at(results[row["id"]])["predictions"]
+            found.predictions[row["model"], row["fold"]] = where
     return found
 
 
@@ -251,6 +257,19 @@ def score_cell(
         None if value is None else METRICS[run.metric].loss(value),
         result.info.get("best_iteration"),
     )
+
+
+def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) -> np.ndarray:
+    """(n,) target - prediction of the validation rows of all folds, each predicted by the
+    configuration that its fold chose; sorted, and MOST_RESIDUALS of them at most, evenly chosen."""
+    ledger = Ledger(run.folder)
+    parts = []
+    for fold in sorted(run.chosen[model]):
+        where = {"val": run.predictions[model, fold]["val"]}
+        parts.append(table.target[folds[fold].val] - ledger.get_predictions(where)["val"])
+    found = np.sort(np.concatenate(parts))
+    kept = np.linspace(0, len(found) - 1, min(len(found), MOST_RESIDUALS)).round().astype(int)
+    return found[kept]
 
 
 # -- the data, and the fit on all of it -----------------------------------------------------------

@@ -65,12 +65,14 @@ def make_report(
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
         from ..results.trial_scores import with_true_scores
+        from .feature_importance import with_features
 
         evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         if how.get("html", True):
             evidence = with_curves(with_cards(with_importance(evidence)), runs)
             evidence = with_answers(evidence, runs, mirror=mirror, cache=cache)
+            evidence = with_features(evidence, runs)
         from .regimes import MOST_TRIALS, regimes_of
 
         n = len(evidence.trials)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..metrics import METRICS
 from ..output import escape
+from ..statistics.conformal import LEVEL
 from . import figures
 from .page import Source
 
@@ -32,7 +33,8 @@ def of_answers(source: Source, name: str) -> dict[str, Any]:
         return nothing
     order = [c.model for c in sorted(cells, key=lambda c: (metric.loss(c.mean), c.model))]
     if task == "regression":
-        return nothing | {"answered": [_predicted(source, order[0], answers)]}
+        drawn = [_predicted(source, order[0], answers), *_intervals(source, order)]
+        return nothing | {"answered": drawn}
     drawn = _curves(source, order, answers) if task == "binary" else []
     facts = (source.evidence.meta.get("facts") or {}).get(name) or {}
     return {"answered": drawn, "confusion": _confusion(order[0], answers, facts.get("classes"))}
@@ -88,6 +90,26 @@ def _confusion(
         ],
         "note": f"Rows: the true class; columns: the most probable one. {TOGETHER}",
     }
+
+
+def _intervals(source: Source, order: list[str]) -> list[dict[str, str]]:
+    """The width of the models' intervals, with what they cover and their CRPS."""
+    known = source.evidence.meta.get("intervals") or {}
+    rows = [
+        figures.Row(
+            f"{model}: covers {worth['coverage']:.0%}, CRPS {worth['crps']:.3g}",
+            worth["width"],
+            look=source.looks[model],
+        )
+        for model in order
+        if (worth := known.get(model)) and worth["width"] == worth["width"]
+    ]
+    note = (
+        f"Prediction and residuals of the fold's validation rows (split conformal), mean over "
+        f"folds; {LEVEL:.0%} of the test targets should be covered."
+    )
+    title = f"{LEVEL:.0%} intervals"
+    return [figures.rows(rows, title=title, note=note, x="width")] if rows else []
 
 
 def _predicted(source: Source, model: str, answers: Answers) -> dict[str, str]:

@@ -25,6 +25,7 @@ MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the 
 MAX_TEXT = 500  # characters of a message
 MAX_CONFIG = 4000  # characters of a configuration; a longer one loses the ends of its long values
 MAX_VALUE = 80  # characters of a value in such a configuration
+MAX_FEATURES = 20  # of a model's importances in a figure
 MAX_CSV = 20_000  # trials in the CSV file that a page links if it cannot show all trials
 
 _KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
@@ -73,7 +74,7 @@ def scores(source: Source, name: str) -> dict[str, Any]:
         "metric": footnotes.metric_title(metric.name),
         "scores": _scores(source, cells, metric.name),
         "spread": "standard deviation" if name in source.evidence.overlapping else "standard error",
-        "figures": _figures(source, name, cells, metric),
+        "figures": [*_figures(source, name, cells, metric), *_features(source, name, metric)],
         **of_answers(source, name),
     }
 
@@ -169,6 +170,25 @@ def _figures(
                 log_x=base,
             )
             found.append(drawn)
+    return found
+
+
+def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]:
+    """What each model loses on test rows without a feature, where that was computed."""
+    known = (source.evidence.meta.get("features") or {}).get(name)
+    found = []
+    for model, mine in () if known is None else known.groupby("model", sort=False):
+        rows = [
+            figures.Row(row.feature, row.importance, row.std, source.looks[model])
+            for row in mine.head(MAX_FEATURES).itertuples()
+        ]
+        more = f" The {MAX_FEATURES} largest of {len(mine)}." if len(mine) > MAX_FEATURES else ""
+        note = (
+            f"Mean over {mine['folds'].max()} folds of what {model} loses on test rows where the "
+            f"feature is shuffled; the whisker is one standard deviation over folds.{more}"
+        )
+        x = f"loss of test {metric.label}"
+        found.append(figures.rows(rows, title=f"Features of {model}", note=note, x=x))
     return found
 
 

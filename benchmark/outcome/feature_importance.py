@@ -1,0 +1,163 @@
+"""Permutation importance (Breiman 2001): what a chosen model loses on test rows without a feature.
+
+Each chosen configuration is fitted again on its fold, and the cells of one column are shuffled over
+the test rows: dates and texts as the table has them, before any encoding. The results are kept in
+the run, for its report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ...common.files import write_atomically
+from ...models import registry
+from ...models.library.columns import is_cyclic
+from ...reports.metrics import METRICS
+from ..cell import run_cell
+from ..errors import FitError
+from .chosen_fit import Run, choose_model, importable, read_data, read_run
+
+if TYPE_CHECKING:
+    from ...common.columns.encoder import ColumnEncoder
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
+    from ...reports.evidence import Evidence
+
+FILE = "feature-importance.csv"  # in the run's folder
+REPEATS = 5  # shuffles of a column on a fold
+MOST_ROWS = 5000  # test rows of a fold that are shuffled, drawn by the run's seed
+KEY = ["dataset", "model"]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model of a fold, as `permutation_importance` takes an estimator."""
+
+    encoder: ColumnEncoder
+    ask: Callable[[pd.DataFrame], np.ndarray]
+
+    def fit(self, X: Any, y: Any) -> Fitted:
+        """Is fitted already; scikit-learn asks for the method."""
+        return self
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        """(n, C) probabilities or (n,) values for rows of the table."""
+        return self.ask(self.encoder.transform(X))
+
+
+def fitted_on(run: Run, model: str, config: str, table: Table, fold: Fold) -> Fitted:
+    """A configuration (JSON) fitted on a fold as the run did; `model`: the registry's name."""
+    spec = registry.spec(model)
+    encoded, encoder = table.encoded(fold.train, cyclic=is_cyclic(spec))
+    cell = run_cell(
+        target=spec.target,
+        task=table.task,
+        config=json.loads(config),
+        seed=run.seed,
+        threads=spec.threads,
+        table=encoded,
+        fold=fold,
+        time_limit_s=run.time_limit_s if spec.resource else None,
+    )
+    return Fitted(encoder, cell.predict)
+
+
+def feature_importance(
+    folder: str | Path,
+    *,
+    dataset: str | None = None,
+    models: Iterable[str] = (),
+    repeats: int = REPEATS,
+    mirror: str | None = None,
+    cache: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> pd.DataFrame:
+    """How much the score on test rows worsens where a feature is shuffled.
+
+    One row per (model, feature), the most important first: `importance`, the mean over the folds in
+    the units of the run's metric, above 0 where the score worsens; `std` over the folds (ddof 1,
+    NaN for one); `folds`. models: () for the best by validation. The numbers of each fold go into
+    FILE of the run. Errors: FitError, LedgerError, DataError.
+    """
+    from sklearn.inspection import permutation_importance
+
+    run = read_run(Path(folder), dataset)
+    table, folds = read_data(run, mirror=mirror, cache=cache, csv=None)
+    metric = METRICS[run.metric]
+    parts = []
+    for name in list(models) or [choose_model(run, None)]:
+        asked = importable(run, choose_model(run, name), name if ":" in name else None)
+        for fold, config in sorted(run.chosen[name].items()):
+            note(f"{name}, fold {fold}: fitting and shuffling {table.n_features} features")
+            rng = np.random.default_rng([run.seed, fold])
+            rows = folds[fold].test
+            if len(rows) > MOST_ROWS:
+                rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))
+            weights = table.weights_of(rows)
+
+            def score(
+                fitted: Fitted, X: pd.DataFrame, y: np.ndarray, w: np.ndarray | None = weights
+            ) -> float:
+                value = metric.value(y, fitted.predict(X), w, table.costs)
+                return np.nan if value is None else -metric.loss(value)
+
+            found = permutation_importance(
+                fitted_on(run, asked, config, table, folds[fold]),
+                table.rows(rows),
+                table.target[rows],
+                scoring=score,
+                n_repeats=repeats,
+                random_state=int(rng.integers(2**31)),
+            ).importances_mean
+            parts.append(
+                pd.DataFrame(
+                    {"dataset": run.dataset, "model": name, "fold": fold, "config": config}
+                    | {"feature": table.frame.columns.astype(str), "importance": found}
+                )
+            )
+    made = pd.concat(parts, ignore_index=True)
+    if made["importance"].isna().all():
+        raise FitError(f"{metric.name} is undefined on the test rows of every fold")
+    _keep(run.folder / FILE, made)
+    return over_folds(made)
+
+
+def over_folds(rows: pd.DataFrame) -> pd.DataFrame:
+    """(model, feature, importance, std, folds) of the rows of folds, the best model's first."""
+    rows = rows.dropna(subset="importance")
+    grouped = rows.groupby(["model", "feature"], sort=False)["importance"]
+    found = grouped.agg(importance="mean", std="std", folds="size").reset_index()
+    order = {name: i for i, name in enumerate(rows["model"].unique())}
+    place = found["model"].map(order)
+    keys = found.assign(place=place, least=-found["importance"])
+    return found.loc[keys.sort_values(["place", "least", "feature"], kind="stable").index]
+
+
+def _keep(file: Path, made: pd.DataFrame) -> None:
+    """Write the rows into the file, in place of those of the same datasets and models."""
+    if file.exists():
+        old = pd.read_csv(file)
+        again = pd.MultiIndex.from_frame(old[KEY]).isin(pd.MultiIndex.from_frame(made[KEY]))
+        made = pd.concat([old[~again], made], ignore_index=True)
+    write_atomically(file, made.to_csv(index=False, lineterminator="\n").encode())
+
+
+def with_features(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
+    """The evidence with what the runs keep of features, of configurations that are still chosen."""
+    files = [run / FILE for run in runs if (run / FILE).is_file()]
+    if not files:
+        return evidence
+    rows = pd.concat([pd.read_csv(file, dtype={"feature": str}) for file in files])
+    trials = evidence.trials[evidence.trials["selected"].astype(bool)]
+    key = [*KEY, "fold", "config"]
+    chosen = pd.MultiIndex.from_frame(trials[key].astype(object))
+    rows = rows[pd.MultiIndex.from_frame(rows[key]).isin(chosen)].drop_duplicates([*key, "feature"])
+    features = {name: over_folds(mine) for name, mine in rows.groupby("dataset", sort=True)}
+    return evidence.but(meta={**evidence.meta, "features": features})

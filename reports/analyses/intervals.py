@@ -1,0 +1,93 @@
+"""Prediction intervals of regressions, by the residuals of each fold's validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..evidence import Evidence, EvidenceError
+from ..output import escape, footnotes
+from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..statistics.conformal import LEVEL, judged
+
+HEADS = {
+    "coverage": "coverage",
+    "width": "width",
+    "pinball": "pinball loss ↓",
+    "crps": "CRPS ↓",
+}
+
+STUDY = ["dataset", "task", "model"]
+
+Arrays = Mapping[str, np.ndarray]  # {"val", "test"}: (n,)
+
+
+def section(
+    evidence: Evidence, found: Sequence[tuple[dict[str, object], Arrays, Arrays]]
+) -> Section:
+    """The file `intervals`. `found`: (study, targets, predictions), `study` with dataset, task,
+    fold, model and seed. Raises EvidenceError if `found` is empty."""
+    if not found:
+        raise EvidenceError("no finished study is a regression, so there are no intervals")
+    frame = pd.DataFrame(
+        [
+            {**facts, **judged(y["test"], value["test"], y["val"] - value["val"])}
+            for facts, y, value in found
+        ]
+    ).sort_values(["dataset", "fold", "model", "seed"], kind="stable")
+    means = _means(frame, list(HEADS))
+    notes = (
+        *footnotes.setting(evidence),
+        f"Split-conformal intervals of {LEVEL:.0%}: the prediction and order statistics of the "
+        "fold's residuals on validation rows (Vovk et al. 2005); coverage is the share of test "
+        "targets inside, width is in units of the target. The configuration was chosen on the same "
+        "validation rows, which lowers the coverage a little.",
+        "Pinball loss: mean of the two ends. CRPS: of the prediction and all of these residuals. "
+        "The lowest of a dataset are bold. All rows count alike.",
+    )
+    title = "Prediction intervals on the test rows, mean over the folds."
+    table = _table(means, "intervals", title, HEADS, notes, lowest=("pinball", "crps"), form=".4g")
+    off = (means["coverage"] - LEVEL).abs()
+    remark = (
+        f"Intervals of {LEVEL:.0%} cover {means['coverage'].mean():.1%} of the test targets, mean "
+        f"over models and datasets; the furthest is off by {100 * off.max():.1f} points."
+    )
+    return Section("intervals", "Intervals", (table,), frame.reset_index(drop=True), (remark,))
+
+
+def _means(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Means of the columns `names` by STUDY; several seeds of a fold count once, by their mean."""
+    folds = frame.groupby([*STUDY, "fold"], sort=True)[list(names)].mean()
+    return folds.groupby(STUDY, sort=True).mean().reset_index()
+
+
+def _table(
+    means: pd.DataFrame,
+    name: str,
+    title: str,
+    heads: Mapping[str, str],
+    notes: Sequence[str],
+    *,
+    lowest: Sequence[str],
+    form: str = ".4f",
+) -> ReportTable:
+    """The means as a table with the columns `heads` {column: heading}; of each dataset the lowest
+    of the columns `lowest` are bold."""
+    panels = []
+    for dataset, part in means.groupby("dataset", sort=True):
+        best = {column: part[column].min() for column in lowest}
+        rows = [
+            (
+                TableCell(escape.label(model)),
+                *(
+                    TableCell(f"{value:{form}}", bold=value == best.get(column))
+                    for column, value in zip(heads, values, strict=True)
+                ),
+            )
+            for model, values in zip(part["model"], part[list(heads)].to_numpy(), strict=True)
+        ]
+        panels.append(Panel(tuple(rows), escape.label(str(dataset))))
+    header = ("model", *heads.values())
+    return ReportTable(name, title, header, tuple(panels), tuple(notes))
