@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from .embedded_rows import FlatRows
 from .estimator import Rows
@@ -18,19 +17,9 @@ from .trainer import torch_device
 ENCODED = 1024  # training rows that are encoded together
 
 
-class LookupModule(Protocol):
-    """A network whose `forward` needs training rows; its weights say nothing of them."""
-
-    known: tuple[Tensor, Tensor] | None
-
-    def remember(self, rows: Batch, targets: Tensor) -> None:
-        """Keeps what `forward` looks up of rows and their targets, in `known`."""
-
-
 class LookupTask(RowTask):
-    """Losses of such a network; in validation it looks up all training rows."""
-
-    settings: Any
+    """Losses of a network whose `forward` needs training rows: those that its `remember` was given
+    last, in `known`. In validation these are all training rows."""
 
     def val_loss(self) -> float | None:
         """That of all networks of rows."""

@@ -7,24 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..hyperparameters import RATE, ROWS, InvalidConfig, hyper
 from .estimator import Rows
-from .row_network import Batch, RowNetwork, RowSettings, RowTask
+from .row_network import Batch, RowNetwork, RowTask
 from .trainer import Recipe, Task, Training, torch_device
 
 PRETEXT = "pretext."  # where the weights that only pre-training needs are in a module's state
-
-
-class PretrainedSettings(RowSettings, Protocol):
-    """The hyperparameters of `PretrainedNetwork` that its training depends on."""
-
-    pretrain_epochs: int
-    pretrain_lr: float
 
 
 class PretrainedTask(RowTask):
@@ -33,8 +26,6 @@ class PretrainedTask(RowTask):
     `module.pretext` holds what only pre-training needs. The batches of the two phases are drawn in
     the same way.
     """
-
-    settings: PretrainedSettings
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
         """The loss of a step of pre-training on a batch, whose rows have the numbers `rows`; draws

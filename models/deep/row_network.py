@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from ..hyperparameters import (
 )
 from ..policy import NUMERIC, Policy
 from .estimator import DeepEstimator, Rows
-from .layers.dropout import Seed
 from .trainer import Recipe, Task, computing, seed_of, torch_device
 
 VALIDATED = 1024  # validation rows that are computed together
@@ -51,31 +50,11 @@ class Batch(NamedTuple):
         return Batch(self.numbers[rows], self.codes[rows])
 
 
-class RowModule(Protocol):
-    """A network of single rows; `seed` names the draws of its dropout, None for none."""
-
-    def __call__(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
-        """(B,) values or logits of the second of two classes, or (B, C) logits."""
-
-
-class RowSettings(Protocol):
-    """The hyperparameters of `RowNetwork` that its training depends on."""
-
-    task: str
-    seed: int
-    lr: float
-    weight_decay: float
-    stop_on: str
-
-    def rows_a_batch(self, n: int) -> int:
-        """Rows of a step for a table of n training rows."""
-
-
 class RowTask:
     """Network and losses on encoded rows: batches of an epoch without replacement.
 
-    loss: of outputs and targets, the mean over rows. A trailing batch of one row is merged into the
-    one before (a batch norm needs two). unit: steps of an epoch.
+    settings: the estimator. loss: of outputs and targets, the mean over rows. A trailing batch of
+    one row is merged into the one before (a batch norm needs two). unit: steps of an epoch.
     """
 
     def __init__(
@@ -83,7 +62,7 @@ class RowTask:
         module: Any,
         train: tuple[Batch, Tensor],
         val: tuple[Batch, Tensor] | None,
-        settings: RowSettings,
+        settings: Any,
     ) -> None:
         self.module: Any = module
         self.rows, self.targets = train
@@ -185,8 +164,9 @@ def _blocks(n: int, size: int) -> list[slice]:
 class RowNetwork(DeepEstimator):
     """Base of networks that see one row at a time.
 
-    A subclass writes `_network` (a `RowModule`), and sets `batch_norm` where it has such layers:
-    batches of one row are refused then. Its hyperparameters are the fields of a dataclass.
+    A subclass writes `_network`: a module that is called with the numbers and codes of rows and a
+    seed, which names the draws of its dropout (None for none). It sets `batch_norm` where the
+    module has such layers: batches of one row are refused then.
 
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
     column that says so. Epochs have a limit, 1,000 by default; there early stopping alone ends a

@@ -6,7 +6,7 @@ hidden. They may be asked in batches: the memory is stored once, and gradients a
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,33 +25,16 @@ ROWS = 64  # rows that are predicted together
 WEIGHTS_AT_ONCE = 2**22  # associations of them
 
 
-class Settings(Protocol):
-    """The hyperparameters of `Hopular` that its training depends on."""
-
-    seed: int
-    p_mask: float
-    p_replace: float
-    weight_decay: float
-    gamma: float
-    gamma_end: float
-    warmup: float
-    batch_size: int
-
-    @property
-    def length(self) -> int:
-        """Epochs of a period."""
-
-
 class HopularTask:
-    """Network and losses on a table of training rows. target_scale: raw units of a numeric target
-    in one standardised unit."""
+    """Network and losses on a table of training rows. settings: a `Hopular`, or what has its
+    hyperparameters. target_scale: raw units of a numeric target in one standardised unit."""
 
     def __init__(
         self,
         module: HopularNetwork,
         cells: Cells,
         val: Cells | None,
-        settings: Settings,
+        settings: Any,
         target_scale: float = 1.0,
     ) -> None:
         self.module, self.cells, self.val = module, cells, val

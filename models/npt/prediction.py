@@ -7,7 +7,7 @@ Transductive: all rows of the table and all rows to predict, in batches as in tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,16 +23,6 @@ WEIGHTS_AT_ONCE = 2**22  # attention weights of the rows that are predicted toge
 TRAIN, VAL, TEST = 0, 1, 2  # parts of a table
 
 
-class PredictionSettings(Protocol):
-    """The hyperparameters of `NPT` that predictions depend on."""
-
-    seed: int
-    n_heads: int
-    p_target: float
-    batch_size: int
-    transductive: bool
-
-
 def target_cells(cells: Cells, columns: Columns) -> Tensor:  # (N, d) bool
     """Which cells are targets."""
     mask = torch.zeros_like(cells.hidden)
@@ -40,12 +30,12 @@ def target_cells(cells: Cells, columns: Columns) -> Tensor:  # (N, d) bool
     return mask
 
 
-def visible(table: Cells, columns: Columns, settings: PredictionSettings) -> Cells:
+def visible(table: Cells, columns: Columns, settings: Any) -> Cells:
     """Labelled rows as predictions see them: with p_target = 1 no label is ever an input."""
     return without(table, target_cells(table, columns)) if settings.p_target >= 1 else table
 
 
-def stored_context(module: NPTNetwork, table: Cells, settings: PredictionSettings) -> Context:
+def stored_context(module: NPTNetwork, table: Cells, settings: Any) -> Context:
     """Keys and values of the labelled rows; with batches, of as many rows as a batch has."""
     size = settings.batch_size
     if 0 < size < len(table):
@@ -60,7 +50,7 @@ def decode_inductive(
     context: Context,
     asked: Cells,
     columns: Sequence[int],
-    settings: PredictionSettings,
+    settings: Any,
 ) -> Decoded:
     """Outputs of rows that see the context and themselves.
 
@@ -84,7 +74,7 @@ def decode_transductive(
     table: Sequence[Cells],
     asked: Cells,
     columns: Sequence[int],
-    settings: PredictionSettings,
+    settings: Any,
 ) -> Decoded:
     """Outputs of rows that are part of one table with the others, in batches as in training."""
     whole = join([*table, asked])
@@ -105,7 +95,7 @@ def decode_transductive(
 
 
 def decode_targets(
-    module: NPTNetwork, cells: Cells, parts: Tensor, asked: Cells, settings: PredictionSettings
+    module: NPTNetwork, cells: Cells, parts: Tensor, asked: Cells, settings: Any
 ) -> Decoded:
     """Predicted targets of rows whose own targets are hidden, while the network is trained.
 

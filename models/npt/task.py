@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,21 +16,12 @@ from ..deep.trainer import seed_of
 from .batches import Batches, strata_of
 from .masking import loss_on, select
 from .network import NPTNetwork
-from .prediction import TRAIN, PredictionSettings, decode_targets
-
-
-class NPTSettings(PredictionSettings, Protocol):
-    """The hyperparameters of `NPT` that its training step depends on."""
-
-    steps: int
-    p_feature: float
-    tradeoff: float
-    tradeoff_schedule: str
-    balanced: bool
+from .prediction import TRAIN, decode_targets
 
 
 class NPTTask:
-    """Network and losses on a table: training rows, and in transductive mode the others too."""
+    """Network and losses on a table: training rows, and in transductive mode the others too.
+    settings: an `NPT`, or what has its hyperparameters."""
 
     def __init__(
         self,
@@ -38,7 +29,7 @@ class NPTTask:
         cells: Cells,
         parts: np.ndarray,
         val: Cells | None,
-        settings: NPTSettings,
+        settings: Any,
     ) -> None:
         self.module, self.cells, self.val, self.settings = module, cells, val, settings
         self.parts = torch.from_numpy(parts).to(cells.hidden.device)

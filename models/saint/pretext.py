@@ -8,7 +8,7 @@ authors' code.)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ..deep.cells import Columns
 from ..deep.column_decoder import Decoder
 from ..deep.layers.dropout import Seed
-from ..deep.pretrained import PretrainedSettings, PretrainedTask
+from ..deep.pretrained import PretrainedTask
 from ..deep.row_network import Batch
 from ..deep.trainer import seed_of
 from .network import Cells, Embedding, Memory, SAINTNetwork
@@ -127,29 +127,10 @@ def losses(
     return contrastive, *pretext.denoising(views[1], cells)
 
 
-class SAINTSettings(PretrainedSettings, Protocol):
-    """The hyperparameters of `SAINT` that training depends on, and which rows see each other."""
-
-    p_cutmix: float
-    mixup: float
-    temperature: float
-
-    @property
-    def sees_batch(self) -> bool:
-        """Whether rows that are predicted together see each other."""
-
-    def references(self, n: int) -> np.ndarray:
-        """Which of n training rows a row to predict attends to."""
-
-    def together(self, module: SAINTNetwork, rows: Batch) -> Tensor:
-        """Outputs of rows that see each other, in batches of training's size."""
-
-
 class SAINTTask(PretrainedTask):
     """Pre-training on damaged rows, then the usual loss on whole ones; the validation loss is
     that of predictions."""
 
-    settings: SAINTSettings
     seen: list[Memory]
 
     def pretext_loss(self, batch: Batch, rows: Tensor, step: int) -> Tensor:
