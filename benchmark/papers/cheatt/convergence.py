@@ -7,25 +7,18 @@ Chebyshev's polynomials T_k(A) V, which the paper's argument is also applied to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from ....models.deep.layers.polynomial_attention import Polynomial
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
-from .diagnostics import TINY, steps_of_powers
-from .smoothing import CONFIGS, DATASET, Layer, looked_at
+from ..experiment_result import ExperimentTable
+from .diagnostics import TINY, Layer, steps_of_powers
 
 ORDER = 12
-SIZES: dict[Size, dict[str, Any]] = {
-    "tiny": {"config": CONFIGS["tiny"], "rows": 8},
-    "reduced": {"config": CONFIGS["reduced"], "rows": 256},
-    "full": {"config": CONFIGS["full"], "rows": 1055},
-}
 
 
 def second_eigenvalues(weights: np.ndarray) -> np.ndarray:  # (.., T, T) -> (..)
@@ -44,13 +37,9 @@ def steps_of_chebyshev(layer: Layer, order: int) -> np.ndarray:  # (B, H, order)
     return torch.stack(found, dim=-1).numpy()
 
 
-def run(setting: Setting, *, config: Mapping[str, Any], rows: int) -> ExperimentResult:
-    """`bench experiment cheatt-convergence`. config: hyperparameters of the TabTransformer. rows:
-    test rows that are analysed."""
-    data = setting.load(DATASET)
-    fold = setting.folds(data)[0]
-    setting.say("TabTransformer with ordinary attention")
-    layers = looked_at(setting.fit("tabtransformer", data, fold, config), data, fold, rows).layers
+def converged(layers: Sequence[Layer], what: str, out: Path) -> tuple[ExperimentTable, Path]:
+    """The steps of every layer of ordinary attention by k, and their curves, a figure in the folder
+    `out`. what: the rows, in words."""
     powers = [steps_of_powers(b.weights, b.values, ORDER) for b in layers]
     chebyshev = [steps_of_chebyshev(b, ORDER) for b in layers]
     lines = []
@@ -71,12 +60,11 @@ def run(setting: Setting, *, config: Mapping[str, Any], rows: int) -> Experiment
         "cheatt-convergence",
         "Steps from A^(k-1) V to A^k V of a TabTransformer, over the norm of V",
         lines,
-        f"{DATASET}, {rows} test rows; means over rows and heads where nothing else "
+        f"{what}; means over rows and heads where nothing else "
         "is said. second eigenvalue: its size, mean and largest. worst: of all rows and heads. "
         "Chebyshev: the step from T_6(A) V to T_7(A) V.",
     )
-    figure = _figure(powers, chebyshev, setting.out / "cheatt-convergence.png")
-    return ExperimentResult([table], [figure])
+    return table, _figure(powers, chebyshev, out / "cheatt-convergence.png")
 
 
 def _figure(powers: Sequence[np.ndarray], chebyshev: Sequence[np.ndarray], path: Path) -> Path:

@@ -7,10 +7,24 @@ plots and defines nothing: the definitions are ours). X (.., T, D) are the token
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 Array = np.ndarray
 TINY = 1e-12  # a norm below it is taken for this
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A block's attention and output for some rows, in float64. tokens: (B, T, D), its output.
+    weights: (B, H, T, T), the attention matrix A. operator: what is applied in its place, A itself
+    in ordinary attention. values: (B, H, T, d)."""
+
+    tokens: np.ndarray
+    weights: np.ndarray
+    operator: np.ndarray
+    values: np.ndarray
 
 
 def dft_response(matrix: Array) -> Array:  # (.., T, T) -> (.., T)

@@ -3,7 +3,8 @@
 Kim et al. 2024, sec. 5.3 and Fig. 4, on what they call Phishing: the frequencies that attention
 leaves, the cosine between tokens by layer, the singular values of the last layer, of ordinary
 attention and of Chebyshev polynomials of order 5; beside them the control that the paper has not, a
-polynomial of order 1, which is attention with a free identity path.
+polynomial of order 1, which is attention with a free identity path. Of ordinary attention also the
+convergence of its powers (sec. 3.3 and Fig. 2).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from ....datasets.table import Table as Data
 from ....models.deep.layers.token_attention import PolynomialAttention
 from ....reports.metrics import roc_auc
 from ..experiment_files import new_figure, save_figure
-from ..experiment_result import ExperimentResult, ExperimentTable, Setting, Size
+from ..experiment_result import ExperimentResult, ExperimentTable, Setting
+from .convergence import converged
 from .diagnostics import (
+    Layer,
     deviation,
     dft_response,
     effective_rank,
@@ -43,16 +46,29 @@ PHISHING = {  # Kim et al. 2024, Table 7; no dropout is stated
     "weight_decay": 1e-3, "ce_weight": 0.3, "attention_dropout": 0.0, "ffn_dropout": 0.0,
 }  # fmt: skip
 DATASET = "telco-churn"  # what the paper's counts say of its Phishing
-CONFIGS: dict[Size, dict[str, Any]] = {
-    "tiny": {**PHISHING, "epochs": 2, "pretrain_epochs": 1, "patience": 0, "batch_size": 2048},
-    "reduced": {**PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256},
-    "full": {**PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256},
-}
-SIZES = {
-    "tiny": {"config": CONFIGS["tiny"], "rows": 8, "seeds": 1},
-    "reduced": {"config": CONFIGS["reduced"], "rows": 256, "seeds": 1},
-    "full": {"config": CONFIGS["full"], "rows": 1055, "seeds": 5},
-}
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {
+        "config": {
+            **PHISHING, "epochs": 2, "pretrain_epochs": 1, "patience": 0, "batch_size": 2048,
+        },
+        "rows": 8,
+        "seeds": 1,
+    },
+    "reduced": {
+        "config": {
+            **PHISHING, "epochs": 24, "pretrain_epochs": 12, "patience": 0, "batch_size": 256,
+        },
+        "rows": 256,
+        "seeds": 1,
+    },
+    "full": {
+        "config": {
+            **PHISHING, "epochs": 150, "pretrain_epochs": 50, "patience": 20, "batch_size": 256,
+        },
+        "rows": 1055,
+        "seeds": 5,
+    },
+}  # fmt: skip
 GAINS = ("frequency 0", "other frequencies", "high-pass gain", "its mean")
 NOTE = (
     "means over rows and heads. Layer 0: before the first block. cosine: of two tokens of a row. "
@@ -61,18 +77,6 @@ NOTE = (
     "on differences between tokens, and the root mean square of all of them. AUROC: of the fit, in "
     "percent."
 )
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A block's attention and output for some rows, in float64. tokens: (B, T, D), its output.
-    weights: (B, H, T, T), the attention matrix A. operator: what is applied in its place, A itself
-    in ordinary attention. values: (B, H, T, d)."""
-
-    tokens: np.ndarray
-    weights: np.ndarray
-    operator: np.ndarray
-    values: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,8 @@ def run(setting: Setting, *, config: Mapping[str, Any], rows: int, seeds: int) -
     first = {name: runs[0] for name, runs in seen.items()}
     figure = _figure(first, setting.out / "cheatt-smoothing.png")
     note = f"{DATASET}, {rows} test rows, {seeds} seed(s); {NOTE}"
-    return ExperimentResult([_table(seen, note)], [figure])
+    powers, steps = converged(first["base"].layers, f"{DATASET}, {rows} test rows", setting.out)
+    return ExperimentResult([_table(seen, note), powers], [figure, steps])
 
 
 def _table(seen: Mapping[str, list[Seen]], note: str) -> ExperimentTable:

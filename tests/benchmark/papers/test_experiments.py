@@ -26,8 +26,8 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("cheatt-smoothing", {"attention": "base", "layer": 0}, {"frequency 0": None}),
         # rows of A sum to one
         ("cheatt-smoothing", {"attention": "base", "layer": 3}, {"frequency 0": 1.0}),
+        ("cheatt-convergence", {"layer": 3}, {}),
     ],
-    "cheatt-convergence": [("cheatt-convergence", {"layer": 3}, {})],
     "cheatt-time": [
         (
             "cheatt-table-10",

@@ -121,7 +121,11 @@ def test_what_is_looked_at_is_what_the_network_computes(setting):
 
 
 def test_powers_come_to_rest_and_chebyshevs_polynomials_do_not(setting):
-    (table,) = convergence.run(setting, config=SMALL, rows=20).tables
+    data = setting.load(smoothing.DATASET)
+    fold = setting.folds(data)[0]
+    model = setting.fit("tabtransformer", data, fold, SMALL)
+    layers = smoothing.looked_at(model, data, fold, 20).layers
+    table, _ = convergence.converged(layers, "20 rows", setting.out)
     assert [row["layer"] for row in table.rows] == [1, 2]
     for row in table.rows:
         steps = [row[f"k = {k}"] for k in (1, 2, 3, 5, 7, 10)]
