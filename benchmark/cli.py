@@ -17,7 +17,6 @@ COMMANDS = {
     "beside": ("listings", "Published results that can stand beside those of a run."),
     "clean": ("upkeep.clean", "Remove files that a run does not need."),
     "compare": ("compare", "Show what changed from one run to another."),
-    "completion": ("listings", "Print what makes a shell complete names."),
     "data": ("data.group", "List, fetch, check and add datasets."),
     "doctor": ("doctor", "Check this machine or its cluster, with advice."),
     "experiment": ("papers.group", "Run an experiment of a paper that is not a sweep."),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -69,11 +68,3 @@ SUITES = words(suites, files=True)
 MODELS = words(models)
 DATASETS = words(datasets)
 ADDED = words(added)
-
-
-def script(shell: str, program: click.Command) -> str:
-    """The lines that switch completion on in a shell (bash, zsh, fish)."""
-    from click.shell_completion import get_completion_class
-
-    found: Any = get_completion_class(shell)
-    return str(found(program, {}, "bench", "_BENCH_COMPLETE").source())

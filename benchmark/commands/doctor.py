@@ -85,7 +85,6 @@ def steps_of(
         ("disk", lambda: _disk(runs)),
         ("open files", _files),
         ("shared memory", _shm),
-        ("clock", lambda: _clock(runs)),
         ("torch", _torch),
     ]
     if address == "local":
@@ -96,7 +95,6 @@ def steps_of(
         yield from cluster_steps(address)
     yield "datasets", lambda: _datasets(mirror, cache)
     yield "mlflow", _mlflow
-    yield "latex", _latex
 
 
 def gpu_steps() -> Iterator[tuple[str, Step]]:
@@ -216,18 +214,6 @@ def _shm() -> tuple[str, str]:
     return (OKAY, text) if free > 512 else (WARNING, f"{text}; Ray needs 512: {way}")
 
 
-def _clock(runs: Path) -> tuple[str, str]:
-    folder = _nearest(runs)
-    probe = folder / f".doctor-clock-{os.getpid()}"
-    probe.touch()
-    try:
-        skew = probe.stat().st_mtime - time.time()
-    finally:
-        probe.unlink()
-    text = f"differs from that of the file system of {folder} by {skew:+.2f} s"
-    return (OKAY, text) if abs(skew) < 5 else (WARNING, f"{text}; synchronise both (NTP)")
-
-
 def _torch() -> tuple[str, str]:
     import torch
 
@@ -320,8 +306,3 @@ def _mlflow_answers(uri: str, identity: str | None) -> int:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
-
-
-def _latex() -> tuple[str, str]:
-    found = shutil.which("pdflatex")
-    return OKAY, found or "pdflatex is not installed; tables are written all the same"

@@ -1,51 +1,33 @@
-"""`bench suites`, `runs` and `beside list`: lists of what there is; `completion`."""
+"""`bench suites`, `runs` and `beside list`: lists of what there is."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ...sweeps.store.run_folder import runs_below
 from ..arguments import PAPER, SEVERAL_RUNS, options_of
-from ..completion import SUITES, script
+from ..completion import SUITES
 from ..console import NOTHING, OK, REGRESSION, Console, common, duration
 from ..errors import check_run, command_on
 from ..planning.options import DATA, Options
 
-if TYPE_CHECKING:
-    from ..planning.suite import Suite
-
 
 @click.command()
 @click.argument("name", required=False, shell_complete=SUITES)
-@click.option("--budget", help="With --model: this budget, not the suite's default.")
-@click.option("--model", help="Show what the suite sets for this model, dataset by dataset.")
 @PAPER
 @common
-def suites(
-    console: Console, name: str | None, budget: str | None, model: str | None, paper: Path | None
-) -> int:
-    """List the suites, or show one: datasets, budgets, models.
-
-    \b
-    bench suites cheatt
-    bench suites cheatt --budget paper --model saint-cheatt
-    """
+def suites(console: Console, name: str | None, paper: Path | None) -> int:
+    """List the suites, or show one: datasets, budgets, models."""
     from ..planning import suite
 
-    if budget is not None and model is None:
-        raise click.UsageError("--budget needs --model, whose settings it shows")
-    if model is not None and name is None:
-        raise click.UsageError("--model needs the name of a suite")
     files = suite.files() if paper is None else suite.files_in(paper)
     if name is not None:
         found = suite.load(str(files.get(name, name)))
-        if model is not None:
-            return _settings(console, found, budget, model)
         console.data(found.model_dump(mode="json"))
         console.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
         console.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
@@ -74,37 +56,6 @@ def suites(
         ["suite", "datasets", "budgets", "title"],
         [[s.name, len(s.datasets), ", ".join(s.budgets), s.title] for s in all_suites],
     )
-    return OK
-
-
-def _settings(console: Console, suite: Suite, budget: str | None, model: str) -> int:
-    """What a suite sets for a model, a row a dataset. Raises SweepError for a model that is no row
-    of the budget."""
-    from ...common.text import suggest
-    from ..errors import SweepError
-
-    called, numbers = suite.budget(budget)
-    rows = dict.fromkeys((*numbers.models, *numbers.model))
-    if model not in rows:
-        where = f"budget {called!r} of suite {suite.name!r} has no model {model!r}"
-        raise SweepError(f"{where}; {suggest(model, rows)}")
-    found = {dataset: numbers.search(model, dataset) for dataset in suite.datasets}
-    fixed = list(dict.fromkeys(key for search in found.values() for key in search.fixed))
-    console.data({dataset: search.model_dump(mode="json") for dataset, search in found.items()})
-    console.say(f"{suite.name}, {called}: {model}\n")
-    console.table(
-        ["dataset", "space", "configurations up to", *fixed],
-        [
-            [d, s.space or numbers.space, s.trials or numbers.trials, *map(s.fixed.get, fixed)]
-            for d, s in found.items()
-            if not s.absent
-        ],
-    )
-    for dataset, search in found.items():
-        if search.absent:
-            console.say(f"{dataset}: {search.absent}")
-        elif search.choices:
-            console.say(f"{dataset}: one of {search.choices}")
     return OK
 
 
@@ -266,20 +217,3 @@ def _one_run(run: Path) -> dict[str, Any]:
         "models": found.models,
         "next": way,
     }
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@common
-def completion(console: Console, shell: str) -> int:
-    """Print the lines with which a shell completes commands, options and names.
-
-    \b
-    bash, in ~/.bashrc:  eval "$(bench completion bash)"
-    zsh, in ~/.zshrc:    eval "$(bench completion zsh)"
-    fish:                bench completion fish > ~/.config/fish/completions/bench.fish
-    """
-    text = script(shell, click.get_current_context().find_root().command)
-    console.data({"shell": shell, "script": text})
-    console.say(text)
-    return OK

@@ -246,21 +246,6 @@ def test_every_model_and_suite_can_be_shown():
         assert found.code == 0 and suites.load(name).default_budget in found.out, name
 
 
-def test_what_a_suite_sets_for_a_model_is_shown_dataset_by_dataset():
-    words = ("suites", "cheatt", "--budget", "paper", "--model")
-    found = json.loads(bench(*words, "saint-cheatt", "--json").out)
-    assert found["telco-churn"]["fixed"]["lr"] == 1e-5 and len(found) == 11
-    shown = bench(*words, "saint-cheatt").out.splitlines()
-    row = next(line.split() for line in shown if line.startswith("telco-churn"))
-    assert row[:3] == ["telco-churn", "observed", "1"] and "1e-05" in row
-    known = bench("suites", "npt-uci", "--budget", "paper", "--model", "knn")
-    assert "higgs: not in the paper" in known.out
-    assert "did you mean 'saint-cheatt'" in bench(*words, "saint-cheat").err
-    assert bench("suites", "cheatt", "--budget", "papr", "--model", "met").code == 2
-    assert bench("suites", "cheatt", "--budget", "paper").code == 2
-    assert bench("suites", "--model", "met").code == 2
-
-
 def test_the_values_of_a_space_are_shown_with_their_scale_and_step():
     assert "int [1, 100], log" in bench("models", "knn").out
     assert "int [8, 64], step 2" in bench("models", "autoint").out

@@ -132,7 +132,7 @@ def test_doctor_passes_here_and_leaves_nothing_behind(fast_doctor, tmp_path):
     found = bench("doctor", "--runs", tmp_path / "not" / "yet", "--json")
     checks = {check["name"]: check for check in json.loads(found.out)}
     assert found.code == 0, checks
-    assert {"python", "libraries", "runs folder", "disk", "clock", "mlflow"} <= set(checks)
+    assert {"python", "libraries", "runs folder", "disk", "mlflow"} <= set(checks)
     assert not list(tmp_path.iterdir())
 
 
