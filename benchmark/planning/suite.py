@@ -387,26 +387,12 @@ def explain(
         options = re.findall(r"'([^']*)'", context["expected"])
         what = "unknown key" if fault["loc"][-1] == "[key]" else f"unknown value {shown}"
         return path, f"{what}; {suggest(str(given), options)}"
-    if kind == "string_pattern_mismatch":
-        return path, f"must be lower-case letters, digits and '-', at most 64, not {shown}"
-    if kind in ("greater_than_equal", "greater_than"):
-        bound = f"at least {context['ge']}" if "ge" in context else f"more than {context['gt']}"
-        return path, f"must be {bound}, not {shown}"
-    if kind == "less_than_equal":
-        return path, f"must be at most {context['le']}, not {shown}"
-    if kind in ("too_short", "string_too_short"):
-        return path, "must not be empty"
-    wanted = {
-        "string_type": "a text",
-        "int_type": "a whole number",
-        "int_from_float": "a whole number",
-        "float_type": "a number",
-        "bool_type": "true or false",
-        "list_type": "a list",
-        "dict_type": "a table",
-        "model_type": "a table",
-    }.get(kind)
-    return path, f"must be {wanted}, not {shown}" if wanted else fault["msg"]
+    rule = re.sub(r"^(Input|String|List) should (be a valid |be )?", _rule, fault["msg"])
+    return path, rule if "not" in rule.split() else f"{rule}, not {shown}"
+
+
+def _rule(start: re.Match[str]) -> str:
+    return {"be a valid ": "must be a valid ", "be ": "must be "}.get(start[2] or "", "must ")
 
 
 def _kind(value: Any) -> str:
