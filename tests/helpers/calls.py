@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -29,6 +30,13 @@ def bench(*args: object) -> Ran:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def answer(*args: object, code: int = 0) -> Any:
+    """What a call says with `--json`."""
+    found = bench(*args, "--json")
+    assert found.code == code, found
+    return json.loads(found.out)
 
 
 def replace_sleep(patch: pytest.MonkeyPatch, instead: Callable[[float], None]) -> None:

@@ -2,13 +2,11 @@
 
 The three edits are made in a copy of the repository, where the tests of every model then run. They
 repeat a registered model under the name `newcomer`: its module, with the class renamed; its space
-file; its entry, found as the element of the registry's longest literal that names the module and
-class.
+file; its entry.
 """
 
 from __future__ import annotations
 
-import ast
 import filecmp
 import os
 import re
@@ -46,47 +44,22 @@ def run_in(copy: Path, *arguments: str, **variables: str) -> subprocess.Complete
     )
 
 
-def entries(source: str, target: str) -> tuple[list[tuple[int, int]], int]:
-    """(first and last line of each entry, number of the one of `target`) of a registry's source.
-
-    The entries are the elements of the longest tuple, list or dict of which one names the target.
-    """
-    found: list[tuple[list[tuple[int, int]], int]] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict):
-            parts = [(k, v) for k, v in zip(node.keys, node.values, strict=True) if k]
-        elif isinstance(node, ast.Tuple | ast.List):
-            parts = [(element, element) for element in node.elts]
-        else:
-            continue
-        spans = [(first.lineno, last.end_lineno or last.lineno) for first, last in parts]
-        for number, (first, last) in enumerate(parts):
-            texts = [ast.get_source_segment(source, part) or "" for part in (first, last)]
-            if any(re.search(rf"\b{re.escape(target)}\b", text) for text in texts):
-                found.append((spans, number))
-    return max(found, key=lambda pair: len(pair[0]), default=([], -1))
+ENTRY = re.compile(
+    r'        _own\(\n            "([a-z0-9-]+)",\n(?:            .*\n)*        \),\n'
+)
 
 
 def add_to_registry(copy: Path, name: str, target: str) -> Path:
     """Give `newcomer` the entry of a registered model, before the first name that is greater; the
     path of the edited file."""
-    for path in sorted((copy / "models").glob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        spans, number = entries(source, target)
-        if len(spans) < 10:  # a mention, not the registry
-            continue
-        lines = source.splitlines(keepends=True)
-        texts = ["".join(lines[first - 1 : last]) for first, last in spans]
-        names = [re.findall(r"[\"']([a-z0-9-]+)[\"']", text)[0] for text in texts]
-        assert names[number] == name, f"{path}: the entry of {target} begins with {names[number]}"
-        module, kind = target.split(":")
-        entry = re.sub(rf"\b{module}:{kind}\b", f"{NEW}:Newcomer", texts[number])
-        entry = re.sub(rf"([\"']){re.escape(name)}([\"'])", rf"\1{NEW}\2", entry, count=1)
-        after = next((i for i, other in enumerate(names) if other > NEW), None)
-        place = spans[after][0] - 1 if after is not None else spans[-1][1]
-        path.write_text("".join([*lines[:place], entry, *lines[place:]]), encoding="utf-8")
-        return path
-    raise AssertionError(f"no module of models/ holds a registry with {target}")
+    path = copy / "models" / "registry_entries.py"
+    source = path.read_text(encoding="utf-8")
+    entries = {entry[1]: entry for entry in ENTRY.finditer(source)}
+    own = entries[name][0].replace(f'"{name}"', f'"{NEW}"', 1)
+    own = own.replace(f'"{target}"', f'"{NEW}:Newcomer"')
+    place = next(entry.start() for other, entry in entries.items() if other > NEW)
+    path.write_text(source[:place] + own + source[place:], encoding="utf-8")
+    return path
 
 
 def add_model(copy: Path, name: str, target: str) -> list[Path]:

@@ -19,6 +19,7 @@ from document_commands import (
     appended,
     codes,
     commands,
+    mentioned,
     python_blocks,
     reason,
 )
@@ -56,21 +57,38 @@ def test_every_command_of_the_program_is_parsed_as_it_stands(
     assert not wrong
 
 
+def command_of(words: list[str]) -> tuple[click.Command, click.Context | None, list[str]]:
+    """(the command that words name, its parent's context, the other words)."""
+    found: click.Command = main
+    parent: click.Context | None = None
+    while isinstance(found, click.Group):
+        if found is not main and (not words or words[0].startswith("-")):
+            break  # a group that runs a default
+        parent = click.Context(found, info_name="bench", parent=parent)
+        name, *words = words
+        child = found.get_command(parent, name)
+        if child is None:
+            raise click.UsageError(f"no such command {name!r}")
+        found = child
+    return found, parent, words
+
+
 def parse(words: list[str]) -> None:
     """What click does before a command begins: groups, options, types, callbacks."""
-    group: click.Command = main
-    context = click.Context(main, info_name="bench")
-    while isinstance(group, click.Group):
-        if group is not main and (not words or words[0].startswith("-")):
-            break  # a group that runs a default
-        name = words.pop(0)
-        found = group.get_command(context, name)
-        if found is None:
-            raise click.UsageError(f"no such command {name!r}")
-        group = found
-        context = click.Context(group, info_name=name, parent=context)
-    if not isinstance(group, click.Group):
-        group.make_context("bench", words, parent=context.parent).close()
+    command, parent, rest = command_of(words)
+    if not isinstance(command, click.Group):
+        command.make_context("bench", rest, parent=parent).close()
+
+
+def test_every_command_in_running_text_exists_with_its_options() -> None:
+    found = mentioned()
+    assert len(found) > 50
+    for place, words in found:
+        command, _, rest = command_of(words)
+        commands_ = [command] + [main.commands["sweep"]] * (command.name == "submit")
+        known = {name for one in commands_ for p in one.params for name in p.opts}
+        unknown = {word.partition("=")[0] for word in rest if word.startswith("-")} - known
+        assert unknown <= {"--", "--help", "--version"}, f"{place}: {' '.join(words)}"
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from repo import ROOT, tree
@@ -243,56 +241,6 @@ def test_the_examples_in_docstrings_are_true() -> None:
 def blocks(document: str, language: str) -> list[str]:
     text = (ROOT / document).read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def commands(document: str) -> list[list[str]]:
-    """Every `bench ...` of a document, in shell blocks and in running text."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    texts = [block.replace("\\\n", " ") for block in blocks(document, "sh")]
-    shell = [line for text in texts for line in text.splitlines()]
-    inline = re.findall(r"`(bench [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-    found = [shlex.split(line, comments=True) for line in (*shell, *map(one_line, inline))]
-    return [words for words in found if any(word.endswith("bench") for word in words)]
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-@cache
-def options_of(command: tuple[str, ...]) -> set[str]:
-    """The options of a command of the program, from the command itself."""
-    import click
-    from tabsweep.benchmark.cli import main
-
-    found: click.Command = main
-    for word in command:
-        assert isinstance(found, click.Group), f"{word!r} is no command of {found.name}"
-        assert word in found.commands, f"there is no command {' '.join(command)!r}"
-        found = found.commands[word]
-    return {name for p in found.params for name in p.opts} | {"--help", "--version"}
-
-
-def is_group(words: list[str]) -> bool:
-    """Whether a command has commands of its own."""
-    import click
-    from tabsweep.benchmark.cli import main
-
-    return bool(words) and isinstance(main.commands.get(words[0]), click.Group)
-
-
-def test_every_command_in_a_document_exists_with_its_options() -> None:
-    for document, words in [(d, words) for d in DOCUMENTS for words in commands(d)]:
-        at = next(i for i, word in enumerate(words) if word.endswith("bench"))
-        rest = words[at + 1 :]
-        path = tuple(rest[: 2 if is_group(rest[:1]) else 1])
-        if not rest or path[0].startswith("-"):
-            continue
-        known = options_of(path)
-        if path == ("submit",):  # hands the rest to `bench sweep`
-            known |= {"--"} | options_of(("sweep",))
-        unknown = {w.partition("=")[0] for w in rest if w.startswith("-")} - known
-        assert not unknown, f"{document}: {' '.join(words)}"
 
 
 def test_every_relative_link_in_a_document_leads_somewhere() -> None:

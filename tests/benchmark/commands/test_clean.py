@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from calls import bench
-from run_records import answer, make_run, plan, result
+from calls import answer, bench
+from run_records import make_run, plan, result
 from tabsweep.benchmark.commands import logs
 from tabsweep.benchmark.console import size
 from tabsweep.benchmark.results.run_status import status_of

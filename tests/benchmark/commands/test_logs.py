@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import bench, replace_sleep
-from run_records import NAME, answer, make_run, plan
+from calls import answer, bench, replace_sleep
+from run_records import NAME, make_run, plan
 from tabsweep.benchmark.console import printable
 from tabsweep.benchmark.running import event_log
 from tabsweep.benchmark.running.event_log import EventLog

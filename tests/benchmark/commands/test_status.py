@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from calls import bench, replace_sleep
+from calls import answer, bench, replace_sleep
 from rich.console import Console
-from run_records import answer, lease, make_run, plan, result
+from run_records import lease, make_run, plan, result
 from tabsweep.benchmark.commands import status as watch
 from tabsweep.benchmark.commands.status import View, Watcher, screen_of
 from tabsweep.benchmark.running.heartbeat import Heartbeat, read_live

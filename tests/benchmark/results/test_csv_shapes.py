@@ -150,20 +150,6 @@ def test_a_failure_in_a_wide_file_has_a_cause_and_an_empty_line_is_refused():
     assert "line 3: method 'b' has no roc_auc here" in refused("a,d,0,.9,.9,\nb,d,0,.8,,", head)
 
 
-@pytest.mark.parametrize(
-    "head, body, says",
-    [
-        ("dataset,seed,catboost,mlp", "d,0,.9,.8", "no column method and no column metric"),
-        ("method,dataset,mean,std,metric", "a,d,.9,.1,accuracy", "no column value"),
-        ("model,dataset,metric,value", "a,d,accuracy,1", "no column method"),
-        ("Method,dataset,metric,value", "a,d,accuracy,1", "did you mean 'Method'?"),
-    ],
-)
-def test_a_file_without_the_columns_is_told_which(head, body, says):
-    found = refused(body, head)
-    assert found.startswith("results.csv: line 1: no column ") and says in found
-
-
 def test_semicolons_with_decimal_commas_tabs_and_compressed_files():
     for separator, comma in ((";", ","), ("\t", "."), ("|", ".")):
         body = "a,d,0,0,accuracy,0.9\nb,d,0,0,accuracy,0.75".replace(",", separator).replace(
@@ -198,11 +184,6 @@ def test_lines_that_only_an_unread_column_tells_apart_are_refused_with_the_selec
 def test_columns_that_are_not_read_are_named():
     evidence = read("a,d,0,0,accuracy,.9,h,big\na,d,0,1,accuracy,.8,h,small", f"{HEAD},host,size")
     assert "Columns that are not read: host, size." in notes(evidence)
-
-
-def test_the_refusal_of_a_foreign_metric_says_what_it_is_called_here():
-    assert "here it is 'log_loss'" in refused("a,d,0,0,cross-entropy,.3")
-    assert "here it is 'rmse'" in refused("a,d,0,0,RMSE,.3")
 
 
 def test_names_that_differ_in_case_are_two():

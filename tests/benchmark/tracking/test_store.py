@@ -35,17 +35,6 @@ def test_four_first_users_of_a_fresh_store_all_succeed_and_leave_it_whole(
     assert left == []
 
 
-@pytest.mark.fault(18)
-def test_a_server_that_is_down_is_one_error_without_credentials(
-    tmp_path: Path, closed_port: int
-) -> None:
-    run = make_run(tmp_path / "a", records())
-    with pytest.raises(Unreachable) as caught:
-        sync(run, uri=f"http://me:{SECRET}@127.0.0.1:{closed_port}")
-    assert f"***@127.0.0.1:{closed_port}" in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
 @pytest.fixture
 def silent() -> Any:
     """A port where everybody is let in and nobody is answered; `heard` is what they said."""

@@ -300,22 +300,6 @@ def test_a_study_on_rungs_ends_with_its_highest_and_shows_each_configuration_onc
     assert len(stages) == 3 and stages[best["index"]] == "tune"
 
 
-def test_a_study_that_its_seconds_ended_is_finished_with_fewer_trials(tmp_path: Path) -> None:
-    timed = {**plan(9), "studies": [{**plan(9)["studies"][0], "study_s": 5.0}]}
-    done, last = (
-        result(STUDIES[0], i, cause=cause, costs={"fit_s": 0.5, "cpu_s": 4.0})
-        for i, cause in enumerate([None, "error"])
-    )
-    ledger = Ledger(tmp_path, write=True)
-    ledger.append([timed, done])
-    (run,) = project(ledger).runs
-    assert run.status == "KILLED" and "val_rmse" not in values_of(run)
-    ledger.append([last])
-    ledger.close()
-    (run,) = project(Ledger(tmp_path)).runs
-    assert run.status == "FINISHED" and run.tags["tabsweep.trial_id"] == done["id"]
-
-
 def test_a_sweep_of_too_many_trials_shows_studies_alone_and_says_so(
     fresh: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,16 @@ def commands() -> list[Command]:
     return found
 
 
+def mentioned() -> list[tuple[str, list[str]]]:
+    """(document, words after `bench`) of the commands that stand in running text."""
+    found = []
+    for path in DOCUMENTS:
+        text = FENCE.sub("", path.read_text(encoding="utf-8"))
+        for words in re.findall(r"`bench ([^-`][^`]*)`", text):
+            found.append((path.relative_to(ROOT).as_posix(), shlex.split(words, comments=True)))
+    return found
+
+
 def reason(command: Command) -> str | None:
     """Why a command cannot run here; None for one that can."""
     return next((why for pattern, why in CANNOT if re.match(pattern, command.text)), None)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from calls import bench
 from tabsweep.sweeps.store.ledger import Ledger
 
 NAME = "iris/0/knn"
@@ -56,9 +54,3 @@ def make_run(folder: Path, *records: dict[str, Any]) -> Path:
     ledger.append(records)
     ledger.close()
     return folder
-
-
-def answer(*args: object, code: int = 0) -> Any:
-    found = bench(*args, "--json")
-    assert found.code == code, found
-    return json.loads(found.out)

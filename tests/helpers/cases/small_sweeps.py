@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from pathlib import Path
 
-from calls import bench
+from calls import answer
 from tabsweep.sweeps.store.ledger import Ledger
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "--runs", "runs")
 SMALL = ("sweep", "--suite", "smoke", "--dataset", "iris", *FAST)
 AGAIN = ("--workers", 0, "--tracking-uri", "none")
-
-
-def answer(*args: object, code: int = 0) -> dict:
-    found = bench(*args, "--json")
-    assert found.code == code, found
-    return json.loads(found.out)
 
 
 def sweeps(*args: object, code: int = 0) -> dict:

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import run_records
 from tabsweep.benchmark.tracking import store as tracking_store
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.sweeps.store.ledger import Ledger
@@ -110,16 +111,13 @@ def evaluations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def make_run(folder: Path, rows: list[dict[str, Any]], **given: Any) -> Path:
-    ledger = Ledger(folder, write=True)
-    ledger.append([plan(**given), *rows])
-    ledger.close()
-    return folder
+    """A run of this plan and these rows."""
+    return run_records.make_run(folder, plan(**given), *rows)
 
 
 def add(run: Path, rows: list[dict[str, Any]]) -> None:
-    ledger = Ledger(run, write=True)
-    ledger.append(rows)
-    ledger.close()
+    """More records of a run."""
+    run_records.make_run(run, *rows)
 
 
 def shown(run: Path, *, history: bool = False) -> dict[str, Any]:

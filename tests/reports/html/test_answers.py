@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from page_cases import MODELS, evidence_of, results
+from page_cases import MODELS, drawn, evidence_of, results
 from sklearn import metrics as oracle
 from tabsweep.reports import report
 from tabsweep.reports.html import write
@@ -15,24 +13,22 @@ RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 2, 300)
 
 
+def titled(text):
+    """{title: the numbers} of the page's figures."""
+    return {one["title"]: one for one in drawn(text)}
+
+
 def page_on(dataset, answers):
     frame = results()
     evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers)
     return write.pages(evidence, report.sections(evidence))["index.html"]
 
 
-def drawn(text):
-    """{title: the numbers} of the page's figures."""
-    parts = [part.split('"', 1)[0] for part in text.split('data-figure="')[1:]]
-    found = [json.loads(part.replace("&#34;", '"').replace("&amp;", "&")) for part in parts]
-    return {one["title"]: one for one in found}
-
-
 def test_the_roc_curve_has_the_area_of_the_metric_and_the_confusion_the_rows():
     score = np.round(np.clip(0.3 * Y + RNG.uniform(0, 0.7, len(Y)), 0, 1), 2)  # with ties
     proba = np.column_stack([1 - score, score])
     text = page_on("data-0", dict.fromkeys(MODELS, (Y, proba)))
-    figures = drawn(text)
+    figures = titled(text)
     x, y = np.array(figures["ROC"]["series"][0]["points"]).T
     assert np.trapezoid(y, x) == pytest.approx(oracle.roc_auc_score(Y, score), abs=1e-3)
     assert figures["Precision and recall"]["series"][0]["points"][-1][0] == 1.0
@@ -44,12 +40,12 @@ def test_the_roc_curve_has_the_area_of_the_metric_and_the_confusion_the_rows():
 def test_a_page_on_one_dataset_has_scores_and_no_ranks():
     text = page_on("data-0", {})
     assert 'id="scores"' in text and 'id="leaderboard"' not in text and "Elo" not in text
-    assert "Test ROC AUC" in drawn(text) and "ROC" not in drawn(text)
+    assert "Test ROC AUC" in titled(text) and "ROC" not in titled(text)
     assert "mean rank" not in text.partition("</h1>")[2].partition("</p>")[0]
 
 
 def test_regression_has_predicted_against_true_values():
     y = RNG.normal(size=1000)
-    figures = drawn(page_on("data-2", dict.fromkeys(MODELS, (y, y + 1))))
+    figures = titled(page_on("data-2", dict.fromkeys(MODELS, (y, y + 1))))
     (points,) = [f["points"] for title, f in figures.items() if title.startswith("Predicted")]
     assert len(points) <= 400 and all(b - a == pytest.approx(1, abs=1e-4) for a, b in points)

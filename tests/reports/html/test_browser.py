@@ -204,33 +204,6 @@ def test_the_link_beside_a_score_filters_the_trials(visit, folder):
     assert tab.evaluate("document.activeElement.id") == "trials"
 
 
-@pytest.mark.parametrize("page", ["index.html", "dataset-data-0.html", "model-net.html"])
-def test_the_corner_of_a_table_stays_when_it_is_scrolled_sideways(visit, folder, page):
-    tab = visit(folder / page, viewport={"width": 400, "height": 800})
-    moved = tab.evaluate(
-        """() => { const box = [...document.querySelectorAll('.scroll')]
-                .find((e) => e.scrollWidth > e.clientWidth + 60);
-            const corner = box.querySelector('thead th');
-            const before = corner.getBoundingClientRect().left;
-            box.scrollLeft = 60;
-            const z = (e) => Number(getComputedStyle(e).zIndex);
-            return [box.scrollLeft, corner.getBoundingClientRect().left - before,
-                z(corner) > z(corner.nextElementSibling)] }"""
-    )
-    assert moved[0] == 60 and abs(moved[1]) < 1 and moved[2]
-
-
-@pytest.mark.parametrize("page", ["index.html", "dataset-data-0.html", "model-net.html"])
-def test_no_chart_is_cropped_on_a_telephone(visit, folder, page):
-    tab = visit(folder / page, viewport={"width": 400, "height": 800})
-    wide = tab.evaluate(
-        """() => [...document.querySelectorAll('svg')].map((e) => [
-            e.getBoundingClientRect().right,
-            e.parentElement.scrollWidth - e.parentElement.clientWidth])"""
-    )
-    assert wide and all(right <= 400 and over <= 0 for right, over in wide)
-
-
 def test_every_control_and_figure_has_a_name(visit, folder):
     for name in ("index.html", "dataset-data-0.html", "model-net.html"):
         tab = visit(folder / name)
@@ -275,16 +248,6 @@ def test_the_pages_fit_the_screen_and_are_not_empty(visit, folder, width, scheme
         assert dark == (scheme == "dark") and picture[..., :3].std() > 0.05
 
 
-def test_the_first_screen_has_the_verdict_the_leaderboard_and_a_figure(visit, folder):
-    tab = visit(folder / "index.html", viewport={"width": 1280, "height": 900})
-    for place in (".verdict", "#board tbody tr:nth-child(4)", "#shown svg"):
-        assert tab.locator(place).bounding_box()["y"] + 1 < 900, place
-    shown = tab.locator("#shown svg").bounding_box()
-    assert shown["y"] + shown["height"] <= 900
-    assert tab.locator("nav.top ul").bounding_box()["height"] < 60  # one row
-    assert tab.locator("details.opens[open]").count() == 0
-
-
 def test_printing_opens_what_is_folded(visit, folder):
     tab = visit(folder / "index.html")
     tab.emulate_media(media="print")
@@ -293,26 +256,3 @@ def test_printing_opens_what_is_folded(visit, folder):
     assert not tab.locator("nav.top").is_visible()
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.locator("details.notes:not([open])").count() > 0
-
-
-def test_tables_of_twelve_models_fit_a_printed_page(visit, tmp_path):
-    models = [f"some-model-{i}" for i in range(12)]
-    one = evidence_of(results(models, n_trials=2))
-    files.write_files(write.pages(one, report.sections(one)), tmp_path)
-    inside = {"width": 700, "height": 1000}  # of A4 with margins of 12 mm
-    for name in ("index.html", "dataset-data-0.html", "model-some-model-0.html"):
-        tab = visit(tmp_path / name, viewport=inside)
-        tab.emulate_media(media="print")
-        tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert tab.evaluate("document.documentElement.scrollWidth") <= inside["width"]
-
-
-def test_the_critical_difference_stays_on_its_sheet(visit, folder):
-    tab = visit(folder / "index.html")
-    sheet, *texts = tab.evaluate(
-        """() => { const chart = document.querySelector("#shown svg");
-        return [chart, ...chart.querySelectorAll("text")].map((e) => e.getBoundingClientRect()) }"""
-    )
-    assert len(texts) >= 2 * len(MODELS)
-    for text in texts:
-        assert text["left"] >= sheet["left"] - 1 and text["right"] <= sheet["right"] + 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_cases import ScriptedPool, make_study, run
 from hypothesis import given
 from hypothesis import strategies as st
 from tabsweep.benchmark.outcome.run_report import write_report
@@ -18,15 +18,8 @@ from tabsweep.benchmark.results.evidence_builder import evidence_of, load_result
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.search.halving import Halving
-from tabsweep.sweeps.search.samplers import make_sampler
-from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.study_state import EVAL, TUNE
-from tabsweep.sweeps.trial import DONE, Result, Trial, failure
-
-SPACE = Space.parse({"params": {"x": {"kind": "uniform", "low": 0.0, "high": 1.0}}})
-
 
 # ---------------------------------------------------------------------- the arithmetic
 
@@ -50,67 +43,21 @@ def test_halving_that_halves_nothing_is_refused():
 # ---------------------------------------------------------------------- a study
 
 
-def make_study(n_trials: int = 9, *, sampler: str = "tpe", seeds: tuple[int, ...] = ()) -> Study:
-    def make_trial(config: dict[str, Any], seed: int, fidelity: Any = None) -> Trial:
-        return Trial("d", 0, "m", config, seed, {"source": "v1"}, fidelity)
-
-    return Study(
-        name="d/0/m",
-        sampler=make_sampler(sampler, SPACE, seed=3),
-        n_trials=n_trials,
-        make_trial=make_trial,
-        loss_of=lambda result: result.val["loss"],
-        seeds=seeds,
-        halving=Halving(eta=3, rungs=3),
-        length_of=lambda config: 90,
-    )
-
-
-def answer(trial: Trial) -> Result:
-    """A loss in which low rungs mislead a little."""
-    assert trial.fidelity is not None
-    noise = (int(trial.id[:4], 16) / 16**4 - 0.5) / trial.fidelity["stop"]
-    return Result(status=DONE, val={"loss": (trial.config["x"] - 0.4) ** 2 + noise})
-
-
-def finish(study: Study, *, chance: random.Random, fails: Any = lambda slot: False) -> list[Any]:
-    """Run a study with several trials in flight that end in random order."""
-    flight: list[Any] = []
-    ran: list[Any] = []
-    while True:
-        while (slot := study.next_slot()) is not None:
-            flight.append((slot, study.open(slot)))
-        if not flight:
-            return ran
-        slot, trial = flight.pop(chance.randrange(len(flight)))
-        result = failure("error", "broken") if fails(slot) else answer(trial)
-        ran.append((slot, trial, result))
-        study.close(slot, result)
-
-
-def test_the_best_of_a_rung_go_on_and_the_last_rung_decides():
-    study = make_study(seeds=(0, 1))
-    ran = finish(study, chance=random.Random(0))
-    stages = Counter(slot.stage for slot, _, _ in ran)
-    assert stages == {"rung0": 9, "rung1": 3, TUNE: 1, EVAL: 2}
-    stops = {slot.stage: trial.fidelity["stop"] for slot, trial, _ in ran}
-    assert stops == {"rung0": 10, "rung1": 30, TUNE: 90, EVAL: 90}
-    losses = {slot.index: r.val["loss"] for slot, _, r in ran if slot.stage == "rung0"}
-    promoted = sorted(slot.index for slot, _, _ in ran if slot.stage == "rung1")
-    assert promoted == sorted(sorted(losses, key=losses.__getitem__)[:3])
-    assert study.finished and study.n_slots == study.n_done == 15
-    full = {slot.index: r.val["loss"] for slot, _, r in ran if slot.stage == TUNE}
-    assert study.best() == min(full, key=full.__getitem__)
-    chains = {trial.chain for _, trial, _ in ran}
-    assert chains == study.chains() and len(chains) == 10  # 9, and another seed's
-
-
+@pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("sampler", ["random", "tpe", "hyperopt"])
-def test_the_order_in_which_trials_end_decides_nothing(sampler):
-    first = finish(make_study(sampler=sampler), chance=random.Random(0))
-    for seed in range(1, 6):
-        again = finish(make_study(sampler=sampler), chance=random.Random(seed))
-        assert {(s.key, t.id) for s, t, _ in again} == {(s.key, t.id) for s, t, _ in first}
+def test_the_order_in_which_trials_end_decides_nothing(tmp_path, sampler):
+    """Of nine configurations on three rungs of 10, 30 and 90 steps."""
+    rungs = {"halving": Halving(eta=3, rungs=3), "length_of": lambda config: 90}
+    found = []
+    for seed in range(5):
+        study = make_study(sampler=sampler, n_trials=9, seeds=(0, 1), **rungs)
+        pool = ScriptedPool(seed=seed, slots=1 + 2 * seed)
+        found.append((run(tmp_path / str(seed), [study], pool), study.best()))
+    assert found == found[:1] * 5
+    stages = Counter(key.split("#")[1] for key in found[0][0])
+    assert stages == {"rung0": 9, "rung1": 3, TUNE: 1, EVAL: 2}
+    stops = {r["stage"]: r["fidelity"]["stop"] for r in Ledger(tmp_path / "0").records("result")}
+    assert stops == {"rung0": 10, "rung1": 30, TUNE: 90, EVAL: 90}
 
 
 # ---------------------------------------------------------------------- a sweep

@@ -242,29 +242,6 @@ def test_a_reader_of_right_columns_decodes_no_record_of_them(tmp_path, monkeypat
     assert list(ledger.records()) == found
 
 
-def test_of_a_damaged_log_the_columns_say_only_what_its_intact_records_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "COLUMNS_AT", 40)
-    filled(tmp_path, records(90, 2))
-    whole = rows_in(Ledger(tmp_path))
-    log = log_of(tmp_path)
-    log.write_bytes(flipped(log.read_bytes(), 7000))
-    reader = Ledger(tmp_path)
-    assert (
-        len(reader) == 89 and reader.torn_bytes and rows_in(reader) == one_by_one(reader) != whole
-    )
-    intact = list(reader.records())
-    assert "fail their checksum: 89 records are intact" in reader.warnings[0]
-    writer = Ledger(tmp_path, write=True)
-    (kept,) = (tmp_path / "quarantine").iterdir()
-    assert str(kept) in writer.warnings[0] and len(kept.read_bytes()) == reader.torn_bytes
-    assert list(writer.records()) == intact
-    writer.append(records(40, 6))
-    writer.close()
-    again = Ledger(tmp_path)
-    assert not again.warnings and again.has_right_columns() and len(again) == 129
-    assert rows_in(again) == one_by_one(again)
-
-
 def test_a_log_that_is_shorter_than_its_columns_say_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "COLUMNS_AT", 40)
     filled(tmp_path, records(90, 2))
