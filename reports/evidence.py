@@ -83,8 +83,7 @@ META_KEYS: dict[str, str] = {
     "families": "the family, summary and paper of each model: {model: [text, text, text]}",
     "names": "how a paper calls a model or dataset: {name: text}",
     "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
-    "published": "published values: {dataset: [{method, metric, value, spread, table,"
-    " comparable}]}",
+    "published": "{dataset: [{method, metric, value, spread, table, comparable}]} of papers",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by, points}]}, points "
     "[[step, validation loss], ...], by: what the steps count",
     "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
