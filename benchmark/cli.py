@@ -21,6 +21,7 @@ COMMANDS = {
     "doctor": ("doctor", "Check this machine or its cluster, with advice."),
     "experiment": ("papers.group", "Run an experiment of a paper that is not a sweep."),
     "explain": ("explain", "Show where a number in a table comes from."),
+    "export": ("publish.export", "Write the trials of a run for Optuna's tools, CSV, Parquet."),
     "fit": ("saved_models", "Fit a run's chosen configuration on all data and save it."),
     "logs": ("logs", "Show the output of trials, or the events of a run."),
     "merge": ("upkeep.merge", "Unite runs of several machines or people."),

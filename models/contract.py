@@ -141,7 +141,7 @@ def learns(tried: Tried) -> None:
     else:
         score, floor = np.mean(found == y), np.unique(y, return_counts=True)[1].max() / len(y)
     what = "R2" if tried.task == REGRESSION else "accuracy"
-    need(score > floor + 0.05, f"{what} {score:.3f} on new rows, the constant answer {floor:.3f}")
+    need(score > floor + 0.04, f"{what} {score:.3f} on new rows, the constant answer {floor:.3f}")
 
 
 def repeats(tried: Tried) -> None:
