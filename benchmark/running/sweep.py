@@ -145,7 +145,7 @@ def run(
         check_name(request.name)
     check_names(request)
     existed = request.folder.exists()
-    if existed and not (request.folder / "ledger").exists() and holds_something(request.folder):
+    if existed and not (request.folder / "ledger").is_dir() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
     ray = RayStart(options.workers, options.address, request.folder)
@@ -180,8 +180,11 @@ def run(
 
 
 def holds_something(folder: Path) -> bool:
-    """Whether a folder holds more than the lock of a sweep that ended before its ledger began."""
-    return any(not path.name.startswith("owner.") for path in folder.iterdir())
+    """Whether a folder holds more than the lock of a sweep that ended before its ledger began; what
+    is no folder does."""
+    return not folder.is_dir() or any(
+        not path.name.startswith("owner.") for path in folder.iterdir()
+    )
 
 
 class _Sweep:

@@ -55,7 +55,7 @@ class RunLock:
     def acquire(self) -> RunLock:
         """Raises RunLocked where another driver holds the folder."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(self.path, "a+", encoding="utf-8")
+        file = _open(self.path, "a+")
         try:
             _lock(file)
         except BlockingIOError:
@@ -236,6 +236,13 @@ def _myself() -> dict[str, Any]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
 
 
+def _open(path: Path, mode: str) -> IO[str]:
+    try:
+        return open(path, mode, encoding="utf-8")
+    except IsADirectoryError:
+        raise RunLocked(f"{path} is a folder, and no lock of a sweep: remove it") from None
+
+
 def _lock(file: IO[str]) -> None:
     """Take the lock, in several attempts: `owner_of` in another process holds it for a moment."""
     for patience in reversed(range(10)):
@@ -255,7 +262,7 @@ def owner_of(run: Path) -> dict[str, Any] | None:
     path = Path(run) / "owner.lock"
     if not path.exists():
         return None
-    with open(path, encoding="utf-8") as file:
+    with _open(path, "r") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
