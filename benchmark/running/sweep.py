@@ -180,11 +180,11 @@ def run(
 
 
 def holds_something(folder: Path) -> bool:
-    """Whether a folder holds more than the lock of a sweep that ended before its ledger began; what
+    """Whether a folder holds more than the lock of a sweep that ended before its ledger began. What
     is no folder does."""
-    return not folder.is_dir() or any(
-        not path.name.startswith("owner.") for path in folder.iterdir()
-    )
+    if not folder.is_dir():
+        return True
+    return any(not path.name.startswith("owner.") for path in folder.iterdir())
 
 
 class _Sweep:

@@ -144,6 +144,8 @@ class Watch:
     def until_ended(self) -> None:
         """Watch the child until it has ended; returns where another one is to begin."""
         frozen = self._watch()
+        while self._hear(0.0):
+            pass
         with suppress(ChildProcessError):  # none is left
             os.waitpid(-1, os.WNOHANG)
             kill_ray_below()
@@ -196,9 +198,9 @@ class Watch:
                 return silent
         return 0.0
 
-    def _hear(self) -> bool:
-        """Whether the child told something within a moment."""
-        if not select.select([self._hears], [], [], TICK_S)[0]:
+    def _hear(self, within_s: float = TICK_S) -> bool:
+        """Whether the child told something."""
+        if not select.select([self._hears], [], [], within_s)[0]:
             return False
         data = os.read(self._hears, 65536)
         if not data:  # it is about to end

@@ -87,10 +87,15 @@ class RunLock:
             self._lease.check()
         elif self._file is not None:
             mine = os.fstat(self._file.fileno())
-            with suppress(FileNotFoundError):
+            try:
                 found = os.stat(self.path)
-                if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
-                    raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
+            except FileNotFoundError:
+                if self.path.parent.exists():
+                    return
+                gone = f"{self.path.parent} was deleted or moved while its sweep ran"
+                raise RunLocked(f"{gone}: the same command begins it again") from None
+            if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
+                raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
 
     def release(self) -> None:
         """Release the folder; nothing happens where this process does not hold it."""

@@ -353,14 +353,11 @@ class ActorGroup:
     def close(self) -> None:
         """End all actors, and let go of all that is Ray's, which must not outlive the session.
 
-        Where Ray is lost, the processes on the driver's own node are ended without it; those
-        elsewhere end once Ray there sees that the driver is gone.
+        Where Ray is lost, they end by themselves.
         """
-        try:
+        with suppress(ClusterLost):
             for actor in self.actors.values():
                 self._calls.kill(actor.handle)
-        except ClusterLost:
-            self._calls.end([a.process for a in self.actors.values() if a.process is not None])
         for actor in self.actors.values():
             actor.let_go()
         self.actors.clear()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
-from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -14,10 +12,8 @@ from .ray_private import draining
 from .ray_start import daemons_below
 from .ray_thread import RAY, bounded
 
-END_S = 3.0  # how long killed processes may take to be gone
 PUT_S = 120.0  # for an object to be stored, by a busy disk too
 FETCH_S = 5.0  # how long results of a dead worker may be on their way
-LOOK_S = 0.02  # between two looks
 
 
 class RayCalls:
@@ -120,29 +116,3 @@ class RayCalls:
         with suppress(psutil.Error):
             return psutil.Process(pid)
         return None
-
-    def end(self, processes: Iterable[Any]) -> None:
-        """End processes of this machine and all that is below them now, without Ray, and wait a
-        moment until they are gone. What a process had started that is dead already stays."""
-        import psutil
-
-        found = []
-        for process in processes:
-            with suppress(psutil.Error):
-                found += [*process.children(recursive=True), process]
-        for process in found:
-            with suppress(psutil.Error):
-                process.kill()
-        until = time.monotonic() + END_S
-        while any(map(_runs, found)) and time.monotonic() < until:
-            time.sleep(LOOK_S)
-
-
-def _runs(process: Any) -> bool:
-    """Whether a process computes still. A zombie does not: in a container whose first process does
-    not collect its children, one stays for good."""
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
