@@ -50,8 +50,7 @@ TRIAL_COLUMNS: dict[str, str] = {
 _REQUIRED_TRIALS = ("dataset", "task", "fold", "model", "index", "stage", "seed", "status")
 _TEXT_DEFAULTS = ("cause", "message", "config", "id", "origin")
 LARGEST = 1e100  # of a score or cost; larger ones are missing, as their spread is no number
-_COST_COLUMNS: tuple[str, ...] = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
-_COST_COLUMNS += ("predict_1k_s", "predict_1k_single_s")
+_COST_COLUMNS = [name for name in TRIAL_COLUMNS if name.endswith(("_s", "_mb"))]
 
 PLANNED_COLUMNS: dict[str, str] = {
     "dataset": "id of the dataset",

@@ -60,12 +60,12 @@ def make_report(
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.answers import with_answers
-        from ..results.importance import with_importance
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
         from ..results.trial_scores import with_true_scores
         from .feature_importance import with_features
+        from .importance import with_importance
 
         evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.results import importance
+from tabsweep.benchmark.outcome import importance
 from tabsweep.reports.evidence import Evidence
 
 

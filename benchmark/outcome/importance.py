@@ -103,7 +103,7 @@ def _losses(evidence: Evidence) -> pd.Series:
     """The validation loss of each tuning trial by the headline metric of its task, else NaN."""
     import pandas as pd
 
-    from .evidence_builder import losses
+    from ..results.evidence_builder import losses
 
     trials = evidence.trials
     found = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
