@@ -17,7 +17,7 @@ from .errors import DataError
 from .infer import Reading, table_from_cells
 from .protocols import cut
 from .reading.cells import read_file
-from .table import Table, categorical_column, content_sha256, number_text
+from .table import Table, categorical_column, coded, content_sha256, number_text
 
 Masks = tuple[tuple[np.ndarray, np.ndarray], ...]
 Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]]
@@ -284,18 +284,9 @@ def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
     >>> coded_column(pd.Series(["b ", "?", "a", "b"]), ("?",)).tolist()
     ['b', nan, 'a', 'b']
     """
-    codes, found = pd.factorize(values)
-    texts: list[str | None] = [_text(value) for value in found]
-    texts = [None if text in missing else text for text in texts]
-    known = {text for text in texts if text is not None}
-    try:
-        order = sorted(known, key=float)
-    except ValueError:
-        order = sorted(known)
-    place = {text: code for code, text in enumerate(order)}
-    new = np.array([*(-1 if t is None else place[t] for t in texts), -1])  # the code -1 selects it
-    dtype = pd.CategoricalDtype(pd.Index(order, dtype=object))
-    return pd.Series(pd.Categorical.from_codes(new[codes], dtype=dtype), index=values.index)
+    codes, levels, _ = coded(values, _text, missing)
+    dtype = pd.CategoricalDtype(pd.Index(levels, dtype=object))
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=values.index)
 
 
 def _codes(

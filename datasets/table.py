@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -66,6 +66,27 @@ def categorical_column(
     filled[~missing] = texts
     dtype = pd.CategoricalDtype(pd.Index(categories, dtype=object))
     return filled.astype(dtype)
+
+
+def coded(
+    values: np.ndarray | pd.Series, text: Callable[[object], str], marks: Collection[str]
+) -> tuple[np.ndarray, list[str], set[str]]:
+    """(codes (N,), levels, marks found) of a column of many rows: -1 where a value is missing, or
+    its text is a mark. Only distinct values become texts; levels that are all numbers are ordered
+    by value."""
+    codes, found = pd.factorize(values)
+    texts = [text(value) for value in found]
+    order = sorted(set(texts) - set(marks))
+    try:
+        numbers = {level: float(level) for level in order}
+    except ValueError:
+        pass
+    else:
+        if not np.isnan(list(numbers.values())).any():  # "NAN" is no mark, and has no place
+            order.sort(key=numbers.__getitem__)
+    place = {level: code for code, level in enumerate(order)}
+    new = np.array([*(place.get(level, -1) for level in texts), -1], dtype=np.int32)
+    return new[codes], order, set(texts) & set(marks)  # factorize's -1 is the last entry
 
 
 def number_text(value: object) -> str:

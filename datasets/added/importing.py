@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -19,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...common.text import one_line
 from ..card import Card
 from ..errors import DataError
 from ..infer import check_range
-from ..table import number_text
+from ..table import coded, number_text
 from . import store
 from .layout import INFO, Arrays
 from .official import official_name
@@ -208,21 +206,7 @@ def encode(
     ([1, 0, -1], ['9', '10'], {'nan'})
     """
     column = joined(parts)
-    values = column if column.dtype.kind in "fiub" else column.astype(object)
-    codes, found = pd.factorize(values)
-    texts = [_level(value) for value in found]
-    gaps = {text for text in texts if text in marks}
-    order = sorted({text for text in texts if text not in gaps})
-    try:
-        numbers = {text: float(text) for text in order}
-    except ValueError:
-        pass
-    else:
-        if not any(map(math.isnan, numbers.values())):  # "NAN" is no mark, and has no place
-            order.sort(key=numbers.__getitem__)
-    place = {text: code for code, text in enumerate(order)}
-    new = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
-    return new[codes], order, gaps  # factorize's -1 is the last entry
+    return coded(column if column.dtype.kind in "fiub" else column.astype(object), _level, marks)
 
 
 def _level(value: object) -> str:
