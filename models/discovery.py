@@ -84,7 +84,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
         libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
         threads=int(getattr(cls, "needs_threads", 1)),
         max_rows=getattr(cls, "max_rows", None),
-        summary=(inspect.getdoc(cls) or "").partition("\n")[0],
+        told={"summary": (inspect.getdoc(cls) or "").partition("\n")[0]},
         preprocessing=getattr(cls, "policy", Policy()),
         resource=_resource(cls, target),
         gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from ..common.tasks import TASKS
 from .policy import Policy
 
+FOLDER = Path(__file__).with_name("spaces")
 SKLEARN = ("scikit-learn", "numpy", "pandas", "scipy")
 FAMILIES = ("baseline", "classical", "gbdt", "feature network", "row attention", "external")
+
+
+@cache
+def model_file(name: str) -> dict[str, Any]:
+    """What the file of a registered model says: `title`, `summary`, `paper`, a table a space."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,8 @@ class ModelSpec:
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
     sample_weight: whether `fit` takes weights of rows. quick: what the preset "quick" of the
-    library sets, for a model without a space `quick`. title: its name in a paper, where that is not
-    the name of its class.
+    library sets, for a model without a space `quick`. told: `summary` and `paper` of a model that
+    has no file in `spaces/`.
     """
 
     name: str
@@ -47,9 +57,7 @@ class ModelSpec:
     threads: int = 1
     max_rows: int | None = None
     max_classes: int | None = None
-    title: str = ""
-    summary: str = ""
-    paper: str = ""
+    told: Mapping[str, str] | None = field(default=None, hash=False)
     preprocessing: Policy = field(default_factory=Policy)
     memory_bytes_per_cell: float = 64.0
     memory_bytes_per_pair: float = 0.0
@@ -63,9 +71,23 @@ class ModelSpec:
     quick: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
+    def summary(self) -> str:
+        """What the model is, in a line."""
+        return self._told.get("summary", "")
+
+    @property
+    def paper(self) -> str:
+        """The model's source, "" where there is none."""
+        return self._told.get("paper", "")
+
+    @property
+    def _told(self) -> Mapping[str, str]:
+        return model_file(self.name) if self.told is None else self.told
+
+    @property
     def display_name(self) -> str:
-        """The model's name in a paper."""
-        return self.title or self.target.rpartition(":")[2]
+        """The model's name in a paper: its `title`, or the name of its class."""
+        return self._told.get("title") or self.target.rpartition(":")[2]
 
     def memory_mb(self, n_rows: int, n_features: int, n_classes: int = 0) -> float:
         """A rough estimate of a fit's peak memory in MB, over an idle interpreter's."""

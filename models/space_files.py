@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..common.text import did_you_mean, one_line
 from .discovery import load_class
-from .model_spec import ModelSpec
+from .model_spec import ModelSpec, model_file
 from .registry_entries import MODELS
 
-FOLDER = Path(__file__).with_name("spaces")
 SECTIONS = {
     "binary": ("classification", "binary"),
     "multiclass": ("classification", "multiclass"),
@@ -44,17 +40,17 @@ class BadSpace(ValueError):
     """A declared search space that is none."""
 
 
-@cache
-def _file(name: str) -> dict[str, Any]:
-    """The tables of a registered model's space file."""
-    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+def tables(name: str) -> dict[str, Any]:
+    """{space: its table} in the file of a registered model."""
+    data = model_file(name).items()
+    return {key: table for key, table in data if isinstance(table, dict) and key != TESTING}
 
 
 def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     """The search spaces of a model for a task; `registry.spaces` describes the result."""
     data: Mapping[str, Any]
     if spec.name in MODELS:
-        data = {name: table for name, table in _file(spec.name).items() if name != TESTING}
+        data = tables(spec.name)
     else:
         declare = getattr(load_class(spec.target), "spaces", None)
         note = "declares no space: its default configuration is its only trial"
@@ -136,7 +132,7 @@ def small_fits(name: str) -> dict[str, Any]:
 
     ValueError for an unknown key.
     """
-    table = dict(_file(name).get(TESTING, {}))
+    table = dict(model_file(name).get(TESTING, {}))
     for key in table:
         if key not in TESTING_KEYS:
             raise ValueError(

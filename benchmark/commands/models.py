@@ -111,6 +111,8 @@ def _model_data(spec: Any) -> dict[str, Any]:
     from ...models import registry
 
     data = asdict(spec)
+    del data["told"]
+    data |= {"title": spec.display_name, "summary": spec.summary, "paper": spec.paper}
     asked = spec.name if spec.name in registry.names() else spec.target
     data["spaces"] = {task: sorted(registry.spaces(asked, task)) for task in spec.tasks}
     return data

@@ -9,14 +9,17 @@ from __future__ import annotations
 from ..model_spec import ModelSpec
 from ..policy import Policy
 
+PRETRAINED = "a pretrained Transformer that reads the training rows"
 IN_CONTEXT: dict[str, ModelSpec] = {
     "tabicl": ModelSpec(
         name="tabicl",
         target="tabsweep.models.in_context.tabicl:TabICL",
         family="external",
         libraries=("tabicl", "torch", "numpy", "pandas", "scikit-learn"),
-        summary="a pretrained Transformer that reads the training rows (extra `tabicl`, your file)",
-        paper="Qu et al. 2025, arXiv:2502.05564",
+        told={
+            "summary": f"{PRETRAINED} (extra `tabicl`, your file)",
+            "paper": "Qu et al. 2025, arXiv:2502.05564",
+        },
         preprocessing=Policy("none", "ordinal", "impute", "standard"),
         memory_bytes_per_cell=20_000.0,
         checkpoint=True,
@@ -28,8 +31,10 @@ IN_CONTEXT: dict[str, ModelSpec] = {
         libraries=("tabpfn", "torch", "numpy", "pandas", "scikit-learn"),
         max_rows=50_000,
         max_classes=10,
-        summary="a pretrained Transformer that reads the training rows (extra `tabpfn`, your file)",
-        paper="Hollmann et al. 2025, doi:10.1038/s41586-024-08328-6",
+        told={
+            "summary": f"{PRETRAINED} (extra `tabpfn`, your file)",
+            "paper": "Hollmann et al. 2025, doi:10.1038/s41586-024-08328-6",
+        },
         preprocessing=Policy("none", "ordinal", "impute", "standard"),
         memory_bytes_per_cell=20_000.0,
         checkpoint=True,

@@ -13,7 +13,7 @@ import pytest
 from laws import hold
 from small_tables import ALL, NAMES
 from tabsweep.common.tasks import TASKS
-from tabsweep.models import discovery, registry, space_files
+from tabsweep.models import discovery, model_spec, registry, space_files
 from tabsweep.models.base import Estimator
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import MODELS, default_config, make_model, spaces, spec, unsupported
@@ -29,7 +29,7 @@ def test_the_registry_is_sorted_by_name():
 
 
 def test_every_model_has_a_space_file_and_every_space_file_a_model():
-    assert {file.stem for file in space_files.FOLDER.glob("*.toml")} == set(MODELS)
+    assert {file.stem for file in model_spec.FOLDER.glob("*.toml")} == set(MODELS)
 
 
 def test_a_spec_points_at_an_estimator_and_says_what_it_is():
@@ -119,7 +119,7 @@ def test_settings_of_small_fits_are_no_space_and_known_to_their_model():
 
 def test_a_setting_of_small_fits_with_an_unknown_key_is_refused(tmp_path, monkeypatch):
     (tmp_path / "unwritten.toml").write_text("[testing]\nconfg = { epochs = 2 }\n")
-    monkeypatch.setattr(space_files, "FOLDER", tmp_path)
+    monkeypatch.setattr(model_spec, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="'confg'.*'config'"):
         registry.small_fits("unwritten")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any, ClassVar
 
 from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
 from ....models.registry_entries import MODELS
-from ....models.space_files import FOLDER, TESTING
+from ....models.space_files import tables
 
 _WITH = MODELS["ft-transformer"]
 
@@ -24,8 +23,7 @@ class FTTransformerNoFeatureBias(FTTransformer):
     @staticmethod
     def spaces() -> dict[str, Any]:
         """The search spaces of FT-Transformer, as plain data."""
-        text = (FOLDER / "ft-transformer.toml").read_text(encoding="utf-8")
-        return {name: table for name, table in tomllib.loads(text).items() if name != TESTING}
+        return tables("ft-transformer")
 
     def _network(self) -> FTTransformerNetwork:
         network = super()._network()
