@@ -17,9 +17,8 @@ class NightContext:
     root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
     files have otherwise, "" for nothing. night: the folder of this night (its runs in
     runs/). store: what nights share (environments, worktrees, bytes seen); it may be
-    deleted at any time. python: the interpreter of this checkout. date: UTC, YYYY-MM-DD; what
-    rotates from night to night is drawn from it. mirror, cache: of the datasets. workers: as of
-    `bench sweep`.
+    deleted at any time. python: the interpreter of this checkout. mirror, cache: of the datasets.
+    workers: as of `bench sweep`.
     baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
     tag or commit to judge against instead. suite: name or file. models: only these, () for all of
     the suite. say: prints a line for people.
@@ -30,7 +29,6 @@ class NightContext:
     night: Path
     store: Path
     python: Path
-    date: str
     mirror: str | None = None
     cache: str | None = None
     workers: int = 0

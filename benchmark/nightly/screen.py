@@ -1,16 +1,15 @@
 """Step screen: the models whose trial ids differ from the baseline's; whether bytes repeat.
 
-A trial's id says what it depends on, so a model whose ids are the baseline's needs no fit to be
-called unchanged. What an id cannot say is whether the same trial gives the same bytes again: a
-share of the unchanged cells, another one every night, is fitted for that, all of them on a machine
-that has not done so before, and every changed cell twice.
+A trial's id says what it depends on, so a model whose ids are the baseline's is called unchanged.
+What an id cannot say is whether the same trial gives the same bytes again: for that every cell is
+fitted, and every changed one twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ...common.files import write_atomically
@@ -24,7 +23,6 @@ from .sides import Row, SideError, fit, head_of, ids
 from .step_result import NO_DATA, OK, REGRESSION, StepResult
 
 NAME = "screen"
-EVERY = 8  # an unchanged cell is fitted again every so many nights
 ACCEPT = "bench baseline accept --reason TEXT writes one"
 
 
@@ -55,31 +53,26 @@ def screen(context: NightContext) -> StepResult:
         findings += not_planned(context.models, {"cells": accepted, "left_out": {}}, planned)
         changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
         same = [key for key in planned["cells"] if key not in set(changed)]
-        seen = Seen(context)
-        again = [k for k in same if not seen.sound(k, accepted[k]) or tonight(k, context.date)]
-        rows = _fit(context, head, [*changed, *again], "screen")
+        rows = _fit(context, head, planned["cells"], "screen")
         twice = _fit(context, head, changed, "screen-again")
     except (SideError, NoEnvironment) as error:
         return _no_data("the screen could not run", str(error))
-    first = {key_of(row): row for row in rows}
-    findings += missing([*changed, *again], rows) or missing(changed, twice)
+    unchanged = [row for row in rows if key_of(row) in set(same)]
+    findings += missing(planned["cells"], rows) or missing(changed, twice)
     findings += failures(rows, accepted)
-    other = unstable(first.values(), {key_of(row): row for row in twice}, "another run tonight")
+    findings += unstable(rows, {key_of(row): row for row in twice}, "another run tonight")
+    earlier = earlier_bytes(context)
     if cpu_model() == baseline.get("cpu"):
-        other += unstable([first[k] for k in again if k in first], accepted, "the baseline")
+        findings += unstable(unchanged, accepted, "the baseline")
     else:
-        known = {key: seen.bytes[key] for key in again if key in seen.bytes}
-        other += unstable(
-            [first[k] for k in known if k in first], known, "an earlier night on this machine"
-        )
-    seen.add(
-        rows,
-        (accepted[key] for key in again),
-        {(row["model"], row["dataset"]) for row in other},
-    )
-    return result_of(
-        [*findings, *other], n_same=len(same), n_again=len(again), head_added=head.added
-    )
+        known = {
+            key_of(row): {**row, "sha256": earlier[row["id"]]}
+            for row in unchanged
+            if row["id"] in earlier
+        }
+        findings += unstable(unchanged, known, "an earlier night on this machine")
+    remember(context, earlier, rows)
+    return result_of(findings, n_same=len(same), head_added=head.added)
 
 
 def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,15 +85,6 @@ def _differs(accepted: Mapping[str, Any], key: str, cell: Mapping[str, Any]) -> 
     return key not in accepted or accepted[key]["id"] != cell["id"]
 
 
-def tonight(key: str, night: str) -> bool:
-    """Whether an unchanged cell is in the share of a night (YYYY-MM-DD): one night in EVERY.
-
-    >>> sum(tonight("knn/iris/0/0", f"2030-01-{day:02d}") for day in range(1, 1 + 2 * EVERY))
-    2
-    """
-    return int(digest(key, length=8), 16) % EVERY == date.fromisoformat(night).toordinal() % EVERY
-
-
 def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> list[Row]:
     cells = cells_of(list(keys))
     if not cells:
@@ -110,46 +94,23 @@ def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> li
     return fit(context, head, cells, seed=0, runs=context.runs / name, name=name)
 
 
-class Seen:
-    """The bytes of each trial as earlier nights on this kind of processor had them: {cell: {id,
-    sha256}}, in the store; and the trials that failed or had other bytes when they were last fitted
-    again: until they are sound they are fitted every night."""
+def _bytes_file(context: NightContext) -> Path:
+    return context.store / f"bytes-{digest(cpu_model(), length=12)}.json"
 
-    def __init__(self, context: NightContext) -> None:
-        self._path = context.store / f"bytes-{digest(cpu_model(), length=12)}.json"
-        stored = {}
-        if self._path.exists():
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-        self._all: dict[str, str] = stored.get("bytes", {})
-        self._suspects: set[str] = set(stored.get("suspects", ()))
-        accepted = (context.baseline or {}).get("cells", {})
-        self.bytes = {
-            key: {"id": cell["id"], "sha256": self._all[cell["id"]], "status": DONE}
-            for key, cell in accepted.items()
-            if cell["id"] in self._all
-        }
 
-    def sound(self, key: str, cell: Mapping[str, Any]) -> bool:
-        """Whether an unchanged cell was fitted on such a processor, and had no fault last time."""
-        return key in self.bytes and cell["id"] not in self._suspects
+def earlier_bytes(context: NightContext) -> dict[str, str]:
+    """{trial id: sha256 of its predictions} of earlier nights on this kind of processor, as the
+    store has them."""
+    path = _bytes_file(context)
+    return json.loads(path.read_text(encoding="utf-8"))["bytes"] if path.exists() else {}
 
-    def add(
-        self,
-        rows: Sequence[Row],
-        again: Iterable[Mapping[str, Any]],
-        other_bytes: Collection[tuple[str, str]],
-    ) -> None:
-        """Remember what was fitted tonight; what was seen first stays. again: the baseline's cells
-        that were to be fitted. other_bytes: (model, dataset) of those that were not as before."""
-        self._suspects |= {cell["id"] for cell in again}  # also where no row came back
-        for row in rows:
-            if row["status"] == DONE:
-                self._all.setdefault(row["id"], row["sha256"])
-                if (row["model"], row["dataset"]) not in other_bytes:
-                    self._suspects.discard(row["id"])
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        stored = {"bytes": self._all, "suspects": sorted(self._suspects)}
-        write_atomically(self._path, json.dumps(stored, indent=0, sort_keys=True).encode())
+
+def remember(context: NightContext, earlier: Mapping[str, str], rows: Iterable[Row]) -> None:
+    """Keep the bytes of tonight's fits; what was seen first stays."""
+    found = {row["id"]: row["sha256"] for row in rows if row["status"] == DONE}
+    text = json.dumps({"bytes": {**found, **earlier}}, indent=0, sort_keys=True)
+    context.store.mkdir(parents=True, exist_ok=True)
+    write_atomically(_bytes_file(context), text.encode())
 
 
 # ---------------------------------------------------------------------- findings
@@ -250,9 +211,7 @@ def _no_data(headline: str, reason: str) -> StepResult:
     return StepResult(NAME, NO_DATA, headline, reason=reason)
 
 
-def result_of(
-    findings: list[Row], *, n_same: int, n_again: int, head_added: Mapping[str, str]
-) -> StepResult:
+def result_of(findings: list[Row], *, n_same: int, head_added: Mapping[str, str]) -> StepResult:
     """The verdict: a regression before missing data, and missing data before all else."""
     kinds: dict[str, list[Row]] = {}
     for row in findings:
@@ -280,7 +239,7 @@ def result_of(
     parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
     if "new" in kinds:
         parts.append(f"new: {', '.join(row['model'] for row in kinds['new'])}")
-    parts.append(f"{n_same} cells have the baseline's ids, {n_again} of them fitted again")
+    parts.append(f"{n_same} cells have the baseline's ids")
     if head_added:
         parts.append(f"fitted with the lock file's {', '.join(sorted(head_added.values()))}")
     verdict = REGRESSION if red else NO_DATA if unknown else OK

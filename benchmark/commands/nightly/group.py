@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -43,27 +41,12 @@ SHARED = options(
 )
 
 
-def _day(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """The value of --date, a name of folders too."""
-    with suppress(ValueError):
-        if value is None or date.fromisoformat(value).isoformat() == value:
-            return value
-    raise click.BadParameter(f"{value!r} is no day like 2026-12-31")
-
-
 @click.command()
 @SHARED
 @click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
 @click.option("--only", multiple=True, metavar="STEP", help="Only screen, or only ab-test.")
 @click.option(
     "--against", metavar="COMMIT", help="Judge every model against a release, for slow drift."
-)
-@click.option(
-    "--date",
-    metavar="YYYY-MM-DD",
-    callback=_day,
-    help="Default: today, UTC. It names the night and selects which unchanged cells are fitted "
-    "again.",
 )
 @common
 def nightly(console: Console, **given: Any) -> int:

@@ -27,13 +27,12 @@ def nightly_command(
     console: Console,
     *,
     only: Sequence[str],
-    date: str | None,
     **given: Any,
 ) -> int:
     """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
     only = named(only)
     checkout = checkout_of(ROOT)
-    context = context_of(console, checkout, date=date, **given)
+    context = context_of(console, checkout, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
     # The store, too: one run at a time moves its worktrees.
@@ -67,7 +66,6 @@ def context_of(
     workers: int,
     suite: str,
     models: Sequence[str] = (),
-    date: str | None = None,
     night: str | None = None,
 ) -> NightContext:
     """The circumstances of a night. Raises BaselineError, and SuiteError for a suite with files of
@@ -78,7 +76,7 @@ def context_of(
             "bench data add, and name them in the suite's datasets"
         )
     nights = out.resolve()
-    today = date or datetime.now(UTC).strftime("%Y-%m-%d")
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
     folder = nights / (night or name_of(today, checkout.label, against))
     file = file_of(checkout.root, baseline).resolve()
     local = mirror is not None and "://" not in mirror
@@ -89,7 +87,6 @@ def context_of(
         night=folder,
         store=nights / "store",
         python=Path(sys.executable),
-        date=today,
         mirror=os.path.abspath(mirror) if mirror is not None and local else mirror,
         cache=os.path.abspath(cache) if cache else None,
         workers=workers,

@@ -135,7 +135,7 @@ def context_of(folder: Path, **given: Any) -> NightContext:
             "night": folder / "night",
             "store": folder / "store",
         },
-        **{"python": Path("python"), "date": "2030-01-01", **given},
+        **{"python": Path("python"), **given},
     )
 
 
