@@ -106,8 +106,6 @@ def content(
         cells[key] = {
             **{"id": cell["id"], "config": cell["config"], "status": row["status"]},
             **{"sha256": row["sha256"] if row["status"] == DONE else ""},
-            **{"score": row["error"], "cpu_s": _round(row["cpu_s"], 2)},
-            **{"peak_ram_mb": _round(row["peak_ram_mb"], 0)},
         }
     about = {
         model: {"source": what["source"], "libraries": what["libraries"]}
@@ -123,10 +121,6 @@ def content(
         **{"cpu": cpu_model(), "cells": cells, "models": about, "data": dict(planned["data"])},
         "previous": previous,
     }
-
-
-def _round(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
 
 
 def key_of(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ suites/         the suites that reproduce them
 
 from __future__ import annotations
 
-import csv
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -295,10 +294,6 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[Fault]:
             )
         counts = (*at, "configurations")
         yield from _unknown(counts, "no table with numbers is", table.configurations, printed)
-    known = _datasets_in(folder) if paper.stand_ins else set()
-    for name, stand_in in paper.stand_ins.items():
-        at = ("stand_ins", name, "of")
-        yield from _unknown(at, "no dataset in published/ is", stand_in.of, known)
     used = {table.published for table in paper.table.values()}
     for file in (file for file in files if file not in used):
         yield ("table",), f"no table has the file published/{file}"
@@ -308,18 +303,6 @@ def _unknown(at: KeyPath, law: str, name: str, known: Collection[str]) -> Iterat
     """The fault of a name that is given and not known."""
     if name and name not in known:
         yield at, f"{law} called {name!r}; {suggest(name, known)}"
-
-
-def _datasets_in(folder: Path) -> set[str]:
-    """The datasets of all published tables, by the paper's names."""
-    found: set[str] = set()
-    for path in (folder / "published").glob("*.csv"):
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                found |= {row["dataset"] for row in csv.DictReader(file) if row.get("dataset")}
-        except UnicodeDecodeError as error:
-            raise PaperError(f"{path}: not UTF-8: {one_line(error)}") from None
-    return found
 
 
 def _source_faults(

@@ -142,12 +142,6 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('why = "a drawing"', 'published = "x.csv"', "toy-figure-3.published", "unknown"),
     ('why = "a drawing"', 'experiment = "ty"', "figure.toy-figure-3.experiment", "'toy'"),
     ('why = "a drawing"', 'suite = "toy-smal"', "figure.toy-figure-3.suite", "'toy-small'"),
-    (
-        "[figure.toy-figure-3]",
-        '[stand_ins.x]\nof = "flowrs"\nwhy = "a"\n[figure.f]',
-        "of",
-        "'flowers'",
-    ),
     ("figure.toy-figure-3", "figure.toy-table-4", "figure.toy-table-4", "table, too"),
 )
 

@@ -117,14 +117,6 @@ def test_the_printed_list_has_a_block_for_each_paper_and_fits_a_screen():
             assert sum(line.split(" ")[0] == name for line in lines) == 1, name
 
 
-def test_no_line_of_the_list_denies_what_an_experiment_shows():
-    """One name a table, and a stored table of one value is said in the singular."""
-    printed = " ".join(bench("reproduce", "--list").out.split())
-    assert "rtdl-main-table-6 bench reproduce rtdl-main-table-6 main text, Table 6: " in printed
-    assert "rtdl-table-6-main" not in printed and "are no part of this benchmark" not in printed
-    assert "RMSE; 1 published value npt-table-5" in printed
-
-
 def test_each_command_of_the_list_is_one_that_the_command_line_has():
     """Its options parse, and what it names exists; nothing is run."""
     for source in sources():
@@ -146,16 +138,6 @@ def test_each_command_of_the_list_is_one_that_the_command_line_has():
             assert given["model"] in budget.models, source.name
         else:
             assert verb == "sweep" and given["budget"] in suites.load(given["suite"]).budgets
-
-
-def test_what_the_suites_behind_the_tables_name_exists():
-    for source in sources():
-        if source.kind == "table" and source.suite:
-            entry = catalog.find_table(source.name)
-            suite, budget = catalog.suite_of(entry), entry.entry.budget
-            assert set(suite.datasets) <= set(datasets.names())
-            asked = [suite.budgets[budget].asked(m) for m in suite.budgets[budget].models]
-            assert set(asked) <= set(registry.MODELS)
 
 
 def test_every_dataset_and_method_of_a_table_is_one_of_its_suite():
@@ -204,22 +186,6 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
             if table.suite:
                 suite = catalog.suite_of(catalog.find_table(name))
                 assert table.budget in suite.budgets, name
-
-
-def test_a_table_of_an_experiment_names_its_command():
-    found = source_of(find_entry("npt-table-3"))
-    assert found.command == "bench reproduce npt-table-3"
-    assert found.experiment in catalog.experiments()
-
-
-def test_a_table_that_nothing_makes_says_why():
-    found = bench("reproduce", "npt-table-14")
-    assert found.code == 2 and "the datasets' own figures" in found.err
-
-
-def test_an_unknown_table_gets_a_suggestion():
-    found = bench("reproduce", "npt-table-111")
-    assert found.code == 2 and "BENCH-E017" in found.err and "'npt-table-11'" in found.err
 
 
 def test_every_comparison_says_its_coverage_and_budget_even_without_a_shared_cell(tmp_path):
