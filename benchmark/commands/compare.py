@@ -76,7 +76,6 @@ def compare(
         {
             **{"a": str(base), "b": str(new), "identical": found.identical},
             **{"cells": len(found.cells), "equal": found.n_equal, "notes": notes},
-            "all_over": {"median": found.overall.median, "p": found.overall.p},
             "regressions": found.regressions,
             "summary": summary(found),
             "changed": found.cells[~found.cells["equal"]].to_dict("records"),

@@ -24,7 +24,7 @@ from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative_changes, verdicts
 
 MIN_EFFECT = 0.01
-GLOBAL_P, MODEL_P = 0.001, 0.05
+MODEL_P = 0.05
 LARGE = math.log(1e6)  # a change beyond it is printed as a factor
 SLOT = [*STUDY, "stage", "index"]
 
@@ -62,26 +62,6 @@ def percent(d: float, decimals: int = 1) -> str:
     return f"{100 * math.expm1(d):+.{decimals}f} %"
 
 
-@dataclass(frozen=True)
-class Overall:
-    """The test over all n cells: their median change and the one-sided Wilcoxon p for worse."""
-
-    n: int
-    median: float
-    p: float | None  # None: too few cells for a p below GLOBAL_P
-    hit: bool
-
-
-def global_rule(base: Array, new: Array, min_effect: float = MIN_EFFECT) -> Overall:  # errors, (n,)
-    """A regression (`hit`) if p < GLOBAL_P for worse and the median change exceeds `min_effect`."""
-    n = len(base)
-    middle = median(change(base, new))
-    if n < fewest_pairs(GLOBAL_P, sides=1):
-        return Overall(n, middle, None, False)
-    p = wilcoxon_columns(relative_changes(base, new)[:, None])[0].p_greater
-    return Overall(n, middle, p, p < GLOBAL_P and middle > min_effect)
-
-
 # --- the comparison -------------------------------------------------------------------------------
 
 
@@ -102,7 +82,6 @@ class Comparison:
     models: pd.DataFrame
     coverage: pd.DataFrame
     failures: pd.DataFrame
-    overall: Overall
     same_id: tuple[int, int]
     regressions: tuple[str, ...]
 
@@ -127,24 +106,17 @@ def compare_runs(
 ) -> Comparison:
     """Compare `new` with `base`.
 
-    A regression is one of: all cells together are worse (`global_rule`); a model's verdict is
-    worse (`_judged`); a cell is no longer complete; a trial fails that did not fail before. Raises
-    ValueError if the runs differ in metric or protocol.
+    A regression is one of: a model's verdict is worse (`_judged`); a cell is no longer complete; a
+    trial fails that did not fail before. Raises ValueError if the runs differ in metric or
+    protocol.
     """
     _agree(base, new)
     tables = [studies(evidence) for evidence in (base, new)]
     found = _cells(base, new, tables)
-    overall = global_rule(found["error_a"].to_numpy(), found["error_b"].to_numpy(), min_effect)
     models = _judged(_models(found), _pairs(base, new, tables), min_effect)
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
-    regressions = []
-    if overall.hit:
-        regressions.append(
-            f"worse overall: median change of the error {percent(overall.median)} "
-            f"over {footnotes.count(overall.n, 'cell')}, p = {overall.p:.2g}"
-        )
-    regressions += [
+    regressions = [
         f"worse: {r.model}, mean change of the error {percent(r.mean_change)} over "
         f"{footnotes.count(r.n_datasets, 'dataset')} ({footnotes.count(r.n_pairs, 'pair')}), "
         f"one-sided p = {r.p_worse_holm:.2g} after Holm"
@@ -166,7 +138,6 @@ def compare_runs(
         models,
         coverage,
         _failures(base, new),
-        overall,
         _same_id(base, new),
         tuple(regressions),
     )

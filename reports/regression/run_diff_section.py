@@ -19,7 +19,7 @@ from ..output.tables import (
     p_text,
 )
 from ..statistics.wilcoxon import fewest_pairs, smallest_p
-from .run_diff import GLOBAL_P, MODEL_P, Comparison, percent
+from .run_diff import MODEL_P, Comparison, percent
 from .verdicts import ALPHA, BOUND, UNDECIDED
 
 SHOWN = 40  # rows of a printed table; the CSV has all cells
@@ -51,16 +51,6 @@ def summary(found: Comparison) -> list[str]:
     both, other = found.same_id
     if other:
         said.append(f"Not deterministic: of {both} trials of one id in both runs {other} differ.")
-    o = found.overall
-    if o.p is None:
-        least = fewest_pairs(GLOBAL_P, sides=1)
-        said.append(f"Overall: n/a, {n} cannot reach p < {GLOBAL_P:g} (needs {least}).")
-    else:
-        said.append(
-            f"Overall: median change of the error {percent(o.median, 2)}, p = "
-            f"{p_text(o.p)} for worse (one-sided Wilcoxon over {n}); a regression needs p < "
-            f"{GLOBAL_P:g} and more than {100 * found.min_effect:g} %."
-        )
     open_ = found.models.loc[found.models["verdict"] == UNDECIDED, "model"].tolist()
     if open_:
         said.append(f"Undecided (more folds or seeds would tell): {footnotes.join(open_)}.")
