@@ -178,16 +178,12 @@ def spaces(name: str, task: str) -> dict[str, dict[str, Any]]:
 def default_config(name: str, task: str, space: str = "default") -> dict[str, Any]:
     """The default configuration as a point of a space: a default for each searched parameter.
 
-    Fixed parameters have their fixed value, of variants the first is taken; a conditional parameter
-    whose condition fails is left out. For `default` spaces the point lies inside the space; for
-    others it may not.
+    Fixed parameters have their fixed value, of variants the first is taken. For `default` spaces
+    the point lies inside the space; for others it may not.
     """
     values = defaults(name)
     out: dict[str, Any] = {}
     for key, param in spaces(name, task)[space]["params"].items():
-        when = param.get("when", {})
-        if any(out.get(k, values.get(k)) not in allowed for k, allowed in when.items()):
-            continue
         if param.get("kind") == "variants":
             out |= param["values"][0]
         else:

@@ -51,8 +51,9 @@ class Param:
         raise NotImplementedError
 
     def position(self, value: Any) -> int:
-        """The number of a value that can be drawn: `point(position(value))` is it."""
-        raise NotImplementedError
+        """The number of a value that can be drawn: 0 where it is the only one, or none of a
+        number of values."""
+        return 0
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
@@ -110,10 +111,6 @@ class Fixed(Param):
     def point(self, index: int) -> Any:
         """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.value)
-
-    def position(self, value: Any) -> int:
-        """The number of a value that can be drawn: 0."""
-        return 0
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
@@ -225,10 +222,6 @@ class Float(Param):
     def point(self, index: int) -> float:
         """Value number `index` of `size` in a fixed order."""
         return self._value(self.low)
-
-    def position(self, value: Any) -> int:
-        """The number of the only value, where there is one: 0."""
-        return 0
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
@@ -353,13 +346,6 @@ class Maybe(Param):
         if index == 0:
             return copy.deepcopy(self.value)
         return self.of.point(index - 1 + (self._gap is not None and index - 1 >= self._gap))
-
-    def position(self, value: Any) -> int:
-        """The number of a value that can be drawn."""
-        if _same(self.value, value):
-            return 0
-        place = self.of.position(value)
-        return 1 + place - (self._gap is not None and place > self._gap)
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""

@@ -26,7 +26,6 @@ TREES = Space(
         "gamma": Float(0.0001, 0.5, log=True, shift=-0.0001),
         "seedling": Fixed(True),
     },
-    when={"leaves": {"booster": ["tree"]}, "gamma": {"booster": ["linear"]}},
 )
 DEFAULT = {"booster": "tree", "depth": 6, "lr": 0.3, "outside": "the space"}
 ADAPTIVE = ["tpe", "hyperopt"]
