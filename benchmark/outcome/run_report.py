@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sweeps.store.run_folder import LOG
 from ..errors import check_run
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
     from ...reports.output.tables import Section
-
-LARGE = 200_000_000  # bytes of logs: reading their columns takes as long as an import
 
 
 def write_report(
@@ -53,7 +49,10 @@ def make_report(
     runs = list(runs)
     for run in runs:
         check_run(run)
-    with _no_collection(), _imports_meanwhile(runs):
+    # Arrow's allocator asks for huge pages, and the system clears 2 MB for each that it touches: a
+    # sixth of the CPU seconds of a report of a million trials.
+    os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
+    with _no_collection():
         from ..results.evidence_builder import evidence_of
 
         evidence = evidence_of(runs, newest_first=newest_first)
@@ -128,35 +127,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-@contextmanager
-def _imports_meanwhile(runs: Iterable[Path]) -> Iterator[None]:
-    """Import what a report needs in a thread, while the ledger is read; for a large report also
-    what draws its diagrams. An error shows where the module is imported again.
-
-    The thread is waited for, because Python crashes when it ends in the middle of an import.
-    """
-    # Arrow's allocator asks for huge pages, and the system clears 2 MB for each that it touches: a
-    # sixth of the CPU seconds of a report of a million trials.
-    os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
-    import pyarrow.parquet  # noqa: F401  # here: pandas imports it too, and reading begins with it
-
-    large = sum(path.stat().st_size for run in runs for path in run.glob(f"ledger/{LOG}")) >= LARGE
-
-    def run() -> None:
-        with suppress(Exception):
-            import pandas  # noqa: F401, I001  # first: it is needed first
-            import scipy.special  # noqa: F401
-
-            if large:
-                import matplotlib.backends.backend_pdf
-                import matplotlib.backends.backend_svg
-                import matplotlib.figure  # noqa: F401
-
-    thread = threading.Thread(target=run, name="imports")
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()

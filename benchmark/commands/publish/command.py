@@ -7,8 +7,6 @@ have computed a cell (`evidence_of`, newest_first).
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
 import os
 import re
 import secrets
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from ...results.run_status import RunStatus
 
 HERE = Path(__file__).parent
-MANIFEST = "site.json"
+MARK = "site.json"  # a file that says that a folder is such a site
 BOARD = "board"
 HIDDEN = ["message", "origin", "cpu"]  # of a trial: may name folders and machines of the sweep
 DOWNLOADS = (
@@ -109,14 +107,13 @@ def write_site(
 ) -> tuple[list[Path], list[str]]:
     """Write the site of runs into the folder `out`: (its files, what of the runs is damaged).
 
-    The site is made in a folder beside `out` and moved into place file by file, so that a site that
-    is being served has no missing file; files of an earlier site that this one does not have are
-    deleted. how: options of `make_report`. Raises SweepError for a folder that holds something
-    else, and what `make_report` raises.
+    The site is made in a folder beside `out` and moved into place, its page last; an earlier site
+    goes, and what others put beside it stays. how: options of `make_report`. Raises SweepError for
+    a folder that holds something else, and what `make_report` raises.
     """
     from ...outcome.run_report import make_report
 
-    old = _files_of(out)
+    check_out(out)
     runs = read_runs(paths)
     staging = out.absolute().with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
@@ -134,7 +131,8 @@ def write_site(
         page = _page(title, runs, sections)
         write_atomically(staging / "index.html", page.encode("utf-8"), sync=False)
         write_atomically(staging / ".nojekyll", b"", sync=False)  # GitHub leaves files as they are
-        return _moved(staging, out, old), damage
+        write_atomically(staging / MARK, b'{"made_by": "tabsweep"}\n', sync=False)
+        return move(staging, out), damage
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -207,44 +205,24 @@ def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
 # ---------------------------------------------------------------------- the folder
 
 
-def _files_of(out: Path) -> set[str]:
-    """The files of an earlier site in `out`; SweepError where it is something else."""
-    if not out.exists():
-        return set()
-    if not out.is_dir():
+def check_out(out: Path) -> None:
+    """Raises SweepError for a file, and for a folder that holds something and no earlier site."""
+    if out.exists() and not out.is_dir():
         raise SweepError(f"--out {out} is a file: name a folder for the site")
-    try:
-        names = set(json.loads((out / MANIFEST).read_text("utf-8"))["files"])
-    except FileNotFoundError:
-        if any(out.iterdir()):
-            raise SweepError(
-                f"--out {out} holds other files and no site (no {MANIFEST}): name an empty folder, "
-                "or one that does not exist yet"
-            ) from None
-        return set()
-    except (ValueError, KeyError, TypeError):
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
         raise SweepError(
-            f"--out {out}: its {MANIFEST} cannot be read: delete the folder, or name another one"
-        ) from None
-    return {name for name in names if ".." not in Path(name).parts and not Path(name).is_absolute()}
+            f"--out {out} holds other files and no site (no {MARK}): name an empty folder, or one "
+            "that does not exist yet"
+        )
 
 
-def _moved(staging: Path, out: Path, old: set[str]) -> list[Path]:
-    """Move the finished site into `out`; delete the files that it no longer has, and the folders
-    that this empties. What others put there stays."""
-    names = sorted(p.relative_to(staging).as_posix() for p in staging.rglob("*") if p.is_file())
-    sums = {name: hashlib.sha256((staging / name).read_bytes()).hexdigest() for name in names}
-    manifest = json.dumps({"made_by": "tabsweep", "files": sums}, indent=1, sort_keys=True) + "\n"
-    write_atomically(staging / MANIFEST, manifest.encode(), sync=False)
-    first = [name for name in names if name != "index.html"]
-    for name in (*first, "index.html", MANIFEST):  # the page last: what it links is there
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
+def move(staging: Path, out: Path) -> list[Path]:
+    """Move the finished site into `out`, in place of what stands there of an earlier one; its
+    files."""
+    files = sorted(p.relative_to(staging) for p in staging.rglob("*") if p.is_file())
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("runs", BOARD, "trials.csv.gz", ".nojekyll", MARK, "index.html"):
+        if (out / name).is_dir():
+            os.replace(out / name, staging / f"old {name}")
         os.replace(staging / name, out / name)
-    gone = sorted(old - set(names) - {MANIFEST})
-    for name in gone:
-        (out / name).unlink(missing_ok=True)
-    for folder in sorted({p for name in gone for p in Path(name).parents[:-1]}, reverse=True):
-        place = out / folder
-        if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
-            place.rmdir()
-    return [out / name for name in (*names, MANIFEST)]
+    return [out / path for path in files]
