@@ -7,10 +7,11 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -64,21 +65,21 @@ def logs(
         )
 
     show = _event if events else _trial
-    tail = Tail(path)
-    found = 0
+    before, tail = Tail(path.with_name(f"{path.name}.1")), Tail(path)
+    n_wanted = 0
     shown: deque[Line] = deque(maxlen=last or None)
-    for line in chain(read_lines(aside(path)), tail.lines()):
+    for line in chain(before.lines(), tail.lines()):
         if wanted(line):
-            found += 1
+            n_wanted += 1
             shown.append(line)
     if follow:
         return _follow(console, tail, list(shown), wanted, show)
-    console.data({"lines": list(shown), "found": found})
-    if found > len(shown):
-        console.say(f"({found - len(shown)} before these: --last 0 shows all)\n")
+    console.data({"lines": list(shown), "found": n_wanted})
+    if n_wanted > len(shown):
+        console.say(f"({n_wanted - len(shown)} before these: --last 0 shows all)\n")
     for line in shown:
         console.say(show(line))
-    if not found:
+    if not n_wanted:
         what = "event" if events else "output of a trial"
         if failed and not (study or trial or worker):
             what = "warning or error" if events else "trial that failed or lost its worker"
@@ -120,61 +121,33 @@ def is_failure(line: Mapping[str, Any]) -> bool:
 
 
 class Tail:
-    """Reads the new lines of a growing log; when the log is rotated (renamed, and started anew),
-    reading continues with the rest of the old file and then with the new one."""
+    """Reads the new lines of a growing log; where it has grown too large and was renamed, the rest
+    of it and then the log that was started anew."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._place = 0
-        self._file: tuple[int, int] | None = None
+        self._file: BinaryIO | None = None
+        self._torn = b""  # the beginning of a line that is being written
 
     def lines(self) -> Iterator[Line]:
-        """The whole lines that came since the last call."""
-        try:
-            file = open(self.path, "rb")
-        except FileNotFoundError:
-            return
-        with file:
-            stat = os.fstat(file.fileno())
-            found = stat.st_dev, stat.st_ino
-            if self._file not in (None, found):
-                yield from read_lines(aside(self.path), start=self._place)
-                self._place = 0
-            self._file = found
-            file.seek(self._place)
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    break  # it is being written
-                self._place += len(raw)
-                line = _parse(raw)
-                if line is not None:
-                    yield line
-
-
-def aside(path: Path) -> Path:
-    """Where a log goes that has grown too large."""
-    return path.with_name(f"{path.name}.1")
-
-
-def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
-    """Every line that can be read; a torn one is left out."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(start)
-            for raw in file:
-                line = _parse(raw)
-                if line is not None:
-                    yield line
-    except FileNotFoundError:
-        return
-
-
-def _parse(raw: bytes) -> Line | None:
-    try:
-        line = json.loads(raw)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None
+        """The whole lines that came since the last call and can be read."""
+        renamed = True
+        while renamed:
+            try:
+                now = os.stat(self.path)
+                self._file = self._file or open(self.path, "rb")
+            except FileNotFoundError:
+                return
+            renamed = not os.path.samestat(now, os.fstat(self._file.fileno()))
+            *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
+            for raw in whole:
+                with suppress(ValueError):
+                    line = json.loads(raw)
+                    if isinstance(line, dict):
+                        yield line
+            if renamed:
+                self._file.close()
+                self._file, self._torn = None, b""
 
 
 # ---------------------------------------------------------------------- showing

@@ -15,7 +15,6 @@ The rule, for one dataset of a run:
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
@@ -28,8 +27,7 @@ import numpy as np
 
 from ...common.columns.encoder import ColumnEncoder
 from ...common.counting import count
-from ...common.text import one_line, suggest
-from ...datasets.infer import Reading, table_from_file
+from ...common.text import suggest
 from ...models import registry
 from ...models.base import Estimator
 from ...models.library.columns import is_cyclic
@@ -39,8 +37,8 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
 from ..column_encoding import encoding_identity
-from ..errors import FitError, command_on
-from ..planning.own_tables import planned_table
+from ..errors import FitError, SweepError, command_on
+from ..planning.own_tables import planned_table, planned_tables
 from ..planning.plan import choose_folds
 from ..results.evidence_builder import planned_rows
 from ..results.run_status import status_of
@@ -281,7 +279,12 @@ def read_data(
     """The run's table and folds; FitError where the data is gone or not what the run saw."""
     described = run.described
     if described.get("csv"):
-        table = read_csv_again(described["csv"], csv, run.dataset)
+        plan = {"datasets": {run.dataset: described}}
+        try:
+            table = planned_tables([plan], [Path(csv)] if csv else [])[run.dataset].table
+        except SweepError as error:
+            raise FitError(str(error)) from None
+        table = replace(table, name=run.dataset)
     elif csv is not None:
         raise FitError(
             f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
@@ -295,22 +298,6 @@ def read_data(
         )
     folds = choose_folds(table, described["protocol"], seed=run.seed, folds=None)
     return replace(table, metric=run.metric), folds
-
-
-def read_csv_again(described: Mapping[str, Any], other: str | Path | None, name: str) -> Table:
-    """The table of the run's file, or of `other`. Raises FitError where it is gone or changed."""
-    path = Path(other if other is not None else described["path"])
-    if not path.is_file():
-        raise FitError(
-            f"the run's data, {one_line(path)}, is not there any more; say where it is with --csv"
-        )
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != described["sha256"]:
-        raise FitError(
-            f"{one_line(path)} has sha256 {found}, the run saw {described['sha256']}: the file was "
-            "changed; sweep it again, or name the old file with --csv"
-        )
-    return table_from_file(path, Reading.of(described), name=name)
 
 
 def fit_all(

@@ -148,7 +148,7 @@ def planned_tables(
     """
     from ...datasets.infer import Reading, table_from_file
 
-    given = {file_sha256(path): path for path in files}
+    given = {file_sha256(path): path for path in files if path.is_file()}
     found: dict[str, OwnTable] = {}
     of_files = [
         (name, described["csv"])
@@ -166,8 +166,8 @@ def planned_tables(
             raise SweepError(
                 f"the table of dataset {name} (sha256 {sha256[:16]}...) is not at "
                 f"{' nor at '.join(map(str, places))} any more, or has changed: put it back there "
-                "(bench merge takes a copy of it: --csv FILE), or start a new run with another "
-                "--name"
+                "(bench fit and bench merge take a copy: --csv FILE), or start a new run with "
+                "another --name"
             )
         table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
         found[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
