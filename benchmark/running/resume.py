@@ -144,66 +144,32 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
     a run may come from somebody else.
 
     Raises SweepError where that is another file than the one that the run began with, and holds
-    other code (unless that is allowed), and where its source cannot be read. Of a file that was
-    edited the ids of its trials decide.
+    other code, unless that is allowed. Of a file that was edited the ids of its trials decide.
     """
     lines = []
     known = plan.get("own_code", {})
-    by_name = {code["name"]: target for target, code in known.items() if "name" in code}
+    began = {code.get("name") or target: code for target, code in known.items()}
     for target, name in sorted(from_outside(models).items()):
-        before, here = known.get(target), _own_code(target)
-        if here is None:
+        if not is_there(target):
             continue  # its import says what is missing
-        began = by_name.get(name, target)
-        if began != target and not allow_code_change:
+        try:
+            here = own_code(target)
+        except (SyntaxError, ValueError) as error:
             raise SweepError(
-                f"the installed model {name!r} is {target} here ({here['file']}), and was {began} "
-                f"when the run began ({known[began]['file']}). None of it was run: install the "
-                "package that registers that one, or give --allow-code-change"
-            )
-        if before is None:
-            lines.append(
-                f"runs the code of {here['file']} ({target}), of which the run has no hash"
-            )
-            continue
-        same = before["source"] == here["source"]
-        if not same and before["file"] != here["file"] and not allow_code_change:
+                f"{file_of(target)} ({target}) is no valid Python: {error}. None of it was run: "
+                "correct it, then resume"
+            ) from None
+        first = began.get(name or target)
+        same = first is not None and first["source"] == here["source"]
+        if first and not same and first["file"] != here["file"] and not allow_code_change:
             raise SweepError(
-                f"{target} is {here['file']} here, whose source ({here['source'][:12]}) is not the "
-                f"one that the run began with ({before['file']}, {before['source'][:12]}). None of "
-                f"it was run: {_way_back(name)}, or give --allow-code-change"
+                f"{name or target} is {target} in {here['file'] or 'a file without source'} here, "
+                f"whose code is not the one that the run began with ({first['file']}). None of it "
+                "was run: bring that one back, or give --allow-code-change"
             )
         how = "the source that the run began with" if same else "another source than at the start"
         lines.append(f"runs the code of {here['file']} ({target}): {how}")
     return lines
-
-
-def _way_back(name: str) -> str:
-    """What brings the code back that a run began with; name: of an installed model, or ""."""
-    return "install the version that had it" if name else "go to the folder of the right file"
-
-
-def _own_code(target: str) -> dict[str, str] | None:
-    """The code of a class here; None where there is no such module. Raises SweepError for code
-    whose source cannot be read, which a resume would run unseen."""
-    try:
-        found = own_code(target)
-    except (SyntaxError, ValueError) as error:
-        where = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        text = error.msg if isinstance(error, SyntaxError) else str(error)
-        module = getattr(error, "filename", None) or target.partition(":")[0]
-        raise SweepError(
-            f"{file_of(target)} ({target}) is no valid Python: module {module}{where}: {text}. "
-            "None of it was run: correct it, then resume"
-        ) from None
-    if found["file"]:
-        return found
-    if is_there(target):
-        raise SweepError(
-            f"{target} is a module without source here (.so, .pyc or a folder), so nobody can see "
-            "what a resume would run. None of it was run: put its .py file into its place"
-        )
-    return None
 
 
 def with_first_code(record: Record, old: Record | None) -> Record:

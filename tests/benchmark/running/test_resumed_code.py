@@ -81,7 +81,7 @@ def test_code_behind_a_row_of_the_suite_is_named_and_compared_with_the_first() -
     other.write_text(MINE)
     py_compile.compile(str(other), cfile=str(other.with_suffix(".pyc")))
     other.unlink()
-    assert "without source" in refusal("--allow-code-change")
+    assert "without source" in refusal()
     file.write_text(MINE + "\nOTHER = 1\n")
     again = ("resume", "runs/r", *FAST, "--allow-code-change")
     for _ in range(2):  # the second time, too: the run began with the first source
