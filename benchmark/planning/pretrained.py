@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ...datasets import catalog
 from ...datasets.errors import DataError
@@ -27,27 +27,9 @@ def _file(spec: ModelSpec, task: str) -> CheckpointFile:
         raise PlanError(str(error)) from None
 
 
-class HasTask(Protocol):
-    """A table, of which the task counts here."""
-
-    task: str
-
-
-class Described(Protocol):
-    """A dataset of a plan (`plan.Data`)."""
-
-    @property
-    def table(self) -> HasTask:
-        """Its table."""
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """What the plan keeps of it; "added" names the added dataset that it is."""
-
-
-def contamination_notes(specs: Mapping[str, ModelSpec], data: Mapping[str, Described]) -> list[str]:
+def contamination_notes(specs: Mapping[str, ModelSpec], data: Mapping[str, Any]) -> list[str]:
     """One sentence for each checkpoint of the plan: which of the plan's datasets it was pretrained
-    on, by the list beside it."""
+    on, by the list beside it. data: {dataset: its `plan.Data`}."""
     notes: list[str] = []
     if not any(spec.checkpoint for spec in specs.values()):
         return notes

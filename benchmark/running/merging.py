@@ -18,7 +18,6 @@ from ...sweeps.study_state import History
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial
 from ..errors import SweepError
 from ..planning import environment
-from ..planning.options import LIMITS
 from ..planning.plan import Plan
 from .data import gather
 from .request import Request
@@ -54,9 +53,7 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     Raises SweepError that names what the plans differ in, or a dataset that is not available here
     and without which its trials cannot be verified.
     """
-    first = plans[0]
     for other in plans[1:]:
-        _check_suites(first, other)
         request.options = merge_with(other, request)
     datasets = {name: known for plan in reversed(plans) for name, known in plan["datasets"].items()}
     data, left_out, notes = gather(request, {"datasets": datasets})
@@ -86,33 +83,6 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
             "report RUN RUN"
         )
     return united
-
-
-def _check_suites(first: Record, other: Record) -> None:
-    if first["options"]["budget"] != other["options"]["budget"]:
-        raise SweepError(
-            f"the runs have different budgets, {first['options']['budget']} and "
-            f"{other['options']['budget']}: merge runs of one suite and budget, or show them "
-            "together: bench report RUN RUN"
-        )
-    a, b = (_without_limits(plan["suite"]) for plan in (first, other))
-    differing = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
-    if differing:
-        raise SweepError(
-            f"the runs are of different suites, which differ in {', '.join(differing)}: merge runs "
-            "of one suite and budget, or show them together: bench report RUN RUN"
-        )
-
-
-def _without_limits(suite: Mapping[str, Any]) -> dict[str, Any]:
-    budgets = {
-        name: {key: value for key, value in budget.items() if key not in LIMITS}
-        for name, budget in suite["budgets"].items()
-    }
-    found = {**suite, "budgets": budgets}
-    if "file" in suite:  # the same file has another path on each machine; checksums compare it
-        found["file"] = {name: {**file, "path": ""} for name, file in suite["file"].items()}
-    return found
 
 
 # ---------------------------------------------------------------------- trials by their ids

@@ -14,11 +14,15 @@ import copy
 import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...common import text as messages
 from .json_values import identity, plain
 from .space import Space
+
+if TYPE_CHECKING:
+    from .hyperopt_tpe import HyperoptTPE
+    from .optuna_tpe import OptunaTPE
 
 Config = dict[str, Any]
 
@@ -151,7 +155,7 @@ class TPESampler(Sampler):
         super().__init__(name, space, **options)
         self._startup = {} if startup is None else {"startup": startup}
         self._results: dict[int, tuple[Config, float | None]] = {}
-        self._backend: Backend | None = None
+        self._backend: OptunaTPE | HyperoptTPE | None = None
         self._added: list[int] = []  # the indices that the backend knows
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
@@ -180,7 +184,7 @@ class TPESampler(Sampler):
             )
         return visible
 
-    def _catch_up(self, visible: list[int]) -> Backend:
+    def _catch_up(self, visible: list[int]) -> OptunaTPE | HyperoptTPE:
         if visible[: len(self._added)] != self._added:
             self._forget()
         if self._backend is None:
@@ -196,18 +200,6 @@ class TPESampler(Sampler):
         self._backend, self._added = None, []
 
 
-class Backend(Protocol):
-    """A TPE library as a sampler uses it; see optuna_tpe.py and hyperopt_tpe.py."""
-
-    def add(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
-        """Append a finished trial; None is a failure."""
-        ...
-
-    def propose(self, index: int, seed: int) -> Config:
-        """The next configuration, given the trials so far."""
-        ...
-
-
 _CLASSES: dict[str, type[Sampler]] = {
     "grid": GridSampler,
     "hyperopt": TPESampler,
@@ -216,7 +208,7 @@ _CLASSES: dict[str, type[Sampler]] = {
 }
 
 
-def _backend(name: str, space: Space, **options: int) -> Backend:
+def _backend(name: str, space: Space, **options: int) -> OptunaTPE | HyperoptTPE:
     if name == "tpe":
         from .optuna_tpe import OptunaTPE
 

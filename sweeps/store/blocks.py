@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .column_cache import KINDS, column_table, column_values, has_columns
 from .log import LedgerError, LogReader, decode, encode, line_of
@@ -60,29 +60,6 @@ def head_of(record: Mapping[str, Any]) -> Head:
         index=index if type(index) is int and 0 <= index < 2**31 else -1,
         **{name: text if isinstance(text, str) else "" for name, text in texts.items()},
     )
-
-
-class Part(Protocol):
-    """Records that follow each other in the log; rows count from 0 in each part."""
-
-    @property
-    def heads(self) -> HeadColumns:
-        """The heads of all records, as columns."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def rows(self, kinds: Sequence[str]) -> Iterable[int]:
-        """The rows of the records of these kinds, in order."""
-        ...
-
-    def text(self, row: int) -> bytes:
-        """The JSON text of a record."""
-        ...
-
-    def columns(self) -> pa.Table:
-        """The records as columns (see `column_cache`)."""
-        ...
 
 
 class Newest:
@@ -250,6 +227,9 @@ class Block:
         except (OSError, ValueError, pa.ArrowException):
             return None
         return table
+
+
+Part = Newest | Block  # records that follow each other in the log; rows count from 0 in each
 
 
 def _interned(value: Any) -> Any:
