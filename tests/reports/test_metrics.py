@@ -25,83 +25,49 @@ def softmax(z):
     return e / e.sum(axis=1, keepdims=True)
 
 
-def test_classification_metrics_agree_with_scikit_learn():
-    for n_classes, seed in itertools.product([2, 3, 7], range(8)):
-        agrees_with_scikit_learn(seed, n_classes)
-
-
-def agrees_with_scikit_learn(seed, n_classes):
-    rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
-    z = rng.normal(size=(len(y), n_classes)) + 1.5 * np.eye(n_classes)[y]
-    proba = softmax(z)
-    if seed % 2:  # equal scores, as trees and k-NN give them
-        proba = np.round(proba * 3) + 0.01
-        proba /= proba.sum(axis=1, keepdims=True)
-    task = "binary" if n_classes == 2 else "multiclass"
-    got = score_all(task, y, proba, n_classes)
-    labels = list(range(n_classes))
-    pick = proba.argmax(axis=1)
-    auc = proba[:, 1] if n_classes == 2 else proba
-    want = {
-        "accuracy": oracle.accuracy_score(y, pick),
-        "balanced_accuracy": oracle.balanced_accuracy_score(y, pick),
-        "roc_auc": oracle.roc_auc_score(y, auc, multi_class="ovr", average="macro"),
-        "log_loss": oracle.log_loss(y, proba, labels=labels),
-    }
-    assert list(got) == [name for name in metrics_of(task) if METRICS[name].usual] == list(want)
-    for name, value in want.items():
-        assert got[name] == pytest.approx(value, rel=1e-12, abs=1e-14), (name, n_classes, seed)
-
-
-def test_weighted_metrics_agree_with_scikit_learn():
+def test_metrics_are_scikit_learns_with_weights_of_rows_and_without():
     """Weights of 0 among them; whole weights are as many copies of a row."""
-    for seed, n_classes in itertools.product(range(4), [2, 4]):
-        rng = np.random.default_rng(seed)
-        y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
-        proba = np.round(softmax(rng.normal(size=(len(y), n_classes))) * 5) + 0.01  # with ties
-        proba /= proba.sum(axis=1, keepdims=True)
-        w = np.where(np.arange(len(y)) < n_classes, 1.0, rng.integers(0, 3, len(y)) * 0.7)
-        pick, auc = proba.argmax(axis=1), proba[:, 1] if n_classes == 2 else proba
-        how = {"multi_class": "ovr", "average": "macro", "sample_weight": w}
-        want = {
-            "accuracy": oracle.accuracy_score(y, pick, sample_weight=w),
-            "balanced_accuracy": oracle.balanced_accuracy_score(y, pick, sample_weight=w),
-            "roc_auc": oracle.roc_auc_score(y, auc, **how),
-            "log_loss": oracle.log_loss(y, proba, labels=range(n_classes), sample_weight=w),
-        }
-        task = "binary" if n_classes == 2 else "multiclass"
-        assert score_all(task, y, proba, n_classes, w) == pytest.approx(want, rel=1e-12)
-        copies = np.repeat(np.arange(len(y)), rng.integers(1, 4, len(y)))
-        counts = np.bincount(copies).astype(float)
-        repeated = score_all(task, y[copies], proba[copies], n_classes)
-        assert score_all(task, y, proba, n_classes, counts) == pytest.approx(repeated, rel=1e-12)
-        target = rng.normal(50, 20, len(y))
-        value = target + rng.normal(0, 5, len(y))
-        want = {
-            "rmse": oracle.root_mean_squared_error(target, value, sample_weight=w),
-            "mse": oracle.mean_squared_error(target, value, sample_weight=w),
-            "mae": oracle.mean_absolute_error(target, value, sample_weight=w),
-            "r2": oracle.r2_score(target, value, sample_weight=w),
-        }
-        assert score_all("regression", target, value, weights=w) == pytest.approx(want, rel=1e-12)
-    nothing = score_all("regression", target, value, weights=np.zeros(len(y)))
+    for n_classes, seed, weighted in itertools.product([2, 3, 7], range(8), (False, True)):
+        agrees_with_scikit_learn(n_classes, seed, weighted)
+    nothing = score_all("regression", np.arange(9.0), np.ones(9), weights=np.zeros(9))
     assert set(nothing.values()) == {None}
 
 
-def test_regression_metrics_agree_with_scikit_learn():
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        y = rng.normal(50, 20, 80)
-        value = y + rng.normal(0, 5, 80)
-        want = {
-            "rmse": oracle.root_mean_squared_error(y, value),
-            "mse": oracle.mean_squared_error(y, value),
-            "mae": oracle.mean_absolute_error(y, value),
-            "r2": oracle.r2_score(y, value),
-        }
-        assert score_all("regression", y, value) == pytest.approx(want, rel=1e-12), seed
-        assert score_all("regression", y, value[:, None]) == pytest.approx(want, rel=1e-12), seed
+def agrees_with_scikit_learn(n_classes, seed, weighted):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 60)])
+    proba = softmax(rng.normal(size=(len(y), n_classes)) + 1.5 * np.eye(n_classes)[y])
+    if seed % 2:  # equal scores, as trees and k-NN give them
+        proba = np.round(proba * 3) + 0.01
+        proba /= proba.sum(axis=1, keepdims=True)
+    w = np.where(np.arange(len(y)) < n_classes, 1.0, rng.integers(0, 3, len(y)) * 0.7)
+    how = {"sample_weight": w if weighted else None}
+    pick, auc = proba.argmax(axis=1), proba[:, 1] if n_classes == 2 else proba
+    want = {
+        "accuracy": oracle.accuracy_score(y, pick, **how),
+        "balanced_accuracy": oracle.balanced_accuracy_score(y, pick, **how),
+        "roc_auc": oracle.roc_auc_score(y, auc, multi_class="ovr", average="macro", **how),
+        "log_loss": oracle.log_loss(y, proba, labels=range(n_classes), **how),
+    }
+    task = "binary" if n_classes == 2 else "multiclass"
+    got = score_all(task, y, proba, n_classes, how["sample_weight"])
+    assert list(got) == [name for name in metrics_of(task) if METRICS[name].usual] == list(want)
+    assert got == pytest.approx(want, rel=1e-12, abs=1e-14), (n_classes, seed)
+    copies = np.repeat(np.arange(len(y)), rng.integers(1, 4, len(y)))
+    counts = np.bincount(copies).astype(float)
+    repeated = score_all(task, y[copies], proba[copies], n_classes)
+    assert score_all(task, y, proba, n_classes, counts) == pytest.approx(repeated, rel=1e-12)
+    target = rng.normal(50, 20, len(y))
+    value = target + rng.normal(0, 5, len(y))
+    want = {
+        "rmse": oracle.root_mean_squared_error(target, value, **how),
+        "mse": oracle.mean_squared_error(target, value, **how),
+        "mae": oracle.mean_absolute_error(target, value, **how),
+        "r2": oracle.r2_score(target, value, **how),
+    }
+    for shaped in (value, value[:, None]):
+        got = score_all("regression", target, shaped, weights=how["sample_weight"])
+        assert got == pytest.approx(want, rel=1e-12), seed
 
 
 def chosen(name, task, y, prediction, n_classes=0, **more):

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from calls import answer, bench
 from run_records import make_run, plan, result
-from tabsweep.benchmark.commands import logs
-from tabsweep.benchmark.console import size
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.run_lock import RunLock
 
@@ -133,10 +131,3 @@ def test_clean_goes_through_no_link(tmp_path):
     found = bench("clean", run, "--all", "--yes")
     assert found.code == 0 and "report is a link: left alone" in found.err
     assert (away / "precious").exists() and not (run / "checkpoints").exists()
-
-
-def test_sizes_are_words():
-    assert [size(n) for n in (0, 999, 1500, 999_960, 2e12)] == [
-        "0 B", "999 B", "1.5 kB", "1.0 MB", "2000 GB",
-    ]  # fmt: skip
-    assert logs.aside(Path("a/b.jsonl")) == Path("a/b.jsonl.1")

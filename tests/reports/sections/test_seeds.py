@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
+from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.sections import seeds
 from tabsweep.reports.statistics.wilcoxon import rank_sum, smallest_rank_sum_p
 
-PAPER, TABLES = FOLDER / "rtdl", published_tables()
+PAPER = FOLDER / "rtdl"
 
 
 def test_a_deterministic_model_is_compared_and_equal_ones_are_no_worse():
@@ -150,57 +149,3 @@ def test_a_study_without_all_of_its_seeds_is_left_out():
     last = (made.trials["model"] == "mlp") & (made.trials["index"] == 4)
     short = Evidence.of(made.trials[~last], made.planned, made.meta)
     assert "mlp" not in set(seeds.frame(short)["model"])
-
-
-# ---------------------------------------------------------------------- published beside ours
-
-
-def test_table_2_stands_beside_the_seeds_with_standard_deviations_as_printed():
-    section = compare(evidence(15), TABLES["rtdl-table-2"])
-    rows = section.frame.set_index(["dataset", "method"])
-    ours = rows.loc[("california-housing", "catboost")]
-    runs = seeds.frame(evidence(15)).set_index(["dataset", "model"])
-    assert ours["ours_std"] == pytest.approx(runs.loc[("california-housing", "catboost"), "std"])
-    assert ours["published_std"] == 1.5e-3
-    assert ours["published_se"] == pytest.approx(1.5e-3 / math.sqrt(15))
-    assert ours["n_runs"] == 15
-    assert rows.loc[("adult", "mlp"), "metric"] == "accuracy"
-    printed = [c.sub for row in section.tables[0].panels[1].rows for c in row if c.sub]
-    assert "1.5e-3" in printed
-
-
-def test_lightgbm_stands_below_table_2_with_its_note():
-    section = compare(evidence(15), TABLES["rtdl-table-2"])
-    rows = section.frame.set_index(["dataset", "method"])
-    lightgbm = rows.loc[("california-housing", "lightgbm")]
-    assert lightgbm["published"] == pytest.approx(0.43217441)
-    assert "not in the published table" in lightgbm["note"]
-    assert any(n.startswith("lightgbm: not in the published") for n in section.tables[0].notes)
-    assert len(section.frame) == len(load(PAPER, "table2")) + 3
-
-
-def test_table_3_has_the_ensembles_and_nothing_without_them():
-    section = compare(evidence(15, ensembles=True), TABLES["rtdl-table-3"])
-    rows = section.frame.set_index(["dataset", "method"])
-    catboost = rows.loc[("california-housing", "catboost")]
-    assert (catboost["published"], catboost["n_runs"]) == (0.423, 3)
-    assert catboost["ours"] == pytest.approx(0.43, abs=2e-3)
-    none = compare(evidence(15), TABLES["rtdl-table-3"]).frame
-    assert none["ours"].isna().all() and set(none["note"]) >= {"not in this run"}
-
-
-def test_table_6_is_the_default_rows_and_table_19_the_uninformative_sets():
-    default = compare(evidence(15), TABLES["rtdl-table-6"]).frame
-    assert set(default["method"]) == {
-        "ft-transformer-default", "catboost-default", "xgboost-default",
-    }  # fmt: skip
-    assert set(TABLES["rtdl-table-19"].dataset_names()) == {"bank", "kick", "miniboone", "click"}
-
-
-def test_the_order_of_the_methods_is_set_beside_the_papers():
-    section = compare(evidence(15), TABLES["rtdl-table-2"])
-    order = next(t for t in section.tables if t.name.endswith("-order"))
-    first = {row[0].text: [c.text for c in row[1:3]] for row in order.panels[-1].rows}
-    assert set(first) == {"catboost", "lightgbm", "mlp"}
-    assert first["mlp"] == ["3", "3"]
-    assert first["catboost"][0] == "1"
