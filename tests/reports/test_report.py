@@ -142,17 +142,6 @@ def test_the_subset_has_its_own_ranks_and_tests(tmp_path):
     assert "The rest leak." in written["tests.md"].decode()
 
 
-def test_what_the_subset_lacks_is_said_once(tmp_path):
-    frame = rows_of(mixed(8), ["a", "b", "c"])
-    out = sorted(d for d in mixed(8) if d.endswith("-0"))
-    why = f"Left out: {' and '.join(out)} leak."
-    subset = [d for d in mixed(8) if d not in out]
-    written = texts(evidence_of(frame, subset=subset, subset_note=why), tmp_path)
-    assert written["ranks.md"].decode().count(out[0]) == 1
-    silent = texts(evidence_of(frame, subset=subset), tmp_path / "silent")
-    assert f"Not in the subset: {out[0]}" in silent["ranks.md"].decode()
-
-
 def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_path):
     frame = rows_of({"d": "binary"}, list("abcd"), score=lambda d, j: (0.9, 0.8, 0.7, 0.8)[j])
     written = texts(evidence_of(frame), tmp_path)

@@ -5,7 +5,6 @@ Containers themselves are in test_containers.py, jobs on a real SLURM in faults/
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -169,31 +168,6 @@ def test_the_image_leaves_out_what_only_development_needs() -> None:
     listed = (ROOT / "deploy" / "image" / "development.txt").read_text(encoding="utf-8")
     left_out = {line for line in listed.splitlines() if not line.startswith("#")}
     assert left_out == {n for n in locked if canonicalize_name(n) not in {name for name, _ in seen}}
-
-
-def test_docker_accepts_the_file_and_reads_in_it_what_we_read(tmp_path: Path) -> None:
-    docker = shutil.which("docker")
-    version = [docker or "docker", "compose", "version"]
-    if docker is None or subprocess.run(version, capture_output=True).returncode:
-        pytest.skip("needs docker with its compose plugin")
-    values = env_example()
-    variables = tmp_path / "env"
-    variables.write_text("\n".join(f"{k}={v}" for k, v in values.items()))
-    run = [docker, "compose", "--env-file", str(variables), "--profile", "*", "config"]
-    clean = {k: v for k, v in os.environ.items() if k not in values}
-    done = subprocess.run(
-        [*run, "--format", "json"], cwd=ROOT, env=clean, capture_output=True, text=True
-    )
-    assert done.returncode == 0 and not done.stderr, done.stderr
-    theirs = json.loads(done.stdout)["services"]
-    ours = compose.filled(services(), values)
-    assert set(theirs) == set(ours)
-    for name, service in ours.items():
-        for part in ("command", "entrypoint"):
-            mine = [word.replace("$", "$$") for word in service.get(part, [])]
-            assert (theirs[name].get(part) or []) == mine, (name, part)
-        found = {k: v.replace("$$", "$") for k, v in theirs[name]["environment"].items()}
-        assert found == service["environment"], name
 
 
 def test_the_job_submits_a_sweep_whose_options_exist(monkeypatch: pytest.MonkeyPatch) -> None:

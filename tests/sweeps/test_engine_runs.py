@@ -11,14 +11,10 @@ from engine_cases import ScriptedPool, dying, ended, make_study, prefixes, run, 
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.engine import Engine, Reused, SourceChanged, Stop, Tally
-from tabsweep.sweeps.search.samplers import make_sampler
-from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import Study
-from tabsweep.sweeps.trial import DONE, FAILED, Result, Trial, failure
+from tabsweep.sweeps.trial import DONE, FAILED, Trial, failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -52,38 +48,6 @@ def test_an_extended_study_runs_what_is_new_and_ends_as_if_begun_so(tmp_path):
     assert direct["s#eval#0"][1] not in [direct[f"s#tune#{i}"][1] for i in range(2)]
     for cut in prefixes(tmp_path / "grown", tmp_path / "cut", at_least=records):
         assert run(cut, [make_study(n_trials=9, seeds=(0, 1))]) == direct
-
-
-def test_an_extension_killed_before_its_evaluation_goes_on_where_only_types_differ(tmp_path):
-    """The chosen configuration is another one by then, which is not the same as other code."""
-    space = Space.parse({"params": {"k": {"kind": "choice", "values": [1, 1.0]}}})
-    grids = (make_sampler("grid", space, seed=seed) for seed in range(99))
-    sampler = next(grid for grid in grids if type(grid.ask(0)["k"]) is int)
-
-    def lower_as_float(trial: Trial, data: Any = None) -> Result:
-        return Result(DONE, val={"loss": 0.1 if type(trial.config["k"]) is float else 0.5})
-
-    def study(n_trials: int) -> Study:
-        def make_trial(config: dict[str, Any], seed: int) -> Trial:
-            return Trial("s", 0, "m", config, seed, {"source": "v1"})
-
-        fresh = make_sampler("grid", space, seed=sampler.seed)
-        loss_of = lambda result: result.val["loss"]  # noqa: E731
-        return Study("s", fresh, n_trials, make_trial, loss_of, seeds=(0, 1))
-
-    def script(killed: bool) -> Callable[[Job, int], JobOutcome]:
-        def end(job: Job, nth: int) -> JobOutcome:
-            if killed and job.trial.seed == 1:
-                raise KeyboardInterrupt
-            return JobOutcome(job, lower_as_float(job.trial))
-
-        return end
-
-    run(tmp_path, [study(1)], ScriptedPool(script=script(False)))
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, [study(2)], ScriptedPool(script=script(True)))
-    found = run(tmp_path, [study(2)], ScriptedPool(script=script(False)))
-    assert [repr(found[f"s#eval#{i}"][1]["k"]) for i in range(2)] == ["1.0", "1.0"]
 
 
 @pytest.mark.fault(20)
@@ -206,15 +170,6 @@ def test_a_stop_does_not_wait_beyond_its_grace_for_what_never_ends(tmp_path):
     assert tally.interrupted and tally.ran == 0 and pool.log[-1] == ("close",)
 
 
-def test_a_finished_run_is_not_interrupted_and_its_tally_adds_up(tmp_path):
-    stop = Stop()
-    ledger = Ledger(tmp_path, write=True)
-    tally = Engine(studies(), ledger=ledger, pool=ScriptedPool(), stop=stop).run()
-    ledger.close()
-    assert not tally.interrupted
-    assert (tally.ran + tally.reused, tally.done, tally.failed) == (32, 32, 0)
-
-
 # ---------------------------------------------------------------------- other runs
 
 
@@ -308,25 +263,3 @@ def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_
         assert (refused.tally.ran, refused.tally.reused) == (4, 1) and same(f"refused-{i}")
         (tmp_path / f"refused-{i}" / "ledger" / "log.jsonl").unlink()
         (tmp_path / "first" / "ledger" / "log.jsonl").write_bytes(backup)
-
-
-def test_status_and_results_follow_the_plan_in_force_when_a_run_is_extended(tmp_path):
-    real_sweep(tmp_path, "run")
-    before = status_of(tmp_path / "run")
-    assert (before.planned, before.done, before.left, before.running) == (5, 5, 0, 0)
-    real_sweep(tmp_path, "run", trials=6)
-    after = status_of(tmp_path / "run")
-    assert (after.planned, after.done, after.left) == (8, 8, 0)
-    rows = load_results(tmp_path / "run")
-    (chosen,) = rows[rows["selected"]]["config"]
-    assert list(rows[rows["stage"] == "eval"]["config"]) == [chosen, chosen]
-    # Killed with the chosen configuration not evaluated yet: the old one's scores are not its own.
-    ledger = Ledger(tmp_path / "run")
-    records = [record for record in ledger.records() if record.get("stage") != "eval"]
-    result = next(record for record in records if record["kind"] == "result")
-    stale = {**result, "stage": "eval", "index": 0, "config": {"p": 1}, "id": "stale"}
-    (tmp_path / "run" / "ledger" / "log.jsonl").write_bytes(b"")
-    ledger = Ledger(tmp_path / "run", write=True)
-    ledger.append([*records, stale])
-    ledger.close()
-    assert not (load_results(tmp_path / "run")["stage"] == "eval").any()

@@ -8,7 +8,6 @@ import pytest
 from engine_cases import ScriptedPool, make_study, prefixes, run, run_trial
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.trial import failure
 from tabsweep.sweeps.workers.pool import JobOutcome
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -79,26 +78,6 @@ def test_a_sampler_learns_of_no_trial_beyond_the_end_of_its_search():
     for slot, trial in reversed(opened[1:]):
         made.close(slot, ended_after(trial, 19.5))
     assert told == [0, 1] and made.tuned and made.n_slots == 2
-
-
-def test_the_trials_end_a_search_that_takes_less(tmp_path):
-    made = make_study(sampler="random", n_trials=6, study_s=1e6)
-    run(tmp_path, [made], ScriptedPool(script=costly))
-    assert len(recorded(tmp_path)) == 6 and made.finished
-
-
-def test_a_failure_counts_with_what_it_took_and_one_that_took_nothing_with_nothing(tmp_path):
-    def script(job, nth):
-        outcome = costly(job, nth)
-        if int(job.trial.id[2:4], 16) % 2:
-            costs = {"cpu_s": cpu_s(job.trial)} if int(job.trial.id[4:6], 16) % 2 else {}
-            return JobOutcome(job, failure("error", "no", costs=costs))
-        return outcome
-
-    made = make_study(sampler="random", n_trials=60, study_s=30.0)
-    run(tmp_path, [made], ScriptedPool(slots=1, script=script))
-    seconds = recorded(tmp_path)
-    assert 0.0 in seconds and len(seconds) == first_to_reach(seconds, 30.0) and made.finished
 
 
 def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_path):

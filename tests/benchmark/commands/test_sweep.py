@@ -6,9 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from calls import bench, working_in
+from calls import bench
 from small_sweeps import FAST, SMALL, answer, executions, sweeps
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running import ray_session
@@ -290,36 +289,3 @@ trials = 3
         rule = "'n_estimators' of 'gradient-boosting'", "must be a whole number in [1, 100000]"
     assert found.code == 2 and all(part in found.err for part in rule), found.err
     assert "Traceback" not in found.err and not Path("runs/none-quick").exists()
-
-
-def test_a_resume_runs_the_plan_of_a_suite_whose_rows_build_on_each_other(tmp_path):
-    """Whatever the folder is called by then, and from inside it."""
-    suite = tmp_path / "layers.toml"
-    suite.write_text(
-        """
-name = "layers"
-title = "A variant, and settings for one dataset"
-datasets = ["iris", "wine"]
-[budgets.quick]
-models = ["decision-tree", "shallow"]
-folds = 1
-trials = 2
-[budgets.quick.model.decision-tree]
-trials = 4
-sampler = "random"
-[budgets.quick.model.shallow]
-of = "decision-tree"
-fixed = { max_depth = 3 }
-[budgets.quick.dataset.iris.model.decision-tree]
-fixed = { min_samples_leaf = 2 }
-"""
-    )
-    run = (*FAST, "--runs", tmp_path, "--name", "r")
-    assert bench("sweep", "--suite", suite, *run).code == 0
-    before = load_results(tmp_path / "r")
-    assert before.groupby(["dataset", "model"]).size().tolist() == [4] * 4
-    renamed = (tmp_path / "r").rename(tmp_path / "a run, renamed")
-    with working_in(renamed):
-        found = bench("resume", ".", "--workers", 0)
-    assert found.code == 0 and "16 of 16 trials done" in found.out, found
-    pd.testing.assert_frame_equal(load_results(renamed), before)

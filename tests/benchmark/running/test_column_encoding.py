@@ -59,10 +59,9 @@ def changed(table, row):
     return replace(table, frame=frame, sha256=table.sha256[::-1])
 
 
-@pytest.mark.parametrize("model", sorted(registry.MODELS))
-def test_a_word_of_a_test_row_changes_no_feature_of_a_training_row(model, table) -> None:
+@pytest.mark.parametrize("cyclic", [True, False])
+def test_a_word_of_a_test_row_changes_no_feature_of_a_training_row(cyclic, table) -> None:
     fold = make_folds(table, "kfold")[0]
-    cyclic = is_cyclic(registry.spec(model))
     seen = [
         each.encoded(fold.train, cyclic=cyclic)[0].rows(rows).to_numpy(dtype=float)
         for each in (table, changed(table, int(fold.test[0])))

@@ -1,7 +1,7 @@
 """Services of docker-compose.yml, their commands and health checks, as plain processes.
 
-Without docker: the file is read, its variables are filled in as docker does it (a test compares the
-two where docker is there), and what belongs to a container (hosts, ports, folders) is replaced.
+Without docker: the file is read, its variables are filled in as docker does it, and
+what belongs to a container (hosts, ports, folders) is replaced.
 """
 
 from __future__ import annotations

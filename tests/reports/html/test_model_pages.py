@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from page_cases import HOSTILE, MODELS, Tags, drawn, evidence_of, results
+from page_cases import MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
 from tabsweep.reports.html import dataset, model, page, slices, speed, write
 
@@ -201,13 +201,6 @@ def test_a_learning_curve_is_drawn_where_a_trial_kept_one(made):
     assert "Learning curves" not in made["model-forest.html"]
 
 
-def test_families_have_a_colour_and_their_name(made):
-    text = made["index.html"]
-    assert '<span class="family m0">classical</span>' in text
-    assert '<span class="family m2">gbdt</span>' in text
-    assert '<span class="family m10">external</span>' in text  # of linear and svm nothing is known
-
-
 def test_a_long_configuration_keeps_every_name():
     config = {f"parameter-{i}": "x" * 200 for i in range(60)}
     frame = results(MODELS[:2], n=1).assign(config=json.dumps(config))
@@ -241,15 +234,3 @@ def test_a_hyperparameter_that_some_configurations_lack_has_no_place_there():
     found = slices.Scale.of("a", [{"a": 1}, {}, {"a": 3}])
     assert np.isnan(found.places[1]) and found.places[0] == 0.0 and found.places[2] == 1.0
     assert slices.Scale.of("a", [{"a": 1}, {"a": 1}, {}]) is None
-
-
-def test_rare_words_share_a_place():
-    configs = [{"a": word} for word in ("x", "x", *"abcdefghijk")]
-    found = slices.Scale.of("a", configs)
-    assert len(found.words) == slices.MAX_WORDS and found.words[-1] == slices.OTHERS
-    assert "x" in found.words and found.places.max() < 1.0
-
-
-def test_other_values_than_numbers_and_texts_are_words():
-    found = slices.Scale.of("a", [{"a": value} for value in (True, None, [1, 2], HOSTILE[1])])
-    assert set(found.words) == {"true", "null", "[1, 2]", HOSTILE[1]}

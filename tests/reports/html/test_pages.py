@@ -14,7 +14,7 @@ import pytest
 from page_cases import HOSTILE, METRIC, MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
 from tabsweep.reports.aggregation import anytime
-from tabsweep.reports.html import dataset, figures, page, write
+from tabsweep.reports.html import dataset, page, write
 from tabsweep.reports.output import looks
 
 # --- the files ------------------------------------------------------------------------------------
@@ -38,15 +38,6 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
     first = pages["index.html"]
     order = [first.index(x) for x in ('class="verdict"', "Coverage: ", 'id="leaderboard"')]
     assert order == sorted(order), "the verdict and the counts before any score"
-
-
-def test_a_report_writes_the_folder_unless_told_not_to(evidence, tmp_path, monkeypatch):
-    monkeypatch.setattr(report.critical_difference, "critical_differences", lambda matrices: {})
-    names = {str(p.relative_to(tmp_path)) for p in report.write(evidence, tmp_path)}
-    assert {"html/index.html", "html/dataset-data-0.html"} <= names
-    assert not list(tmp_path.rglob("*.part"))
-    report.write(evidence, tmp_path / "bare", html=False)
-    assert not (tmp_path / "bare" / "html").exists()
 
 
 def test_the_same_results_in_any_order_give_the_same_bytes(pages, evidence):
@@ -289,20 +280,3 @@ def test_families_differ_in_colour_for_the_colour_blind_too():
             apart = np.linalg.norm(points[:, None] - points[None], axis=2)
             assert apart[family[:, None] != family].min() > 14.0
             assert apart[np.triu(family[:, None] == family, 1)].min() > 14.0  # shades
-
-
-def test_names_are_never_cut(hostile):
-    for text in hostile.values():
-        shown = Tags(text).text
-        assert "n" * 300 in shown or "n" * 20 not in shown
-    assert "…#" not in Tags(hostile["index.html"]).text
-
-
-def test_figures_hold_their_numbers_and_names_as_json():
-    one = figures.Series("<b>\u202e", [(1.0, 0.123456789), (2.0, 1.0)], (3, 1))
-    numbers = json.loads(figures.lines([one], title="t", note="", x="x", y="y", log_x=2)["drawn"])
-    assert numbers["series"] == [
-        {"name": "<b>[U+202E]", "look": [3, 1], "points": [[1.0, 0.123457], [2.0, 1.0]]}
-    ]
-    row = json.loads(figures.rows([figures.Row("a", 0.5)], title="t", note="", x="x")["drawn"])
-    assert row["rows"] == [{"name": "a", "value": 0.5, "spread": 0, "look": None}]

@@ -98,13 +98,6 @@ def test_a_value_is_compared_in_the_published_unit():
     assert published.label == "accuracy, %" and published.unit_of("accuracy") == 100.0
 
 
-def test_errors_over_runs_of_one_split_promise_nothing_of_another():
-    found = ours({"random-forest": [1.0, 1.1]})
-    for published, said in ((YACHT, True), (replace(YACHT, replicates=True), False)):
-        notes = " ".join(compare(found, published).tables[0].notes)
-        assert ("are expected" in notes) == said and ("is no failure" in notes) != said
-
-
 def test_a_standard_deviation_becomes_a_standard_error_and_one_fold_has_none():
     row = cell(compare(ours({"mlp-sklearn": [9.0]}), YACHT), "yacht", "mlp")
     assert row["published_se"] == pytest.approx(0.6 / 3)
@@ -205,16 +198,6 @@ def test_the_head_says_coverage_budget_and_configurations(tmp_path):
     assert "Published: 24 configurations per cell." in text
 
 
-def test_ensembles_say_how_many_there_are(tmp_path):
-    found = ours({"random-forest": [0.5]})
-    keys = {"dataset": "yacht", "task": "regression", "fold": 0, "model": "random-forest"}
-    rows = [{**keys, "index": i, "seeds": "", "test_rmse": 0.48 + 0.01 * i} for i in range(3)]
-    found = Evidence(found.trials, found.planned, found.meta, pd.DataFrame(rows))
-    text = head(SHAPES["ensembles"], found, tmp_path)
-    assert "Ours: 3 ensembles of seeds per cell" in text
-    assert "1 of 3 published cells have a value of ours" in text
-
-
 def test_an_unknown_ranking_rule_names_those_that_there_are():
     with pytest.raises(
         ValueError,
@@ -243,17 +226,6 @@ def test_a_published_value_stands_for_every_number_that_rounds_to_it(ours_mean, 
     row = cell(compare(evidence, published), "adult", "mlp")
     assert row["within_two"] == within
     assert row["difference_in_joint_se"] == pytest.approx((ours_mean - 0.854) / row["joint_se"])
-
-
-def test_datasets_of_the_run_without_ensembles_are_not_called_missing():
-    published = replace(SHAPES["ensembles"], models={})
-    found = ours({"random-forest": [0.5]})
-    section = compare(found, published)
-    notes = section.tables[0].notes
-    assert "Datasets without ensembles: yacht." in notes
-    assert "Datasets not in this run: protein." in notes
-    assert "Methods without ensembles: random-forest." in notes
-    assert cell(section, "yacht", "random-forest")["note"] == "no ensembles in this run"
 
 
 def test_names_are_fitted_by_separators_and_aliases_and_told_apart_by_case():

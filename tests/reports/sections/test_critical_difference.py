@@ -99,16 +99,6 @@ def test_no_line_runs_through_a_name():
                 )
 
 
-def test_the_axis_of_models_of_middling_ranks_runs_above_their_names():
-    noise = np.random.default_rng(0).normal(size=(25, 12))
-    drawing = critical_difference.diagram(
-        matrices(evidence(noise, [f"tabtransformer-{j}" for j in range(12)]))[0]
-    )
-    axis = [line for line in drawing.lines if line.width == 0.8][0]
-    assert axis.x2 - axis.x1 > 0.75 * critical_difference.WIDTH
-    assert drawing.width <= critical_difference.WIDTH + 1e-6
-
-
 def test_the_same_pool_gives_the_same_bytes_in_another_process():
     code = (
         "import hashlib, numpy as np\n"

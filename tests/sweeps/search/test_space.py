@@ -177,14 +177,6 @@ def test_configurations_do_not_share_the_lists_of_their_space() -> None:
     assert space.grid_point(0) == {"layers": [8, 8]}
 
 
-def test_a_space_cannot_be_changed() -> None:
-    space = Space({"x": Fixed(1)})
-    with pytest.raises(TypeError):
-        space.params["y"] = Fixed(2)  # type: ignore[index]
-    with pytest.raises(AttributeError):
-        space.params = {}  # type: ignore[misc]
-
-
 def test_numpy_scalars_become_python() -> None:
     param = Choice((np.int64(3), np.float32(0.5), np.bool_(True), (np.float64(1.5),)))
     assert [type(v) for v in param.values] == [int, float, bool, list]
