@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from . import bibliography, paper_figures
 from .aggregation.rank_tests import why_no_friedman
 from .aggregation.ranking_matrix import RankingMatrix
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
+from .output.curves import Plot
 from .output.tables import Panel, ReportTable, Row, Section, TableCell, to_latex
 from .sections import critical_difference
 from .sections.leaderboard import TOO_FEW
@@ -26,7 +28,7 @@ MAIN = """\
 %PACKAGES%\\begin{document}
 \\input{setup}
 %INPUTS%
-\\end{document}
+%SOURCES%\\end{document}
 """
 
 
@@ -34,12 +36,13 @@ def files(
     evidence: Evidence,
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
+    time: Plot | None = None,
     *,
     siunitx: bool = False,
-) -> dict[str, str]:
-    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs and critical-difference, as
-    far as the report has them; `setup`, a paragraph on how they were computed; `main`, which
-    compiles to all of it.
+) -> dict[str, str | bytes]:
+    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference and the
+    figures of `paper_figures.plots` (also as PDF), as far as the report has them; references.bib;
+    `setup`, a paragraph on how they were computed; `main`, which compiles to all of it.
 
     A model or dataset is called what `meta["names"]` says, models stand in the order of their
     mean rank, and one of the user's own is marked. `matrices`: one for each scope.
@@ -64,10 +67,26 @@ def files(
     if not why_no_friedman(widest):
         texts["critical-difference"] = _diagram(widest, names)
         packages.append("\\usepackage{tikz}\n")
-    inputs = "\n".join(f"\\input{{{name}}}" for name in texts)
-    main = MAIN.replace("%PACKAGES%", "".join(packages)).replace("%INPUTS%", inputs)
-    texts |= {"setup": setup(evidence, widest), "main": main}
-    return {f"{FOLDER}{name}.tex": text for name, text in texts.items()}
+    costs = next(part.frame for part in parts if part.name == "costs")
+    drawn = paper_figures.plots(evidence, widest, costs, time)
+    for name, (plot, caption) in drawn.items():
+        texts[name] = paper_figures.to_latex(
+            name, plot, caption, lambda model: names(escape.label(model))
+        )
+    packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
+    sources = bibliography.entries(evidence, evidence.meta.get("names") or {})
+    main = MAIN.replace("%PACKAGES%", "".join(packages))
+    main = main.replace("%INPUTS%", "\n".join(f"\\input{{{name}}}" for name in texts))
+    main = main.replace("%SOURCES%", SOURCES * bool(sources))
+    texts |= {"setup": setup(evidence, widest, [*sources]), "main": main}
+    written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
+    written |= {f"{name}.pdf": plot.pdf() for name, (plot, _) in drawn.items()}
+    if sources:
+        written["references.bib"] = "\n".join([bibliography.HEAD, *sources.values()])
+    return {f"{FOLDER}{name}": text for name, text in written.items()}
+
+
+SOURCES = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 
 
 class _Names:
@@ -203,16 +222,21 @@ def _diagram(matrix: RankingMatrix, names: _Names) -> str:
     )
 
 
-def setup(evidence: Evidence, matrix: RankingMatrix) -> str:
-    """A paragraph on how the numbers were computed, for an author to adapt."""
+def setup(evidence: Evidence, matrix: RankingMatrix, sources: Sequence[str] = ()) -> str:
+    """A paragraph on how the numbers were computed, for an author to adapt. sources: the models and
+    datasets that have an entry in the bibliography."""
     n = len(evidence.datasets())
     metrics = "; ".join(
         f"{footnotes.TASK_TITLES[task]} by {METRICS[evidence.headline(task)].label}"
         for task in evidence.tasks
     )
+    of_models = bibliography.cited([name for name in evidence.models if name in sources])
+    of_data = bibliography.cited([name for name in evidence.datasets() if name in sources])
+    compared = (
+        f"We compare {footnotes.count(len(evidence.models), 'model')}{of_models} on "
+        f"{footnotes.count(n, 'dataset')}{of_data}: {escape.latex(metrics)}."
+    )
     said = [
-        f"We compare {footnotes.count(len(evidence.models), 'model')} on "
-        f"{footnotes.count(n, 'dataset')}: {metrics}.",
         *(line for line in footnotes.setting(evidence) if line.startswith("Setting:")),
         *footnotes.protocols(evidence, evidence.datasets()),
         "Of each study the configuration with the best validation score counts; its test score is "
@@ -220,5 +244,5 @@ def setup(evidence: Evidence, matrix: RankingMatrix) -> str:
     ]
     if not why_no_friedman(matrix):
         said.append(f"Ranks are tested by Friedman's test and Nemenyi's at {ALPHA:g}.")
-    text = "\n".join(escape.latex(escape.one_line(line)) for line in said)
+    text = "\n".join([compared, *(escape.latex(escape.one_line(line)) for line in said)])
     return f"% How the numbers were computed: adapt it.\n\\paragraph{{Setup.}}\n{text}\n"

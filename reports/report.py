@@ -44,7 +44,7 @@ NOT_ALWAYS = (
     "regimes.*",
     "regime-scores.*",
     "figures/critical-difference-*",
-    "paper/*.tex",
+    "paper/*",
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
@@ -169,10 +169,11 @@ def write(
     """
     found = parts or parts_of(evidence, reference=reference, fallback=fallback)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
-    texts.update(time.figures(evidence, found.headline))
+    against = time.plot(evidence, found.headline)
+    texts.update({time.FIGURE: against.svg()} if against is not None else {})
     for part in found.sections:
         texts.update(render(part, siunitx=siunitx))
-    texts.update(paper.files(evidence, found.sections, found.matrices, siunitx=siunitx))
+    texts.update(paper.files(evidence, found.sections, found.matrices, against, siunitx=siunitx))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
     if html:
         from .html.write import pages
@@ -253,7 +254,8 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
             "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
         )
     lines.append(
-        "- `paper/main.tex`: a paper's tables and diagram, one a file, and how to call them"
+        "- `paper/main.tex`: a paper's tables and figures, one a file, how they were computed, and "
+        "the sources of models and datasets"
     )
     if "scores.parquet" in others:
         lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")

@@ -9,7 +9,7 @@ from ..aggregation import at_times
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.curves_svg import Curve, curves_svg
+from ..output.curves import Curve, Plot
 from ..output.looks import looks
 from ..output.marks import ScoreText
 from ..output.tables import Panel, ReportTable, Section, TableCell
@@ -122,11 +122,11 @@ def _worst(name: str) -> float:
     return -np.inf if METRICS[name].direction == "max" else np.inf
 
 
-def figures(evidence: Evidence, headline: pd.DataFrame) -> dict[str, str]:
-    """{FIGURE: mean rank against time as SVG}; nothing where there are no ranks."""
+def plot(evidence: Evidence, headline: pd.DataFrame) -> Plot | None:
+    """Mean rank against time; None where there are no ranks."""
     ranked = at_times.at_equal_time(evidence, headline)[1]
     if not len(ranked) or ranked["time"].nunique() < 2:
-        return {}
+        return None
     of = looks(evidence.models, evidence.meta.get("families") or {})
     drawn = [
         Curve(
@@ -137,6 +137,4 @@ def figures(evidence: Evidence, headline: pd.DataFrame) -> dict[str, str]:
         )
         for model, mine in ranked.groupby("model", sort=True)
     ]
-    title = "Mean rank at equal time"
-    drawing = curves_svg(drawn, title, "CPU seconds a study", "mean rank", log_x=True, base=10)
-    return {FIGURE: drawing}
+    return Plot(drawn, "Mean rank at equal time", "CPU seconds a study", "mean rank", log_x=10)

@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
-from report_cases import HOSTILE, evidence_of, mixed, rows_of, texts
+from report_cases import HOSTILE, evidence_of, mixed, readable, rows_of, texts
 from tabsweep.reports import report
 
 PDFLATEX = shutil.which("pdflatex")
@@ -34,11 +35,54 @@ def test_models_have_display_names_in_the_order_of_their_ranks_and_one_s_own_is_
 
 def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path):
     written = texts(evidence(), tmp_path)
-    files = {n: t.decode() for n, t in written.items() if n.startswith("paper/")}
+    files = {n: t.decode() for n, t in readable(written).items() if n.startswith("paper/")}
     main = files.pop("paper/main.tex")
     assert set(re.findall(r"\\input\{(.*)\}", main)) == {n[6:-4] for n in files}
+    files.pop("paper/references.bib", None)
+    assert "paper/profiles.tex" in files and "paper/rank-against-cost.tex" in files
     for name, text in files.items():
         assert text.count("\\caption") == (name != "paper/setup.tex"), name
+
+
+def test_models_and_datasets_with_a_source_are_cited(tmp_path):
+    families = {
+        "catboost": ["gbdt", "", "Prokhorenkova et al. 2018, arXiv:1706.09516; another"],
+        "knn": ["classical", "", "Cover & Hart, no year"],
+    }
+    facts = {"binary-0": {"title": "Adult", "citation": "Kohavi: {Scaling up} 100 %"}}
+    written = texts(
+        evidence().but(meta=evidence().meta | {"families": families, "facts": facts}), tmp_path
+    )
+    entries = written["paper/references.bib"].decode().split("@misc")[1:]
+    assert [entry.partition(",")[0] for entry in entries] == ["{catboost", "{knn", "{binary-0"]
+    assert "author = {Prokhorenkova and others}" in entries[0] and "year = {2018}" in entries[0]
+    assert "howpublished = {arXiv:1706.09516}" in entries[0]
+    assert "note = {Cover \\& Hart, no year}" in entries[1]
+    assert "note = {Kohavi: \\{Scaling up\\} 100 \\%}" in entries[2]
+    setup = written["paper/setup.tex"].decode()
+    assert "4 models~\\cite{catboost,knn}" in setup and "~\\cite{binary-0}: binary" in setup
+    assert "\\bibliography{references}" in written["paper/main.tex"].decode()
+
+
+def test_a_profile_is_the_share_of_datasets_within_a_factor_of_the_best_error():
+    from tabsweep.reports.aggregation.cells import headline_cells, studies
+    from tabsweep.reports.aggregation.ranking_matrix import ranking_matrices
+    from tabsweep.reports.paper_figures import plots
+    from tabsweep.reports.sections.coverage_and_costs import costs
+
+    errors = {"a": [0.1, 0.2], "b": [0.2, 0.2], "c": [0.5, 0.1]}
+    frame = rows_of(
+        {"binary-0": "binary", "binary-1": "binary"},
+        list(errors),
+        score=lambda d, j: 1.0 - list(errors.values())[j][int(d[-1])],
+    )
+    found = evidence_of(frame)
+    matrix = ranking_matrices(found, headline_cells(found, studies(found)))[-1]
+    plot, _ = plots(found, matrix, costs(found).frame, None)["profiles"]
+    curves = {curve.label: dict(zip(curve.x, curve.y, strict=True)) for curve in plot.curves}
+    for model, shares in {"a": (0.5, 1.0), "b": (0.0, 1.0), "c": (0.5, 1.0)}.items():
+        assert curves[model][1.0] == shares[0] and max(curves[model].values()) == shares[1]
+    assert np.isclose(max(curves["a"]), 5.0) and np.isclose(sorted(curves["b"])[1], 2.0)
 
 
 def test_files_of_an_earlier_report_go(tmp_path):
@@ -55,7 +99,9 @@ def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options
     own = [n for n in written if n.endswith(".tex") and n != "paper/main.tex"]
     floated = {n: "\\begin{figure*}%s\\end{figure*}\n" for n in own if n.startswith("figures/")}
     inputs = "".join(floated.get(name, "%s\n") % f"\\input{{{name}}}" for name in own)
-    head = f"\\documentclass{options}{{article}}\\usepackage{{booktabs,tikz}}\\begin{{document}}\n"
+    head = (
+        f"\\documentclass{options}{{article}}\\usepackage{{booktabs,pgfplots}}\\begin{{document}}\n"
+    )
     (tmp_path / "page.tex").write_text(head + inputs + "\\end{document}\n")
     for folder, page in ((tmp_path, "page"), (tmp_path / "paper", "main")):
         command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", page]

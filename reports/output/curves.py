@@ -1,0 +1,143 @@
+"""Figures of curves: SVG and PDF by Matplotlib, LaTeX by pgfplots; the same numbers give the same
+bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import escape
+from .looks import LIGHT, Look, looks_of_others
+from .plotting import fixed_style, to_pdf, to_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Matplotlib's forms of the dashes in html/draw.js.
+DASHES = ("-", (0, (7, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)), (0, (14, 4)), (0, (3, 6)))
+GREY = "#888888"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A named line through points (x, y), both (n,); NaN leaves a gap. `look`: its colour and
+    dash, by default those of its place; `dashed`: a grey reference line."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    look: Look | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves over one pair of axes. log_x: the base of a logarithmic x, or 0. steps: y is constant
+    up to the next point. A plot of single points has their names beside them, others a legend."""
+
+    curves: Sequence[Curve]
+    title: str
+    x: str
+    y: str
+    log_x: int = 0
+    steps: bool = False
+
+    @property
+    def scattered(self) -> bool:
+        """Whether each curve is a single point."""
+        return all(len(curve.x) == 1 for curve in self.curves)
+
+    def looks(self) -> list[tuple[str, int]]:
+        """(colour, dash) of each curve."""
+        others = looks_of_others([curve.label for curve in self.curves if not curve.dashed])
+        found = [curve.look or others.get(curve.label, (0, 1)) for curve in self.curves]
+        return [
+            (GREY if curve.dashed else LIGHT[colour], dash)
+            for curve, (colour, dash) in zip(self.curves, found, strict=True)
+        ]
+
+    def svg(self) -> str:
+        """As SVG, the legend beside the axes."""
+        with fixed_style():
+            return to_svg(self._drawn(), self.title)
+
+    def pdf(self) -> bytes:
+        """As PDF, without the title, which is for the caption."""
+        with fixed_style():
+            figure = self._drawn()
+            figure.axes[0].set_title("")
+            return to_pdf(figure, self.title)
+
+    def _drawn(self) -> Figure:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(self.curves) + 0.6)))
+        axes = figure.add_axes((0.11, 0.14, 0.57, 0.75))
+        for curve, (colour, dash) in zip(self.curves, self.looks(), strict=True):
+            axes.plot(
+                curve.x,
+                curve.y,
+                label=escape.label(curve.label),
+                color=colour,
+                linestyle=DASHES[dash],
+                marker="" if curve.dashed or self.steps else ".",
+                linewidth=1.2,
+                drawstyle="steps-post" if self.steps else "default",
+            )
+            if self.scattered:
+                axes.annotate(
+                    escape.label(curve.label),
+                    (curve.x[0], curve.y[0]),
+                    xytext=(4, -2),
+                    textcoords="offset points",
+                    fontsize=7,
+                    parse_math=False,
+                )
+        if self.log_x:
+            axes.set_xscale("log", base=self.log_x)
+            axes.xaxis.set_major_formatter("{x:g}")
+        axes.set_title(self.title, fontsize=9, parse_math=False)
+        axes.set_xlabel(self.x, fontsize=8, parse_math=False)
+        axes.set_ylabel(self.y, fontsize=8, parse_math=False)
+        axes.tick_params(labelsize=7)
+        if not self.scattered:
+            legend = axes.legend(
+                loc="upper left", bbox_to_anchor=(1.02, 1.0), fontsize=7, frameon=False
+            )
+            for text in legend.get_texts():
+                text.set_parse_math(False)
+        return figure
+
+    def pgf(self, named: Callable[[str], str] = escape.label) -> str:
+        """As a tikzpicture of pgfplots, in the font of the document. named: what a curve is
+        called."""
+        options = [
+            "width=0.72\\linewidth, height=0.5\\linewidth, font=\\footnotesize, clip=false",
+            f"xlabel={{{escape.latex(self.x)}}}, ylabel={{{escape.latex(self.y)}}}",
+            "legend pos=outer north east, legend cell align=left",
+            "legend style={draw=none, font=\\scriptsize}",
+            *(["xmode=log, log ticks with fixed point"] if self.log_x else []),
+            *(["const plot"] if self.steps else []),
+        ]
+        lines = ["\\begin{tikzpicture}", "\\begin{axis}[" + ",\n  ".join(options) + "]"]
+        for n, (curve, (colour, dash)) in enumerate(zip(self.curves, self.looks(), strict=True)):
+            pairs = zip(curve.x.tolist(), curve.y.tolist(), strict=True)
+            points = " ".join(f"({x:.6g},{y:.6g})" for x, y in pairs if y == y)
+            on = DASHES[dash][1] if dash else ()
+            pattern = " ".join(f"{'off' if i % 2 else 'on'} {w}pt" for i, w in enumerate(on))
+            style = f"c{n}, thick" + (f", dash pattern={pattern}" if pattern else "")
+            name = escape.latex(named(curve.label))
+            lines += [
+                f"\\definecolor{{c{n}}}{{HTML}}{{{colour[1:].upper()}}}",
+                f"\\addplot[{style}, mark={'*' if self.scattered else 'none'}] "
+                f"coordinates {{{points}}}"
+                + (
+                    f" node[right, font=\\scriptsize] {{{name}}};"
+                    if self.scattered
+                    else f"; \\addlegendentry{{{name}}}"
+                ),
+            ]
+        return "\n".join([*lines, "\\end{axis}", "\\end{tikzpicture}%", ""])

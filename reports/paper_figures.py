@@ -1,0 +1,85 @@
+"""The figures of the folder paper/: one plot a name, as a LaTeX figure of pgfplots and as PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from .aggregation.ranking_matrix import RankingMatrix
+from .evidence import Evidence
+from .output import escape, footnotes
+from .output.curves import Curve, Plot
+from .output.looks import looks
+
+MOST = 12  # curves of a figure
+MOST_FACTOR = 10.0  # of an error over the best one, on the axis of a profile
+
+
+def plots(
+    evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame, time: Plot | None
+) -> dict[str, tuple[Plot, str]]:
+    """{name: (plot, caption)}: performance profiles, mean rank against cost, and `time`, mean rank
+    at equal time; those for which there are numbers. `matrix`: of the widest scope; `costs`: a row
+    with `cpu_s` for each dataset and model. Curves are those of the MOST best models."""
+    found: dict[str, tuple[Plot, str]] = {}
+    if matrix.why_not:
+        return found
+    n = footnotes.count(len(matrix.datasets), "dataset")
+    best = matrix.order()[0][:MOST]
+    only = f" The {MOST} models with the best mean ranks." * (len(matrix.models) > MOST)
+    if len(matrix.datasets) > 1:
+        found["profiles"] = (
+            _profiles(evidence, matrix, best),
+            f"Performance profiles (Dolan and More 2002) over {n}: the share of datasets on which "
+            "a model's error is at most a factor of the best model's." + only,
+        )
+    if cost := _cost(evidence, matrix, costs):
+        found["rank-against-cost"] = (
+            cost,
+            f"Mean rank over {n} against the CPU seconds of all trials.",
+        )
+    if time is not None:
+        time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
+        found["time"] = time, f"{time.title}: after T CPU seconds of each study." + only
+    return found
+
+
+def to_latex(name: str, plot: Plot, caption: str, named: Callable[[str], str]) -> str:
+    """A figure across the page; the comment says how to take the PDF instead."""
+    return (
+        "% Needs \\usepackage{pgfplots}; without it: \\includegraphics{" + name + ".pdf} of the "
+        "same numbers.\n\\begin{figure*}[tp]\n\\centering\n"
+        f"{plot.pgf(named)}\\caption{{{escape.latex(caption)}}}\n\\label{{fig:{name}}}\n"
+        "\\end{figure*}\n"
+    )
+
+
+def _profiles(evidence: Evidence, matrix: RankingMatrix, models: list[str]) -> Plot:
+    of = looks(evidence.models, evidence.meta.get("families") or {})
+    errors = matrix.errors  # (n_datasets, n_models)
+    best = errors.min(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = np.where(errors == best, 1.0, errors / best)
+    end = min(MOST_FACTOR, float(factors[np.isfinite(factors)].max(initial=1.0)))
+    curves = []
+    for model in models:
+        own = factors[:, matrix.models.index(model)]
+        x = np.unique([1.0, *own[own <= end], end])
+        curves.append(Curve(model, x, np.array([(own <= at).mean() for at in x]), of[model]))
+    return Plot(curves, "Performance profiles", "error / best error", "share of datasets", 10, True)
+
+
+def _cost(evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
+    of = looks(evidence.models, evidence.meta.get("families") or {})
+    total = costs.groupby("model")["cpu_s"].sum()
+    curves = [
+        Curve(model, np.array([total[model]]), np.array([rank]), of[model])
+        for model, rank in zip(*matrix.order(), strict=True)
+        if total.get(model, 0.0) > 0
+    ]
+    if not curves:
+        return None
+    return Plot(curves, "Mean rank against cost", "CPU seconds of all trials", "mean rank", 10)
