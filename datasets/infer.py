@@ -326,20 +326,25 @@ def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = 
     return values
 
 
+def without_target(cells: Cells, reading: Reading) -> np.ndarray:
+    """(N,) which rows have no target."""
+    column = cells.frame[reading.target]
+    found = read_numbers(column, cells.delimiter, reading.missing)
+    if found.n_numbers == found.n_present:
+        return found.missing | np.isinf(found.values)
+    return is_missing(column, reading.missing)
+
+
 def with_target(cells: Cells, reading: Reading, notes: Notes) -> Cells:
     """The cells; without the rows that have no target where `reading` says so, which is noted."""
     if not reading.drop_missing_target:
         return cells
-    column = cells.frame[reading.target]
-    missing = is_missing(column, reading.missing)
-    found = read_numbers(column, cells.delimiter, reading.missing)
-    if found.n_numbers == found.n_present:
-        missing = found.missing | np.isinf(found.values)
+    missing = without_target(cells, reading)
     if not missing.any() or missing.all():
         return cells
     notes.sentences.append(
-        f"target {reading.target!r} is missing in {missing.sum()} of {len(column)} rows, which are "
-        "left out"
+        f"target {reading.target!r} is missing in {missing.sum()} of {len(missing)} rows, which "
+        "are left out"
     )
     return cells.rows(~missing)
 

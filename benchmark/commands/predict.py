@@ -42,9 +42,11 @@ def predict_file(
     trust: Collection[str] = (),
     keep: bool = True,
     interval: float | None = None,
+    only: Callable[[Cells], Cells] = lambda cells: cells,
     warn: Callable[[str], None] = warn_user,
 ) -> int:
-    """Predict every row of a file and write them in its order to a CSV; returns their number.
+    """Predict every row of a file, or of what `only` keeps of it, and write them in its order to a
+    CSV; returns their number.
 
     The output has the columns that the model does not know, such as identifiers (with `keep`), then
     `prediction` and, for classes, `probability_<class>` each; it replaces `out` at once or not at
@@ -58,7 +60,7 @@ def predict_file(
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)
     ends = None if interval is None else interval_of(fitted, interval, Path(model).name)
-    cells = read_file(path)
+    cells = only(read_file(path))
     for notice in cells.notices:
         warn(notice)
     told = fitted.about.get("missing", [])  # of a file that may come from elsewhere

@@ -32,7 +32,7 @@ from ..console import (
     split_names,
 )
 from ..console import FAILED as EXIT_FAILED
-from ..errors import SweepError, check_name, check_run, command_on, resume_with
+from ..errors import FitError, SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
 from ..planning.absences import by_reason
 from ..planning.estimate import Estimate, by_study, estimate
@@ -50,6 +50,7 @@ from ..running.reuse import siblings
 from .report import make_report
 
 if TYPE_CHECKING:
+    from ...datasets.reading.cells import Cells
     from ...reports.output.tables import Section
     from ..tracking.follower import Syncer
 
@@ -307,6 +308,8 @@ def run_and_report(console: Console, request: Request) -> int:
                 beside=known_entrants(request.options.beside),
             )
             code, document = summary(console, request, outcome, files, sections)
+            if request.options.predict_missing:
+                document["predicted"] = predict_missing(console, request)
     finally:  # after the report, which MLflow shows, too; nobody waits for it to read the tables
         if syncer is not None:
             behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
@@ -320,6 +323,33 @@ def run_and_report(console: Console, request: Request) -> int:
     elif syncer is not None:
         console.say(f"MLflow: {syncer.place}")
     return BEHIND if behind and code == OK else code
+
+
+def predict_missing(console: Console, request: Request) -> list[str]:
+    """Predict the rows without a target of each file by its best model; returns what was written:
+    `<dataset>-without-target.csv` in the run's folder."""
+    from ...datasets.infer import Reading, without_target
+    from ...models.persistence.schema import SchemaError
+    from .fit import fit_chosen
+    from .predict import predict_file
+
+    written = []
+    for name, own in request.tables.items():
+        out = request.folder / f"{name}-without-target.csv"
+        reading, path = Reading.of(own.origin["csv"]), own.origin["csv"]["path"]
+
+        def only(cells: Cells, how: Reading = reading) -> Cells:
+            return cells.rows(without_target(cells, how))
+
+        try:
+            model = fit_chosen(request.folder, dataset=name, note=console.say)
+            n = predict_file(model, path, out, only=only, warn=console.tell)
+        except (FitError, SchemaError) as error:
+            console.warn(f"{name}: the rows without a target are not predicted: {error}")
+            continue
+        console.say(f"{count(n, 'row')} without a target: {out}")
+        written.append(str(out))
+    return written
 
 
 def known_entrants(names: Sequence[str]) -> list[str]:

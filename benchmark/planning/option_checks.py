@@ -29,6 +29,8 @@ def check_options(asked: Options) -> Suite | None:
         raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in asked.reuse:
         check_run(folder)
+    if asked.predict_missing and not asked.drop_missing_target:
+        raise SweepError("--predict-missing needs --drop-missing-target")
     if asked.suite is None:
         targets_for(asked.csv, asked.target)
         csv_names(asked.csv)

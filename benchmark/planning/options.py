@@ -87,6 +87,13 @@ class Options:
         reads=True,
     )
     drop_missing_target: bool = data(False, help="Leave out rows without a target.", reads=True)
+    predict_missing: bool | None = data(
+        help="With --drop-missing-target: write the best model's predictions of these rows at the "
+        "end.",
+        is_flag=True,
+        kept=STAYS,
+        sparse=True,
+    )
     positive: str | None = data(
         help="The positive class of average precision and F1; default: the last by name.",
         metavar="CLASS",

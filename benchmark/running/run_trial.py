@@ -69,7 +69,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         )
     table, folds = data
     fold = folds[trial.fold]
-    table = table_of_trial(table, fold, trial.identity)
+    table, encoding_s = table_of_trial(table, fold, trial.identity)
     try:
         cell = run_cell(
             target=trial.identity["target"],
@@ -100,7 +100,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         status=DONE,
         val=scores["val"],
         test=scores["test"],
-        costs=cell.costs,
+        costs={**cell.costs, "fit_s": cell.costs["fit_s"] + encoding_s},
         info={**cell.info, "cpu": cpu_model(), **_gpu(trial.identity.get("device", "cpu"))},
         predictions=cell.predictions,
     )

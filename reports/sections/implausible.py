@@ -38,6 +38,7 @@ WORSE_THAN_DEFAULT, WORSE_THAN_DEFAULT_ON_ONE_FOLD = 1.2, 1.5  # times the defau
 OPTIMISTIC = 2.0  # times the usual ratio of test error to validation error
 FEW_ROWS = 0.05  # of a share of rows: what chance does to few rows
 TEST_SHARE, SEEN_NONE = 0.1, 3.0  # no error in n rows is an error of up to 3/n; rows in a test part
+LEAKS = ("missingness-leak", "feature-is-target")  # flags of a passport
 MIN_PEERS = 3  # models whose ratio is the usual one
 PRINTED_DIGITS = 6  # of scores that come from a printed table
 FAR, FAR_SE = 2.0, 5.0  # times the published error, and joint standard errors
@@ -54,6 +55,7 @@ CHECKS = {
     "one fold)",
     "validation far better than test": "ratio of test to validation error at least "
     f"{OPTIMISTIC:g} times the median ratio of the other models on the dataset",
+    "a feature tells the target": "the passport's flag of a leak",
     "identical scores": "all test scores of two models equal on every fold",
     "far from the published score": f"error at least {FAR:g} times the published one, or at most "
     f"1/{FAR:g} of it, and {FAR_SE:g} joint standard errors away (one of the two that is not known "
@@ -131,6 +133,7 @@ def findings(
         found += _worse_than_default(evidence, studies, scores, name, task)
         found += _validation_far_better(evidence, scores, name, task)
     found += _identical(evidence, studies, whole)
+    found += _leaks(evidence, whole)
     if published is not None and len(published):
         found += _far_from_published(evidence, whole, published)
     order = list(CHECKS)
@@ -359,6 +362,16 @@ def _improbable(scores: np.ndarray, metrics: Sequence[str], n_folds: int) -> boo
         printed = float(f"{value:.{PRINTED_DIGITS}g}") == value
         long |= not printed and (not METRICS[name].percent or n_folds >= MIN_EVERYWHERE)
     return long and not perfect
+
+
+def _leaks(evidence: Evidence, whole: pd.DataFrame) -> Iterator[Finding]:
+    for dataset, facts in (evidence.meta.get("facts") or {}).items():
+        mine = whole.loc[whole["dataset"] == dataset, ["dataset", "model", "mean"]]
+        seen = [flag["detail"] for flag in facts["flags"] if flag["id"] in LEAKS]
+        if seen and len(mine):
+            cause = "known only after the target: leave the feature out (--drop)"
+            cells = tuple(mine.itertuples(index=False, name=None))
+            yield Finding("a feature tells the target", cells, "; ".join(seen), cause, 50.0)
 
 
 def _far_from_published(

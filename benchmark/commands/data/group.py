@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
+from ...console import Verbs
 from .add import data_add
 from .catalog import data_fetch, data_list, data_passport, data_remove, data_verify
 from .inspect import data_inspect
 
-data = click.Group(
+data = Verbs(
     help="List, fetch, check and add datasets.",
     commands=[
         data_add,

@@ -295,6 +295,43 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
 
 
+def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_are_shown_first():
+    frame = houses(200).assign(churn=lambda f: np.where(f["price"] > 100, "yes", "no"))
+    left = (frame["churn"] == "yes") & (np.arange(200) % 9 > 0)
+    frame = frame.assign(reason=np.where(left, "moved", None)).drop(columns="price")
+    frame["churn"] = frame["churn"].where(np.arange(200) % 20 > 0, None)
+    frame.to_csv("c.csv", index=False)
+    asked = ("sweep", "--csv", "c.csv", "--target", "churn", *FAST, *MODELS)
+    ran = bench(*asked, "--predict-missing")
+    assert ran.code == 2 and "--drop-missing-target" in ran.err
+    ran = bench(*asked, "--drop-missing-target", "--predict-missing", "--name", "c")
+    assert ran.code == 0, ran
+    found = pd.read_csv("runs/c/c-without-target.csv")
+    gone = frame[frame["churn"].isna()]
+    assert found["id"].tolist() == gone["id"].tolist() and found["churn"].isna().all()
+    assert set(found["prediction"]) <= {"yes", "no"}
+    first = pd.read_csv("runs/c/report/look-first.csv").query(
+        "check == 'a feature tells the target'"
+    )
+    assert (
+        set(first["model"]) == {"linear", "constant"} and first["seen"].str.contains("reason").all()
+    )
+    Path("runs/c/c-without-target.csv").unlink()
+    assert bench("resume", "runs/c", "--workers", 0).code == 0
+    assert Path("runs/c/c-without-target.csv").exists()
+
+
+def test_the_two_orders_of_a_date_exclude_each_other_in_one_line():
+    houses().to_csv("h.csv", index=False)
+    for command in (
+        ("sweep", "--csv", "h.csv"),
+        ("data", "add", "h.csv"),
+        ("data", "inspect", "h.csv"),
+    ):
+        ran = bench(*command, "--target", "price", "--day-first", "--month-first")
+        assert ran.code == 2 and "--day-first and --month-first exclude each other" in ran.err
+
+
 def test_roles_of_columns_that_make_no_sense_are_refused():
     houses().to_csv("h.csv", index=False)
     wrong = [
