@@ -17,6 +17,7 @@ from ..common.columns.kinds import Kind, NotOfKind, kind_of, leading_zeros
 from ..common.columns.numbers import (
     GROUPED_BY_POINT,
     MISSING,
+    Numbers,
     as_float,
     exact_as_floats,
     is_missing,
@@ -161,6 +162,14 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
     return "classification"
 
 
+def levels(column: pd.Series, found: Numbers) -> pd.Series | np.ndarray:
+    """What tells classes and groups apart: the numbers of a column that has no others, so that "17"
+    is "17.0"; its texts where a number has leading zeros, or is written as 1.1 and as 1.10, and
+    where float64 takes two for one."""
+    coded = bool(np.isnan(found.values).any()) or leading_zeros(column) or two_spellings(column)
+    return column if coded or not exact_as_floats(column, found.values) else found.values
+
+
 def encode_target(
     cells: Cells, reading: Reading, notes: Notes
 ) -> tuple[np.ndarray, str, tuple[str, ...]]:
@@ -207,9 +216,7 @@ def encode_target(
             f"target {name!r}: {pair[0]!r} and {pair[1]!r} are taken as two classes; write them "
             "alike if they are one, or say task 'regression' if they are amounts"
         )
-    plain = not (np.isnan(numbers).any() or leading_zeros(column) or pair)
-    texts = not (plain and exact_as_floats(column, numbers))
-    coded = categorical_column(column if texts else numbers)
+    coded = categorical_column(levels(column, found))
     classes = tuple(coded.cat.categories)
     if len(classes) < 2:
         raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
@@ -277,9 +284,8 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
 
 
 def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndarray:
-    """(N,) a number for each group, in the order of the file. Where all cells are numbers, "17" and
-    "17.0" are one group; numbers with leading zeros, and those of which one is written as 1.1 and
-    as 1.10, are texts. DataError for a missing group."""
+    """(N,) a number for each group, in the order of the file; see `levels`. DataError for a missing
+    group."""
     column = cells.frame[name]
     found = read_numbers(column, cells.delimiter, marks)
     if found.missing.any():
@@ -288,10 +294,7 @@ def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndar
             f"group column {name!r} is missing in {found.missing.sum()} rows, first on "
             f"{cells.where(first)}; fill it or remove these rows"
         )
-    coded = leading_zeros(column) or two_spellings(column)
-    plain = not (coded or found.style or np.isnan(found.values).any())
-    numbers = plain and exact_as_floats(column, found.values)
-    return pd.factorize(found.values if numbers else column)[0].astype(np.int64)
+    return pd.factorize(levels(column, found))[0].astype(np.int64)
 
 
 def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = ()) -> np.ndarray:

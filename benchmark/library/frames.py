@@ -19,8 +19,7 @@ import pandas as pd
 
 from ...common.columns.encoder import text_column
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
-from ...common.columns.number_forms import SIGNS, UNIT
-from ...common.columns.numbers import MISSING, read_numbers
+from ...common.columns.numbers import MISSING, SIGNS, UNIT, read_numbers
 from ...common.files import write_atomically
 from ...datasets.infer import MAX_CLASSES_GUESSED
 from ...datasets.table import number_text

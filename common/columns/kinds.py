@@ -30,7 +30,7 @@ FEW_SPELLINGS = 20  # different numbers among which 1.1 and 1.10 may be two vers
 class Kind:
     """What a column holds.
 
-    word: NUMBER, CATEGORY, DATE, TEXT, ID or EMPTY. style: how its numbers (`number_forms`) or its
+    word: NUMBER, CATEGORY, DATE, TEXT, ID or EMPTY. style: how its numbers (`style_of`) or its
     dates (`dates.FORMS`) are written, "" for plain numbers. numbers: of NUMBER, EMPTY, and of a
     CATEGORY whose levels are numbers (not codes such as 007). missing: (N,) which cells are.
     notes: sentences about doubtful decisions.

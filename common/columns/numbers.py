@@ -4,25 +4,108 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from . import number_forms
-from .number_forms import SIGNS, style_of, styles_with, without_sign
-
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
 WORDS = frozenset(("-", "--", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing"))
 """Texts, in lower case, that mark a missing value among numbers and dates, and nowhere else."""
-DECIMAL_COMMA = re.compile(number_forms.DECIMAL_COMMA)
-GROUPED_BY_POINT = re.compile(number_forms.grouped("."))
+SIGNS = "$€£¥%"
+UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}"
+GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
 TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
 LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no number
 PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
+
+_PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+_DECIMAL_COMMA = r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?"  # without a mark between thousands
+_MARKS = " \u00a0\u202f\u2009'\u2019"  # spaces and apostrophes that stand between thousands
+_BEFORE = re.compile(r"\s*([-+]?)\s*([$€£¥])\s*")
+_BEHIND = re.compile(r"\s*([%$€£¥])\s*$")
+_UNIT_BEHIND = re.compile(rf"(?<=[\d.,])\s*({UNIT})\s*$")
+_SIGNED = re.compile(rf"'([{SIGNS}]|{UNIT})'(?: and (.+))?")
+
+
+def _grouped(marks: str) -> str:
+    """A whole number with a mark between its thousands; "0,125" has a decimal comma instead."""
+    return rf"[-+]?[1-9]\d{{0,2}}([{marks}]\d{{3}})+"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the numbers of a column are written, but for a sign: the form of every cell, the form
+    that some cell must have, and what becomes of its marks in a plain number."""
+
+    form: str
+    needed: str
+    plain: Mapping[int, Any]
+
+
+# A column is read in a style if all its cells have the form. A number below 1,000 has no mark, and
+# larger ones may be written without, where that leaves one reading.
+STYLES = {
+    "decimal commas": Style(
+        rf"([-+]?\d+|{_grouped('.')})(,\d*)?([eE][-+]?\d+)?",
+        r".*,.*",
+        str.maketrans(",", ".", "."),
+    ),
+    "commas between thousands": Style(
+        rf"{_PLAIN}|{_grouped(',')}(\.\d*)?", r".*,.*", str.maketrans("", "", ",")
+    ),
+    "points between thousands": Style(
+        rf"[-+]?\d{{1,3}}|{_grouped('.')}", r".*\..*\..*", str.maketrans("", "", ".")
+    ),
+    "spaces between thousands": Style(
+        rf"{_PLAIN}|({_grouped(_MARKS)}|[-+]?\d+)([.,]\d+)?",
+        rf".*\d[{_MARKS}]\d.*",
+        str.maketrans(",", ".", _MARKS),
+    ),
+}
+_AS_IT_IS = Style(_PLAIN, ".*", {})
+
+
+def style_of(name: str) -> tuple[str, Style]:
+    """(the sign or unit of a style's name, "" for none; the rest). KeyError for an unknown name.
+
+    >>> style_of("'kg' and decimal commas")[0], style_of("'%'")[1].form == style_of("'kg'")[1].form
+    ('kg', True)
+    """
+    signed = _SIGNED.fullmatch(name)
+    if not signed:
+        return "", STYLES[name]
+    return signed[1], STYLES[signed[2]] if signed[2] else _AS_IT_IS
+
+
+def without_sign(text: str) -> tuple[str, str]:
+    """(the text without its signs, the signs: one of currency before the number, and one of
+    currency or percent or a unit behind it, at most).
+
+    >>> without_sign("-$1,200"), without_sign("40 %"), without_sign("57.3 °C")
+    (('-1,200', '$'), ('40', '%'), ('57.3', '°C'))
+    """
+    signs = ""
+    if before := _BEFORE.match(text):
+        text, signs = before[1] + text[before.end() :], before[2]
+    behind = _BEHIND.search(text) or (None if signs else _UNIT_BEHIND.search(text))
+    return (text[: behind.start()], signs + behind[1]) if behind else (text, signs)
+
+
+def _unsigned(cells: pd.Series, sign: str) -> pd.Series:
+    """The cells without `sign`; one with another sign stays as it is, and is no number."""
+    if not sign:
+        return cells
+
+    def bare(text: str) -> str:
+        found, signs = without_sign(text)
+        return found if signs == sign else text
+
+    return cells.map(bare, na_action="ignore")
 
 
 @dataclass(frozen=True)
@@ -74,7 +157,7 @@ def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray
     missing = is_missing(cells)
     present = cells[~missing]
     if delimiter == ";" and present.str.contains(",", regex=False).any():
-        if present.str.fullmatch(DECIMAL_COMMA).all():
+        if present.str.fullmatch(_DECIMAL_COMMA).all():
             cells = cells.str.replace(",", ".", regex=False)
     return _parsed(cells, missing), missing
 
@@ -97,67 +180,55 @@ def read_numbers(
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    values = _parsed(cells, missing)
-    odd = ~missing & np.isnan(values)
-    if not odd.any():
-        return Numbers(values, missing)
-    words = odd & cells.str.lower().isin(WORDS).to_numpy()
-    found = Numbers(values, missing)
-    if words.any() and not (missing | words).all():
-        found = _in_some_style(cells, missing | words, delimiter)
-    if found.n_numbers < found.n_present:
-        found = _in_some_style(cells, missing, delimiter)
-    signed = bool(found.style and style_of(found.style).sign)
-    return Numbers(values, missing) if signed and not signs else found
+    plain = Numbers(_parsed(cells, missing), missing)
+    if plain.n_numbers == plain.n_present:
+        return plain
+    words = missing | cells.str.lower().isin(WORDS).to_numpy()
+    for gaps in (missing,) if words.all() or (words == missing).all() else (words, missing):
+        style = _style_in(cells[~gaps], delimiter)
+        if style is not None:
+            found = _in_style(cells, gaps, style)
+            return plain if style.startswith("'") and not signs else found
+    return plain
 
 
-def _in_some_style(cells: pd.Series, missing: np.ndarray, delimiter: str) -> Numbers:
-    values = _parsed(cells, missing)
-    odd = ~missing & np.isnan(values)
+def _style_in(cells: pd.Series, delimiter: str) -> str | None:
+    """The style of all cells, "" for plain numbers; None where they have none in common."""
+    odd = pd.to_numeric(cells, errors="coerce").isna()
     if not odd.any():
-        return Numbers(values, missing)
-    # Most columns of text are told by one cell.
+        return ""
     text, sign = without_sign(str(cells[odd].iloc[0]))
-    styles = styles_with(sign)
-    if not any(re.fullmatch(s.form, text) for s in styles.values()):
-        return Numbers(values, missing)
-    there = cells[~missing]
-    present = _unsigned(there, sign)
-    if sign not in SIGNS and ((present == there).any() or present.str.match(r"[-+]?0\d").any()):
-        return Numbers(values, missing)  # some cell has no unit, or is a code such as 007A
-    fits = [
-        name
-        for name, style in styles.items()
-        if present.str.fullmatch(style.form).all() and present.str.fullmatch(style.needed).any()
-    ]
-    if not fits:
-        return Numbers(values, missing)
+    names = [*STYLES]
+    if sign:
+        names = [*(f"'{sign}' and {name}" for name in STYLES), f"'{sign}'"]
+    if len(sign) > 1 and not re.fullmatch(UNIT, sign):  # of currency, and another one
+        return None
+    # Most columns of text are told by one cell.
+    if not any(re.fullmatch(style_of(name)[1].form, text) for name in names):
+        return None
+    bare = _unsigned(cells, sign)
+    if sign not in SIGNS and ((bare == cells).any() or bare.str.match(r"[-+]?0\d").any()):
+        return None  # some cell has no unit, or is a code such as 007A
+    fits = []
+    for name in names:
+        style = style_of(name)[1]
+        if bare.str.fullmatch(style.form).all() and bare.str.fullmatch(style.needed).any():
+            fits.append(name)
     commas = next((name for name in fits if name.endswith("commas between thousands")), None)
-    return _styled(cells, missing, commas if commas and delimiter != ";" else fits[0])
+    return commas if commas and delimiter != ";" else next(iter(fits), None)
 
 
-def _unsigned(cells: pd.Series, sign: str) -> pd.Series:
-    """The cells without `sign`; one with another sign stays as it is, and is no number."""
-    if not sign:
-        return cells
-
-    def bare(text: str) -> str:
-        found, signs = without_sign(text)
-        return found if signs == sign else text
-
-    return cells.map(bare, na_action="ignore")
-
-
-def _styled(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
-    style = style_of(name)
-    unsigned = _unsigned(cells, style.sign)
-    plain = unsigned
-    for old, new in style.replaced:
-        plain = plain.str.replace(old, new, regex=False)
-    values = _parsed(plain, missing)
-    written = unsigned.str.fullmatch(style.needed).to_numpy(dtype=bool) & ~missing
-    if style.sign:
-        written &= (unsigned != cells).to_numpy(dtype=bool)
+def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
+    """The numbers of the cells, NaN for one that is not written in this style."""
+    if not name:
+        return Numbers(_parsed(cells, missing), missing)
+    sign, style = style_of(name)
+    bare = _unsigned(cells, sign)
+    fits = bare.str.fullmatch(style.form).to_numpy(dtype=bool) & ~missing
+    values = _parsed(bare.str.translate(style.plain), ~fits)
+    written = fits & bare.str.fullmatch(style.needed).to_numpy(dtype=bool)
+    if sign:
+        written &= (bare != cells).to_numpy(dtype=bool)
     if not written.any():
         return Numbers(values, missing)
     at = int(np.argmax(written))
@@ -170,13 +241,7 @@ def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) 
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    missing = missing | cells.str.lower().isin(WORDS).to_numpy()
-    if not style:
-        return Numbers(_parsed(cells, missing), missing)
-    known = style_of(style)
-    other = ~_unsigned(cells, known.sign).str.fullmatch(known.form).to_numpy(dtype=bool)
-    found = _styled(cells.where(~other, ""), missing | other, style)
-    return replace(found, missing=missing)
+    return _in_style(cells, missing | cells.str.lower().isin(WORDS).to_numpy(), style)
 
 
 def exact_as_floats(cells: pd.Series, values: np.ndarray) -> bool:

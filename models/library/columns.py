@@ -24,7 +24,12 @@ from ..model_spec import ModelSpec
 
 TEXTS = ("encode", "drop")
 DURATION, LEFT_OUT = "duration", "left out"
-NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal")  # of `infer_dtype`
+KINDS = {  # what `infer_dtype` says of columns that need no closer look
+    **dict.fromkeys(("boolean", "integer", "floating", "mixed-integer-float", "decimal"), NUMBER),
+    **dict.fromkeys(("datetime", "datetime64", "date"), DATE),
+    **dict.fromkeys(("timedelta", "timedelta64"), DURATION),
+    **{"categorical": CATEGORY, "empty": EMPTY},
+}
 
 
 class ColumnNotice(UserWarning):
@@ -108,27 +113,19 @@ def hashable(value: Any) -> Any:
 
 def kind_of_column(column: pd.Series) -> tuple[str, str, str]:
     """(the kind of a column, how its texts are written, a notice, "" for none)."""
-    name, dtype = column.name, column.dtype
-    if str(dtype) == "null[pyarrow]":
-        return EMPTY, "", ""
-    if isinstance(dtype, pd.CategoricalDtype):
-        return CATEGORY, "", ""
-    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
-        return DATE, ISO, ""
-    if types.is_timedelta64_dtype(dtype):
-        return DURATION, "", ""
-    if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
-        return NUMBER, "", ""
-    inferred = types.infer_dtype(column, skipna=True)
+    name, inferred = column.name, types.infer_dtype(column, skipna=True)
+    if isinstance(column.dtype, pd.PeriodDtype):
+        inferred = "datetime"
+    elif str(column.dtype) == "null[pyarrow]":
+        inferred = "empty"
+    elif inferred != "complex" and types.is_numeric_dtype(column.dtype):
+        inferred = "floating"
     if inferred == "string":
         return kind_of_texts(column)
     if inferred == "complex":
         raise ValueError(f"Complex data not supported: column {name!r}")
-    known = dict.fromkeys(NUMBERS, NUMBER) | {"empty": EMPTY}
-    known |= dict.fromkeys(("datetime", "datetime64", "date"), DATE)
-    known |= dict.fromkeys(("timedelta", "timedelta64"), DURATION)
-    if inferred in known:
-        return known[inferred], ISO if known[inferred] == DATE else "", ""
+    if inferred in KINDS:
+        return KINDS[inferred], ISO if KINDS[inferred] == DATE else "", ""
     if all(isinstance(v, int | float | np.number | np.bool_ | Decimal) for v in column.dropna()):
         return NUMBER, "", ""
     odd = sorted({type(v).__name__ for v in column.dropna() if hashable(v) is not v})

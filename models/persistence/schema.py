@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...common.columns.dates import FORMS, ISO, NUMBERS, moments
 from ...common.columns.encoder import is_date, is_text, text_column
-from ...common.columns.number_forms import style_of
+from ...common.columns.numbers import style_of
 from ...common.counting import count
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean

@@ -301,7 +301,7 @@ def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_ar
     frame = frame.assign(reason=np.where(left, "moved", None)).drop(columns="price")
     frame["churn"] = frame["churn"].where(np.arange(200) % 20 > 0, None)
     frame.to_csv("c.csv", index=False)
-    asked = ("sweep", "--csv", "c.csv", "--target", "churn", *FAST, *MODELS)
+    asked = ("sweep", "--csv", "c.csv", "--target", "churn", "--drop", "id", *FAST, *MODELS)
     ran = bench(*asked, "--predict-missing")
     assert ran.code == 2 and "--drop-missing-target" in ran.err
     ran = bench(*asked, "--drop-missing-target", "--predict-missing", "--name", "c")
