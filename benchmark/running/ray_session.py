@@ -26,7 +26,7 @@ from ...sweeps.workers.ray_start import (
     ray_folder,
     stage_of_start,
 )
-from ...sweeps.workers.ray_thread import RAY
+from ...sweeps.workers.ray_thread import FAR_S, RAY
 from ..errors import resume_with, way_out
 from .cpus import available_cpus
 
@@ -108,9 +108,12 @@ class RayStart:
                 raise ClusterLost(text)
             raise error
         take_back_sigterm()
+        RAY.say = say
         if self._address == "local":
             RAY.watch(daemons_below())
-        elif self.n_workers:
+            return
+        RAY.answer_s = FAR_S
+        if self.n_workers:
             ask_for_cpus(self.n_workers)
 
     def _error(
@@ -158,7 +161,7 @@ class RayStart:
         up, self._up = self._up, None
         if up is None:
             return
-        RAY.tell = lambda reason: None  # from here on this process ends by itself
+        RAY.say = RAY.tell = lambda text: None  # from here on this process ends by itself
         self._over.set()  # nobody waits for a worker any more
         with suppress(TimeoutError):
             up.exception(0.0 if RAY.lost and not self._connected else END_S)

@@ -156,7 +156,9 @@ class Watch:
             raise SystemExit(int(self._told[CODE]))
         if self._asked:
             begun = folder is not None and is_run(folder)
-            raise KeyboardInterrupt(resume_with(folder) if begun else "nothing was started yet")
+            raise KeyboardInterrupt(
+                resume_with(folder) if folder and begun else "nothing was started yet"
+            )
         if AGAIN in self._told or frozen:
             froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(folder)}"
             why = self._told.get(AGAIN, froze)

@@ -371,7 +371,7 @@ def _leaks(evidence: Evidence, whole: pd.DataFrame) -> Iterator[Finding]:
         if seen and len(mine):
             cause = "known only after the target: leave the feature out (--drop)"
             cells = tuple(mine.itertuples(index=False, name=None))
-            yield Finding("a feature tells the target", cells, "; ".join(seen), cause, 50.0)
+            yield Finding("a feature tells the target", cells, "; ".join(seen), cause)
 
 
 def _far_from_published(

@@ -33,6 +33,7 @@ class TrialActor:
     head_since: when the first job began, or the actor's start, by `awake_s`.
     head_cpu_s: CPU seconds that `process` had used by then.
     worn: no further job is sent to it, and it ends when its queue is empty.
+    stopped_since: when it was first seen stopped (SIGSTOP) on the driver's own node; None: it runs.
     process: on the driver's own node, once it is up: psutil.Process, for which no later process
     with the same number is taken.
     """
@@ -49,6 +50,7 @@ class TrialActor:
     worn: bool = False
     pid: int = 0
     process: Any = None
+    stopped_since: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """The actor as an entry of `WorkerPool.workers`."""

@@ -14,7 +14,8 @@ from .awake_clock import awake_s
 from .pool import ClusterLost
 from .ray_start import stat_of
 
-ANSWER_S = 15.0  # for any call; Ray itself would wait for a minute or for ever
+ANSWER_S = 15.0  # for any call, where Ray itself would wait for a minute or for ever
+FAR_S = 60.0  # where its state server is on another machine, which may start it again
 LOOK_S = 0.5
 DIED = "Ray on this machine has died"
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
@@ -53,16 +54,19 @@ class RayThread:
     """Calls Ray for all threads of this process, one call after the other.
 
     lost: why Ray is lost, "" while it is not. Then nothing of Ray is called any more.
-    tell: is called with the reason once Ray is lost.
+    answer_s: seconds for an answer. say: is told where one takes long. tell: is called with the
+    reason once Ray is lost.
     """
 
     def __init__(self) -> None:
+        self.say: Callable[[str], None] = lambda text: None
         self.tell: Callable[[str], None] = lambda reason: None
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget a Ray that is lost, and the thread that may hang in it: another may be started."""
         self.lost = ""
+        self.answer_s = ANSWER_S
         self._daemons: dict[int, float | None] = {}  # process id: since when it stands still
         self._caller: Caller | None = None
 
@@ -82,19 +86,24 @@ class RayThread:
             self._caller = Caller()
         return self._caller.submit(act)
 
-    def ask(self, act: Callable[[], R], within_s: float = ANSWER_S) -> R:
+    def ask(self, act: Callable[[], R], within_s: float = 0.0) -> R:
         """What a call returns, or raises. Raises ClusterLost where it does neither in time."""
         if threading.current_thread() is self._caller:
             return act()
         self.check()
-        future, began = self.submit(act), awake_s()
+        future, began, within_s = self.submit(act), awake_s(), max(within_s, self.answer_s)
+        said = within_s <= ANSWER_S
         while True:
             with suppress(TimeoutError):
                 error = future.exception(LOOK_S)
                 break
             self.check()
-            if awake_s() - began > within_s:
+            waited = awake_s() - began
+            if waited > within_s:
                 self._lose(f"Ray has not answered for {within_s:g} s")
+            if waited > ANSWER_S and not said:
+                said = True
+                self.say(f"Ray has not answered for {waited:.0f} s")
         if error is not None and {cls.__name__ for cls in type(error).__mro__} & RAY_GONE:
             self._lose(" ".join(str(error).split())[:300])
         return future.result()

@@ -13,10 +13,12 @@ from .pool import ClusterLost, JobOutcome, News
 from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node
+from .ray_start import stat_of
 from .ray_thread import RAY
 
 LOOK_S = 1.0  # between two looks at which nodes there are
 OVERDUE_S = 0.2  # and at which workers are overdue
+STOPPED_S = 15.0  # for which a worker may be stopped
 MAX_FAILED_STARTS = 3  # in a row; then their node is left out
 
 
@@ -157,6 +159,18 @@ class Supervisor:
         the others on other GPUs than was thought here, so that no room is left on any one."""
         return actor.shape.gpus > 0 and self._placement.holds_gpus(actor.node.id, but=actor)
 
+    def _end_stopped(self) -> list[JobOutcome]:
+        """End workers of this machine that somebody stopped: their trials run elsewhere."""
+        outcomes: list[JobOutcome] = []
+        for actor in self._group.on(self._here):
+            stopped = actor.process is not None and stat_of(actor.pid)[0] == "T"
+            since = actor.stopped_since = (actor.stopped_since or awake_s()) if stopped else None
+            if since is not None and awake_s() - since > STOPPED_S:
+                message = f"the worker {actor.pid} was stopped {STOPPED_S:g} s ago, and is ended"
+                self._news.append(("warning", {"message": message}))
+                outcomes.extend(self._group.worker_died(actor, "lost"))
+        return outcomes
+
     def _check_nodes(self) -> list[JobOutcome]:
         """Look which nodes there are; jobs on a node that is gone are lost."""
         self._looked = awake_s()
@@ -170,6 +184,7 @@ class Supervisor:
             self._news.append(("lost node", {"host": before[id].host}))
             for actor in self._group.on(id):
                 outcomes.extend(self._group.worker_died(actor, "lost"))
+        outcomes.extend(self._end_stopped())
         for id in self._calls.draining() & found.keys() - self._placement.refused.keys():
             outcomes.extend(self._leaves(found[id]))
         self._say_if_none_is_left()

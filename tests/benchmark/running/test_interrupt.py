@@ -41,7 +41,7 @@ def lines(log: str = "slow.log") -> list[str]:
 
 
 @pytest.mark.fault(30)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_keeps_what_ended_says_how_to_go_on_and_does(own, number, monkeypatch):
     call = (*SMALL, "--model", f"{own}:Slow", "--folds", 1, "--trials", 6, "--name", "cut")
     process = start(*call)
@@ -107,7 +107,7 @@ def test_on_ray_standard_output_is_one_document_and_ctrl_c_of_the_terminal_loses
 
 
 def test_a_handler_for_signals_is_put_back():
-    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     sweeps("--model", "constant", "--folds", 1, "--name", "r")
     assert {n: signal.getsignal(n) for n in before} == before
     assert commands.Stop().soon is False

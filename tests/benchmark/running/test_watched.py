@@ -142,7 +142,7 @@ def test_the_child_ends_with_the_process_that_watches_it(waiting) -> None:
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.fault(8)
+@pytest.mark.fault(30)
 def test_a_child_that_was_stopped_is_named_and_ends_all_the_same(copy_run, waiting) -> None:
     copy_run("knn")
     child = child_of(waiting)
