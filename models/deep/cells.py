@@ -7,7 +7,7 @@ cell is hidden or missing, and then nothing of its value is seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -106,6 +106,36 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
         torch.from_numpy(np.where(bad, 0, categories).astype(np.int64)),
         torch.from_numpy(hidden),
     )
+
+
+def generator(device: torch.device | str, seed: int) -> torch.Generator:
+    """A generator of this device from a seed."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def hide(
+    cells: Cells, columns: Columns, hidden: Tensor, randomised: Tensor, g: torch.Generator
+) -> Cells:
+    """The cells with some hidden, and some replaced by noise: N(0, 1), or any category.
+
+    hidden, randomised: (N, d) bool.
+    """
+    values, codes = cells.values, cells.codes
+    if columns.numeric_at:
+        at = randomised[:, columns.numeric_at]
+        noise = torch.randn(values.shape, generator=g, device=values.device, dtype=values.dtype)
+        values = torch.where(at, noise, values)
+    if columns.categories_at:
+        at = randomised[:, columns.categories_at]
+        sizes = torch.tensor([columns.sizes[j] for j in columns.categories_at], device=codes.device)
+        draws = torch.rand(codes.shape, generator=g, device=codes.device)
+        codes = torch.where(at, (draws * sizes).long().clamp(max=sizes - 1), codes)
+    return Cells(values, codes, (cells.hidden | hidden) & ~randomised)
+
+
+def without(cells: Cells, hidden: Tensor) -> Cells:
+    """The cells with those hidden, too, that `hidden` (N, d) marks."""
+    return replace(cells, hidden=cells.hidden | hidden)
 
 
 def fitting_width(width: int, max_width: int, n_columns: int, n_heads: int) -> int:

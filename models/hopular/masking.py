@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..deep.cell_masking import hide
-from ..deep.cells import Cells, Columns
+from ..deep.cells import Cells, Columns, hide
 from ..deep.column_decoder import Decoded
 
 

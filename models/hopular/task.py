@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..deep.cell_masking import generator, without
-from ..deep.cells import Cells
+from ..deep.cells import Cells, generator, without
 from ..deep.column_decoder import Decoded, stacked
 from ..deep.optimisers import Lamb
 from ..deep.trainer import seed_of

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..deep.cell_masking import without
-from ..deep.cells import Cells, Columns, join
+from ..deep.cells import Cells, Columns, join, without
 from ..deep.column_decoder import Decoded, stacked
 from .batches import deal
 from .network import Context, NPTNetwork

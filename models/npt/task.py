@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..deep.cell_masking import generator, hide
-from ..deep.cells import Cells
+from ..deep.cells import Cells, generator, hide
 from ..deep.optimisers import Lamb
 from ..deep.schedules import tradeoff
 from ..deep.trainer import seed_of

@@ -14,8 +14,7 @@ from looped import each
 from npt_cases import cells_from, columns_of, network
 from parity import assert_same, case, names
 from tabsweep.datasets.protocols import make_folds
-from tabsweep.models.deep.cell_masking import without
-from tabsweep.models.deep.cells import cells_of
+from tabsweep.models.deep.cells import cells_of, without
 from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
 from tabsweep.models.deep.schedules import rate, tradeoff
 from tabsweep.models.npt.estimator import NPT

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from ....datasets.protocols import make_folds
-from ....models.deep.cell_masking import generator, hide
-from ....models.deep.cells import Cells
+from ....models.deep.cells import Cells, generator, hide
 from ....models.deep.schedules import rate
 from ....models.deep.trainer import Recipe, Training, seed_of, seeded, torch_device
 from ....models.npt.masking import select

@@ -13,8 +13,7 @@ import pytest
 import torch
 from looped import each
 from scipy.special import ndtr
-from tabsweep.models.deep.cell_masking import generator, hide, without
-from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of
+from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of, generator, hide, without
 from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.npt.batches import Batches, strata_of
 from tabsweep.models.npt.masking import RANDOM_SHARE, loss_on, select
