@@ -110,12 +110,12 @@ class Stepwise(Estimator):
                 if start[0] == stop or start[0] % every == 0:
                     self.resumed_from_ = step = start[0]
                     members = states.unseal(start[1], self._facts(step, width))
-                    self.model_ = states.load(members, threads=self.threads, width=width)
+                    self.model_ = states.load(members, threads=self.threads)
             data = self._material(x, target) if step < stop else None
             for until in boundaries(step, stop, every):
                 self._grow(data, x, target, step, until)
                 members = states.dump(self.model_)
-                self.model_ = states.load(members, threads=self.threads, width=width)
+                self.model_ = states.load(members, threads=self.threads)
                 step = until
                 if save is not None:
                     save(step, states.seal(members, self._facts(step, width)))

@@ -141,7 +141,7 @@ class DeepEstimator(Stepwise):
                 if start[0] == stop or start[0] % every == 0:
                     self.resumed_from_ = start[0]
                     members = states.unseal(start[1], self._facts(start[0], width))
-                    state = states.load(members, threads=self.threads, width=width)
+                    state = states.load(members, threads=self.threads)
                     try:
                         training.go_on_from(state)
                     except ValueError as error:

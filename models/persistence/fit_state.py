@@ -28,10 +28,9 @@ def dump(model: Any) -> Members:
     return {"state.json": state, "arrays.bin": writer.arrays, **writer.boosters}
 
 
-def load(members: Members, *, threads: int, width: int) -> Any:
-    """The model that was given to `dump`; BadState where the members hold no model of `width`
-    columns."""
-    reader = Reader(members["arrays.bin"], members, threads=threads, width=width)
+def load(members: Members, *, threads: int) -> Any:
+    """The model that was given to `dump`; BadState where the members hold none."""
+    reader = Reader(members["arrays.bin"], members, threads=threads)
     try:
         return reader.read(parse(members["state.json"], "state.json")["model"])
     except (NotPlain, ModelFileError, KeyError, TypeError) as error:

@@ -14,9 +14,9 @@ those at saving.
 
 Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
 created, that code from outside tabsweep is imported only where the caller names it, that damage to
-any byte is found, and that the model predicts rows of its schema. Boosters are read by their
-libraries' own parsers, which a crafted file crashes: another process reads them first, and compares
-the places that their trees point to. It does not authenticate: a checksum is no signature.
+any byte is found, and that the model predicts rows of its schema. What compiled code reads, such as
+trees, may crash it: another process reads such a file first, and compares the places that its trees
+point to. It does not authenticate: a checksum is no signature.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from ..sample_weights import fit_by_weights
 from .allowlist import NotPlain
 from .archive import (
     MAX_BYTES,
-    MAX_MANIFEST,
     ModelFileError,
     check_sums,
     parse,
@@ -53,9 +52,8 @@ from .archive import (
     to_json,
     unpack,
 )
-from .boosters import BOOSTER_MEMBERS
 from .schema import Schema
-from .serialization import Reader, Writer
+from .serialization import Reader, Writer, is_native
 from .trial_prediction import check_apart, predict_made_up
 
 FORMAT, VERSION = "tabsweep-model", 1
@@ -339,7 +337,7 @@ def load_model(
             raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
         data = path.read_bytes()
         members = unpack(data)
-        if BOOSTER_MEMBERS.keys() & members.keys():
+        if is_native(parse(members.get("state.json", b""), "state.json")):
             check_apart(data)
         model = open_members(members, trust=trust, warn=warn)
         if model.how == "state":
@@ -359,8 +357,6 @@ def open_members(
 ) -> Fitted:
     """The model in the members of an archive; what it predicts was not tried yet."""
     members = dict(members)
-    if len(members.get("manifest.json", b"")) > MAX_MANIFEST:
-        raise ModelFileError(f"its manifest.json has more than {MAX_MANIFEST} bytes")
     manifest = parse(members.pop("manifest.json", b""), "manifest.json")
     if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
         raise ModelFileError(
@@ -439,18 +435,15 @@ def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> 
 def _restore(
     estimator: Any, state: Mapping[str, Any], members: Mapping[str, bytes], threads: int
 ) -> None:
-    """Sets the fitted attributes, the preprocessing first: its width bounds the trees' features."""
+    """Sets the fitted attributes."""
     if not isinstance(estimator, Estimator):
         raise ModelFileError("its model is not tabsweep's and cannot be restored from attributes")
     reader = Reader(members["arrays.bin"], members, threads=threads)
-    for key in sorted(state, key=lambda key: key != "preprocessor_"):
+    for key in state:
         fitted = key.endswith("_") or key.startswith("_target_")
         if key.startswith("__") or not fitted or key in estimator.get_params(deep=False):
             raise NotPlain(f"the attribute {key!r}")
-        value = reader.read(state[key])
-        if key == "preprocessor_":
-            reader.width = int(value.n_out_)
-        setattr(estimator, key, value)
+        setattr(estimator, key, reader.read(state[key]))
 
 
 def _refit(

@@ -17,18 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from .allowlist import (
-    CLASSES,
-    DROPPED,
-    LOSSES,
-    TYPES,
-    NotPlain,
-    check_boosting,
-    check_children,
-    check_machine,
-    check_predictor,
-    neighbour_tree,
-)
+from .allowlist import CLASSES, DROPPED, LOSSES, NATIVE, TYPES, NotPlain
 from .boosters import BOOSTER_MEMBERS, BOOSTERS
 
 MAX_DEPTH = 60  # of nested values; trees are arrays, so honest files stay below 15
@@ -170,16 +159,13 @@ def _dtype_data(dtype: np.dtype) -> Any:
 class Reader:
     """Turns plain data back into values; NotPlain for anything that `Writer` cannot have written.
 
-    `width`: columns that the preprocessing gives, so that no tree reads beyond a row's end.
+    What compiled code reads (`is_native`) may still point anywhere, see `native_checks.py`.
     """
 
-    def __init__(
-        self, arrays: bytes, boosters: Mapping[str, bytes], *, threads: int, width: int = 0
-    ) -> None:
+    def __init__(self, arrays: bytes, boosters: Mapping[str, bytes], *, threads: int) -> None:
         self._arrays = memoryview(arrays)
         self._boosters = boosters
         self._threads = threads
-        self.width = width
 
     def read(self, data: Any, depth: int = 0) -> Any:
         """The value of plain data that `Writer.write` gave."""
@@ -262,14 +248,6 @@ class Reader:
         from sklearn.tree._tree import Tree
 
         made, state = self.read(data["made"], depth), self.read(data["state"], depth)
-        nodes = state["nodes"]
-        inner = nodes["left_child"] != -1
-        check_children(nodes["left_child"][inner], nodes["right_child"][inner], inner)
-        features = nodes["feature"][inner]
-        if len(nodes) != state["node_count"] or made["n_features"] != self.width:
-            raise NotPlain("a tree of another size than it says")
-        if ((features < 0) | (features >= self.width)).any():
-            raise NotPlain("a tree that asks for a feature which is not there")
         tree = Tree(made["n_features"], made["n_classes"], made["n_outputs"])
         tree.__setstate__(state)
         return tree
@@ -289,13 +267,7 @@ class Reader:
                 raise NotPlain(f"the attribute {key!r}")
             vars(made)[key] = self.read(value, depth)
         if cls_name in _NEIGHBOURS:
-            vars(made)["_tree"] = neighbour_tree(made, self.width)
-        elif cls_name == "TreePredictor":
-            check_predictor(made, self.width)
-        elif "GradientBoosting" in cls_name:
-            check_boosting(made, self.width)
-        elif cls_name in ("SVC", "SVR"):
-            check_machine(made, self.width)
+            vars(made)["_tree"] = _search_tree(made)
         return made
 
 
@@ -303,6 +275,32 @@ _KINDS = {
     *("float", "tuple", "dict", "slice", "type", "levels", "objects", "scalar", "array"),
     *("booster", "loss", "tree", "object", "check_array"),
 }
+
+
+def _search_tree(model: Any) -> Any:
+    """The tree over the training rows of a neighbour search; None for a brute-force one."""
+    from sklearn.neighbors import KDTree
+
+    if model._fit_method == "brute":
+        return None
+    if model._fit_method != "kd_tree":
+        raise NotPlain(f"a neighbour search by {model._fit_method!r}")
+    options = model.effective_metric_params_ or {}
+    return KDTree(model._fit_X, model.leaf_size, metric=model.effective_metric_, **options)
+
+
+def is_native(data: Any) -> bool:
+    """Whether plain data hold what compiled code follows to places in memory: trees, boosters."""
+    todo = [data]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, list):
+            todo += value
+        elif isinstance(value, dict):
+            if value.get("$") in ("tree", "booster") or str(value.get("class")).startswith(NATIVE):
+                return True
+            todo += value.values()
+    return False
 
 
 def _objects(items: list[Any]) -> np.ndarray:

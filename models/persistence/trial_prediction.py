@@ -70,18 +70,18 @@ def predict_made_up(model: Any, n: int | None = None) -> None:
 
 
 def check_apart(data: bytes) -> None:
-    """Load the bytes of a model file and predict with it in another process: a library that reads a
-    crafted booster may crash. Raises ModelFileError where that process finds a fault, or dies."""
-    command = [sys.executable, "-P", "-m", f"{__package__}.booster_process"]
+    """Load the bytes of a model file and predict with it in another process: a library that reads
+    crafted trees may crash. Raises ModelFileError where that process finds a fault, or dies."""
+    command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise ModelFileError(
-            f"its booster kept its library busy for more than {TIMEOUT_S:.0f} s; refused"
+            f"its trees kept their library busy for more than {TIMEOUT_S:.0f} s; refused"
         ) from None
     if done.returncode < 0:
         raise ModelFileError(
-            f"its booster crashed the library that reads it (signal {-done.returncode}); refused"
+            f"its trees crashed the library that reads them (signal {-done.returncode}); refused"
         )
     lines = done.stdout.decode(errors="replace").splitlines()
     if done.returncode != 0 or not lines or lines[-1] != SOUND:

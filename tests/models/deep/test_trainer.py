@@ -91,7 +91,7 @@ def carried(state):
     """A state through the bytes of an archive, as a resumed fit gets it."""
     facts = {"model": "Line"}
     members = fit_state.unseal(fit_state.seal(fit_state.dump(state), facts), facts)
-    return fit_state.load(members, threads=1, width=5)
+    return fit_state.load(members, threads=1)
 
 
 def bytes_of(run: Training) -> bytes:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from saved_models import QUIET, X, forge, make, saved, set_
+from sklearn.tree._tree import NODE_DTYPE
 from tabsweep.models.base import BadState
 from tabsweep.models.persistence import fit_state
 from tabsweep.models.persistence.allowlist import NotPlain
 from tabsweep.models.persistence.archive import unpack
-from tabsweep.models.persistence.booster_checks import check_booster, check_lightgbm_text
 from tabsweep.models.persistence.model_file import ModelFileError, load_model
+from tabsweep.models.persistence.native_checks import check_lightgbm_text, check_native
 
 CATBOOST = """
 import sys
@@ -43,6 +46,56 @@ def one_column_more(members: dict[str, Any]) -> None:
 
 def one_column_less(members: dict[str, Any]) -> None:
     members["manifest.json"]["schema"]["columns"].pop(0)
+
+
+def no_nodes(nodes: np.ndarray, state: dict[str, Any]) -> np.ndarray:
+    state["node_count"] = 0
+    state["values"]["shape"][0] = 0
+    return nodes[:0]
+
+
+def other(field: str, value: int) -> Callable[[np.ndarray, dict[str, Any]], np.ndarray]:
+    def edit(nodes: np.ndarray, state: dict[str, Any]) -> np.ndarray:
+        if field in nodes.dtype.names:
+            nodes[field][0] = value
+        else:
+            state[field] = value
+        return nodes
+
+    return edit
+
+
+@pytest.mark.fault(43)
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (no_nodes, "a tree without nodes|crashed"),
+        (other("left_child", 0), "a child that is not there"),
+        (other("right_child", 10**6), "a child that is not there|crashed"),
+        (other("feature", 10**6), "a feature which is not there|crashed"),
+        (other("max_depth", 0), "a tree of depth . that says 0"),
+    ],
+)
+def test_a_forest_whose_trees_point_nowhere_is_refused_before_this_process_reads_it(
+    edit: Any, why: str, tmp_path: Path
+):
+    path = saved(tmp_path, make("random-forest", "binary"), "binary")
+
+    def crafted(members: dict[str, Any]) -> None:
+        estimators = members["state.json"]["model_"]["state"]["estimators_"]
+        state = dict(estimators[0]["state"]["tree_"]["state"]["items"])
+        place = state["nodes"]
+        nodes = np.frombuffer(
+            members["arrays.bin"], NODE_DTYPE, place["shape"][0], place["at"]
+        ).copy()
+        nodes = edit(nodes, state)
+        place["shape"], place["at"] = [len(nodes)], len(members["arrays.bin"])
+        members["arrays.bin"] += nodes.tobytes()
+        estimators[0]["state"]["tree_"]["state"]["items"] = [list(item) for item in state.items()]
+
+    forge(path, crafted)
+    with pytest.raises(ModelFileError, match=why):
+        load_model(path, **QUIET)
 
 
 MISFITS = {
@@ -90,7 +143,7 @@ def test_a_field_outside_of_its_rows_is_refused_before_it_is_read(tmp_path: Path
     members = fit_state.dump(model.model_)  # as a checkpoint of an unfinished fit holds it
     members["state.json"] = json.dumps(crafted(json.loads(members["state.json"]))).encode()
     with pytest.raises(BadState, match="at byte 2147483647 of rows of 64 bytes"):
-        fit_state.load(members, threads=1, width=X.shape[1])
+        fit_state.load(members, threads=1)
 
 
 LINES = {  # of the first tree: what it says, and what it must not say
@@ -109,9 +162,9 @@ def test_places_that_are_not_there_are_found_in_the_trees_of_each_library():
     for name in ("lightgbm", "xgboost", "catboost"):
         estimator = make(name, "binary", categorical="one-hot")
         width[name] = int(estimator.preprocessor_.n_out_)
-        check_booster(estimator.model_, width[name])
+        check_native(estimator, width[name])
         with pytest.raises(NotPlain, match="features"):
-            check_booster(estimator.model_, width[name] - 1)
+            check_native(estimator, width[name] - 1)
         if name == "lightgbm":
             text = estimator.model_.model_to_string()
     check_lightgbm_text(text, width["lightgbm"])

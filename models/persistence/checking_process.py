@@ -1,6 +1,6 @@
-"""The process that reads a model file with a booster first, because its library may crash.
+"""The process that reads a model file first whose trees or boosters may crash their library.
 
-python -m tabsweep.models.persistence.booster_process < FILE     prints "sound", or why not
+python -m tabsweep.models.persistence.checking_process < FILE     prints "sound", or why not
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import sys
 
 from .allowlist import NotPlain
 from .archive import ModelFileError, unpack
-from .booster_checks import check_booster
-from .boosters import BOOSTERS
 from .model_file import open_members
-from .serialization import name_of
+from .native_checks import check_native
 from .trial_prediction import MOST, SOUND, predict_made_up
 
 
@@ -20,16 +18,15 @@ def fault_of(data: bytes) -> str:
     """What is wrong with a model file, "" for nothing."""
     try:
         model = open_members(unpack(data), warn=lambda text: None)
-        for value in vars(model.estimator).values():
-            if name_of(value) in BOOSTERS:
-                check_booster(value, int(model.estimator.preprocessor_.n_out_))
+        if model.how == "state":
+            check_native(model.estimator, int(model.estimator.preprocessor_.n_out_))
         predict_made_up(model, MOST)
     except NotPlain as error:
         return f"it holds {error}; refused"
     except ModelFileError as error:
         return str(error)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        return f"its booster is not as its library writes one: {type(error).__name__}; refused"
+        return f"its trees are not as their library writes them: {type(error).__name__}; refused"
     return ""
 
 
