@@ -16,6 +16,7 @@ from .dates import first_no_date, form_of, is_no_date
 from .numbers import LEADING_ZERO, Numbers, read_numbers, two_spellings
 
 NUMBER, CATEGORY, DATE, TEXT, ID = "number", "category", "date", "text", "id"
+MAX_COLUMNS = 50_000  # of a file or a DataFrame
 EMPTY = "empty"  # a column without a value, which is kept as missing numbers
 
 FEW_LEVELS = 50  # so many different texts are categories

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...common.columns.kinds import MAX_COLUMNS
 from ...common.text import one_line
 from ..errors import DataError
 from .columnar import read_columnar
@@ -20,7 +21,6 @@ from .encoding import NAMES, encoding_of
 from .files import BLOCK, check_memory, check_size, kind_of, unpacked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-MAX_COLUMNS = 50_000
 NO_MEMORY = re.compile("out of memory|can't start new thread")  # as pandas and Python put it
 
 

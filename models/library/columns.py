@@ -17,7 +17,7 @@ from pandas.api import types
 
 from ...common.columns.dates import ISO, DateError, moments
 from ...common.columns.encoder import ColumnEncoder, text_column
-from ...common.columns.kinds import CATEGORY, DATE, EMPTY, ID, NUMBER, TEXT, kind_of
+from ...common.columns.kinds import CATEGORY, DATE, EMPTY, ID, MAX_COLUMNS, NUMBER, TEXT, kind_of
 from ...common.columns.numbers import numbers_in_style
 from ...common.text import one_line
 from ..model_spec import ModelSpec
@@ -203,6 +203,11 @@ class ColumnReader:
 
     def decide(self, frame: pd.DataFrame) -> None:
         """Decides how each column is read."""
+        if len(frame.columns) > MAX_COLUMNS:
+            raise ValueError(
+                f"{len(frame.columns):,} columns; at most {MAX_COLUMNS:,} are read: leave some "
+                "out, or turn the table if its rows are columns"
+            )
         if not frame.columns.is_unique:
             twice = frame.columns[frame.columns.duplicated()][0]
             raise ValueError(f"column names must be unique, {twice!r} appears twice; rename one")
