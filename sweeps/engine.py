@@ -208,10 +208,10 @@ class Engine:
         needs = self._estimates.needs(study, trial, own_gpu=self._attempts.needs_own_gpu(trial))
         if not self._pool.room(needs):
             return False
-        attempt = self._attempts.number(trial)
+        attempt, limits = self._attempts.number(trial), self._estimates.limits(study, trial)
         self._records.write_lease(slot, trial, attempt)
         self._in_flight.setdefault(trial.id, []).append(slot)
-        self._pool.submit(Job(trial, study.data_key, study.limits, needs, attempt))
+        self._pool.submit(Job(trial, study.data_key, limits, needs, attempt))
         return True
 
     def _close_known(self) -> bool:

@@ -80,6 +80,7 @@ class Study:
     lag: the suggestion for an index uses the results up to index - lag (1: sequential). Samplers
         that use no history do not wait.
     seeds: the evaluation seeds. A single seed equal to the tuning seed adds no work.
+    limit_follows: its time limit comes from an estimate, which finished trials correct.
     data_key: names the data of its trials.
     weight: the relative duration of its trials.
     halving: the search runs on the lowest rung, where the sampler is told the losses. The best of a
@@ -100,6 +101,7 @@ class Study:
     seeds: tuple[int, ...] = ()
     lag: int = 1
     limits: Limits = field(default_factory=Limits)
+    limit_follows: bool = False
     needs: Needs = field(default_factory=Needs)
     data_key: str = ""
     weight: float = 1.0

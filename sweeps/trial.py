@@ -94,10 +94,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one trial, enforced from outside; at least ten times what it is expected to use."""
+    """Limits of one trial, enforced from outside; at least ten times what it is expected to use.
+
+    timeout_s: CPU seconds of its process; ten times as many on the clock end one that waits.
+    """
 
     timeout_s: float = 3600.0
     memory_mb: float = 8192.0
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds on the clock that end a trial which uses no CPU."""
+        return 10.0 * self.timeout_s
 
     def to_data(self) -> dict[str, float]:
         """The limits, as in a record."""

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from ...models.registry_entries import MODELS
+from ...sweeps.scheduling.estimates import LIMIT_TIMES
 from ...sweeps.search.samplers import make_sampler
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
@@ -201,7 +202,8 @@ class TrialCosts:
             means, sds = lookup(works)
             seconds = [float(s) for s in means]
             highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
-        limit = min(self._plan.limits.timeout_s, study.time_limit_s or math.inf)
+        limit = math.inf if limits_follow(self._plan) else self._plan.limits.timeout_s
+        limit = min(limit, study.time_limit_s or math.inf)
         share = _share(study)
         mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
         slots = planned_slots(study.to_data())
@@ -295,6 +297,25 @@ def by_study(plan: Plan) -> dict[str, float]:
             part = cost.slots / planned_slots(study.to_data())
             found[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(found)
+
+
+def limits_follow(plan: Plan) -> bool:
+    """Whether the time limits of a plan come from its estimate: it is of the user's files, whose
+    sizes no budget knows, and nobody asked for a limit."""
+    files = any("csv" in data.description for data in plan.data.values())
+    return files and not plan.suite.file and plan.options.timeout_s is None
+
+
+def set_limits(plan: Plan, studies: Iterable[Study]) -> None:
+    """Where limits follow the estimate, give each study LIMIT_TIMES the seconds of one of its
+    trials, or the limit of its budget where that is more."""
+    if not limits_follow(plan):
+        return
+    costs, planned = TrialCosts(plan), {study.name: study for study in plan.studies}
+    for study in studies:
+        study.limit_follows = True
+        least = math.ceil(LIMIT_TIMES * costs(planned[study.name]).seconds)
+        study.limits = replace(study.limits, timeout_s=max(study.limits.timeout_s, float(least)))
 
 
 def _readable(folders: Iterable[Path]) -> Iterable[Ledger]:

@@ -184,7 +184,9 @@ class Options:
         "local", help="Ray: local, auto (the cluster of this machine) or HOST:PORT.", again=True
     )
     timeout_s: float | None = machine(
-        help="Time limit of a trial, seconds.", flag="--timeout", type=SECONDS
+        help="Time limit of a trial, CPU seconds; on the clock ten times as many.",
+        flag="--timeout",
+        type=SECONDS,
     )
     memory_mb: float | None = machine(
         help="Memory limit of a trial, MB.", type=click.FloatRange(min=64)

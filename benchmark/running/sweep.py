@@ -30,6 +30,7 @@ from ..console import count
 from ..errors import NoGpu, SweepError, check_gpu, check_name, resume_with
 from ..planning import environment
 from ..planning.code_identity import computes_with
+from ..planning.estimate import set_limits
 from ..planning.own_models import find_model
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots
@@ -226,6 +227,7 @@ class _Sweep:
         }
         marked = {study.name for study in plan.studies if study.asynchronous and not study.reason}
         studies = plan.build()
+        set_limits(plan, studies)
         self._engine = Engine(
             [study for study in studies if study.name not in marked],
             pool=self._pool,

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...common import fit_progress
 from .matrix_products import by_onednn
 from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
 
@@ -201,6 +202,7 @@ class Training:
             self._wait()
             seconds += time.perf_counter() - began
             ran += 1
+            fit_progress.reached(self.step, recipe.steps, "step")
             at_end = self.step % recipe.eval_every == 0 or self.step == recipe.steps
             if at_end and self.step > recipe.pretrain:
                 self.evaluate(report)

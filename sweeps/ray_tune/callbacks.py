@@ -165,7 +165,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         if failed_to_start or not isinstance(error, RayActorError | OutOfMemoryError):
             self.records.trouble = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return "lost"
-        return take_crash_cause(f"{self.session}-{index}") or death_of(error)
+        return take_crash_cause(f"{self.session}-{index}").get("cause") or death_of(error)
 
     # ------------------------------------------------------------------ the driver's clock
 
@@ -190,7 +190,7 @@ class LedgerCallback(NotPickled, tune.Callback):
                 self.records.listener("beat", self._workers(trials, now))
 
     def _end_overdue(self, trials: list[Any], now: float) -> None:
-        timeout_s = self.study.limits.timeout_s
+        timeout_s = self.study.limits.wall_s
         for trial in trials:
             index = int(str(trial))
             if trial.status != trial.RUNNING or index not in self._since or index in self._late:

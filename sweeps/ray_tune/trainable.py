@@ -168,9 +168,11 @@ class StepTrial(tune.Trainable):
             track.step = stop
             track.state = state.saved[1] if state.saved and state.saved[0] == stop else track.state
             track.curve = [*(point for point in track.curve if point[0] != stop), (stop, loss)]
-            if stop < track.length and track.elapsed_s > shared.limits.timeout_s:
-                late = f"ran longer than {shared.limits.timeout_s:g} s"
-                result = failure("timeout", late, output=result.output)
+            limit_s = shared.limits.timeout_s
+            cpu_s = added(track.costs, result.costs).get("cpu_s", 0.0)
+            if stop < track.length and cpu_s > limit_s:
+                late = f"used {cpu_s:.0f} s of CPU time, more than {limit_s:g} s"
+                result = failure("timeout", late, output=result.output, costs=result.costs)
         track.costs = added(track.costs, result.costs)
         ended = result.status != DONE or stop == track.length
         if result.status == DONE:

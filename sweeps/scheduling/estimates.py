@@ -6,14 +6,19 @@ from collections import defaultdict
 from dataclasses import replace
 
 from ..study import Needs, Study
-from ..trial import Result, Trial
+from ..trial import DONE, Limits, Result, Trial
 
+LIMIT_TIMES = 10.0  # the CPU seconds that a trial is expected to use, as its limit
 SPARE = 1.25  # factor on the most memory that a trial of the same dataset and model has used
 
 
 def seconds_of(result: Result) -> float:
-    """Seconds that a trial spent on fitting and predicting; 0.0 where it says nothing."""
-    return result.costs.get("fit_s", 0.0) + result.costs.get("predict_s", 0.0)
+    """Seconds that a trial spent on fitting and predicting, CPU seconds of one that failed; 0.0
+    where it says nothing."""
+    costs = result.costs
+    if "fit_s" not in costs:
+        return costs.get("cpu_s", 0.0)
+    return costs["fit_s"] + costs.get("predict_s", 0.0)
 
 
 class Estimates:
@@ -22,11 +27,16 @@ class Estimates:
     def __init__(self) -> None:
         # Of each model: seconds, and the sum of the weights of the studies that they belong to.
         self._seconds: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self._memory: dict[tuple[str, str], Needs] = {}  # of each (dataset, model)
+        # Of each (dataset, model): the most CPU seconds of a finished trial, and what it needs.
+        self._cpu_s: dict[tuple[str, str], float] = defaultdict(float)
+        self._memory: dict[tuple[str, str], Needs] = {}
 
     def observe(self, trial: Trial, result: Result, study: Study) -> None:
         """Take in the costs of a trial that has ended."""
         seconds = seconds_of(result)
+        if result.status == DONE:
+            place, cpu_s = (trial.dataset, trial.model), result.costs.get("cpu_s", 0.0)
+            self._cpu_s[place] = max(cpu_s, self._cpu_s[place])
         if seconds and study.weight:
             self._seconds[trial.model][0] += seconds
             self._seconds[trial.model][1] += study.weight
@@ -47,6 +57,14 @@ class Estimates:
         seen = self._memory.get((trial.dataset, trial.model), study.needs)
         gpu_mb = float("inf") if own_gpu and study.needs.gpu_mb > 0 else seen.gpu_mb
         return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)
+
+    def limits(self, study: Study, trial: Trial) -> Limits:
+        """The limits of a trial. Where its study's time limit comes from an estimate, it is at
+        least ten times what a finished trial of the same dataset and model has used."""
+        if not study.limit_follows:
+            return study.limits
+        least = LIMIT_TIMES * self._cpu_s[trial.dataset, trial.model]
+        return replace(study.limits, timeout_s=max(study.limits.timeout_s, least))
 
     def remaining_s(self, study: Study) -> float:
         """Expected seconds of work that are left in a study."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..trial import failure
 from .awake_clock import awake_s
 from .crash_report import CrashOutputs
 from .placement import Placement, Shape
@@ -265,7 +266,7 @@ class ActorGroup:
             return actor.head_since + START_TIMEOUT_S
         if not actor.queue:
             return math.inf
-        return actor.head_since + actor.queue[0][0].limits.timeout_s + self._grace_s
+        return actor.head_since + actor.queue[0][0].limits.wall_s + self._grace_s
 
     def _changed(self, actor: TrialActor) -> None:
         """Bring what is derived from an actor up to its state."""
@@ -329,10 +330,10 @@ class ActorGroup:
         """
         outcomes = []
         reported = take_crash_cause(actor.name)
-        cause = reported or death
+        cause = reported.get("cause") or death
         # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
-        reason = short if death == "oom" and reported is None else ""
+        reason = short if death == "oom" and not reported else ""
         output = self.output_of(actor) if death != "lost" else ""
         about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
         self._news.append(("lost worker", about))
@@ -344,6 +345,11 @@ class ActorGroup:
             result = self._calls.result_if_there(ref)
             if result is not None:
                 outcomes.append(JobOutcome(job, result, worker=actor.name))
+                continue
+            if head and cause == "timeout":
+                result = failure(cause, reported["message"], output=output, costs=reported["costs"])
+                outcomes.append(JobOutcome(job, result, worker=actor.name))
+                head = False
                 continue
             what = "lost" if death == "lost" or not head else cause
             given = (output, reason) if head else ("", "")

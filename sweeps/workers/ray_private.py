@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -182,21 +183,22 @@ def available_memory_mb() -> float:
     return get_system_memory() / 2**20
 
 
-def report_crash_cause(worker: str, cause: str) -> None:
+def report_crash_cause(worker: str, cause: str, **facts: Any) -> None:
     """Tell the driver why this process is about to end itself (see `take_crash_cause`)."""
     from ray.experimental import internal_kv
 
-    internal_kv._internal_kv_put(f"tabsweep/{worker}", cause, overwrite=True)
+    value = json.dumps({"cause": cause, **facts})
+    internal_kv._internal_kv_put(f"tabsweep/{worker}", value, overwrite=True)
 
 
 @bounded
-def take_crash_cause(worker: str) -> str | None:
-    """The cause that a worker reported before it ended itself, once; None where it did not."""
+def take_crash_cause(worker: str) -> dict[str, Any]:
+    """{"cause", and what more it said} of a worker that ended itself, once; {} where it did not."""
     from ray.experimental import internal_kv
 
     try:
         value = internal_kv._internal_kv_get(f"tabsweep/{worker}")
         internal_kv._internal_kv_del(f"tabsweep/{worker}")
     except Exception:
-        return None
-    return value.decode() if value else None
+        return {}
+    return json.loads(value) if value else {}

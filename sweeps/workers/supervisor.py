@@ -145,10 +145,9 @@ class Supervisor:
             output = self._group.output_of(actor)
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
-            message = f"ran longer than {job.limits.timeout_s:g} s"
-            # read before the worker is ended; on another machine the clock stands in for it
-            used = actor.cpu_s()
-            costs = {"cpu_s": job.limits.timeout_s if used is None else used}
+            message = f"ran for {job.limits.wall_s:g} s, ten times its limit of CPU seconds"
+            used = actor.cpu_s()  # before the worker is ended; unknown on another machine
+            costs = {} if used is None else {"cpu_s": used}
             result = failure("timeout", message, output=output, costs=costs)
             outcomes.append(JobOutcome(job, result, worker=actor.name))
             outcomes.extend(self._group.retire(actor))

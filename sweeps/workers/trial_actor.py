@@ -13,10 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
+from ...common import fit_progress
 from ..store.checkpoints import CheckpointFolder
 from ..trial import FAILED, Limits, Result, Trial, failure
+from .awake_clock import awake_s
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
@@ -99,6 +102,7 @@ class TrialWorker:
         self._base_mb = 0.0  # resident before the first trial
         self._store_mb = 0.0  # of earlier trials' data, in pages that all workers here share
         self._watching = False
+        self._begun: tuple[float, float, Limits] | None = None  # of a trial that runs
         self._signals = SignalWatch()
 
     def ready(self) -> dict[str, Any]:
@@ -128,8 +132,13 @@ class TrialWorker:
             message = f"the data does not fit into the trial's limit of {limits.memory_mb:g} MB"
             return failure("oom", message)
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
+        fit_progress.forget()
         with captured(path=output_file(self._name)) as output:
-            result = self._guarded(trial, self._data[data_key], kept)
+            self._begun = time.process_time(), awake_s(), limits
+            try:
+                result = self._guarded(trial, self._data[data_key], kept)
+            finally:
+                self._begun = None
         self._signals.check(failed=result.status == FAILED)
         return replace(result, output=output.text())
 
@@ -193,10 +202,26 @@ class TrialWorker:
             except (OSError, MemoryError):  # no descriptor or no byte is left at this moment
                 continue
             if now_mb > self._base_mb + self._store_mb + 1.25 * self._limit_mb:
-                try:
-                    report_crash_cause(self._name, "oom")
-                finally:  # also where Ray cannot be told: memory must not grow on
-                    os._exit(137)
+                self._end("oom")
+            begun = self._begun
+            if begun is None:
+                continue
+            cpu_s, (_, since, limits) = time.process_time() - begun[0], begun
+            if cpu_s > limits.timeout_s:
+                self._end("timeout", cpu_s, f"more than {limits.timeout_s:g} s")
+            elif awake_s() - since > limits.wall_s:
+                late = f"in {limits.wall_s:g} s on the clock, ten times its limit"
+                self._end("timeout", cpu_s, f"{late} of {limits.timeout_s:g} s")
+
+    def _end(self, cause: str, cpu_s: float = 0.0, why: str = "") -> None:
+        """End this process. The record of a trial that a limit of time ends has what it used."""
+        reached = ", ".join(filter(None, [why, fit_progress.in_words()]))
+        costs = {"cpu_s": cpu_s, "peak_ram_mb": getrusage(RUSAGE_SELF).ru_maxrss / 1024}
+        message = f"used {cpu_s:.1f} s of CPU time, {reached}"
+        try:
+            report_crash_cause(self._name, cause, message=message, costs=costs)
+        finally:  # also where Ray cannot be told: memory must not grow on
+            os._exit(137)
 
 
 def hold_to_share(share: float) -> tuple[float, float]:

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from chaos import alive, wait_for
 from tabsweep.benchmark.running.run_trial import run_trial
+from tabsweep.common import fit_progress
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.sweeps.engine import Engine
@@ -38,7 +39,7 @@ from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
 LIMIT_MB = 200.0
-TIMEOUT_S = 2.0
+TIMEOUT_S = 0.8
 HANGING = ("sleeper", "deadlock", "forked lock")
 NAN_MODEL = """
 import numpy as np
@@ -127,6 +128,10 @@ def bad_trial(trial: Trial, data: Any) -> Result:
         case "cuda error":
             os.environ["SPOILT"] = str(os.getpid())
             cuda_error()
+        case "spinner":
+            fit_progress.reached(3, 9, "epoch")
+            while True:
+                pass
         case "bytes hog":
             hog(lambda size: b"x" * size)
         case "numpy hog":
@@ -212,6 +217,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
     studies = [
         *(one_trial(name, log) for name in names),
         *(one_trial(name, log, timeout_s=TIMEOUT_S) for name in HANGING),
+        one_trial("spinner", log, timeout_s=TIMEOUT_S),
         *(one_trial(f"good {i}", log) for i in range(12)),
         one_trial("wide", log, needs=Needs(threads=64)),
         one_trial("large data", log, data_key="large"),
@@ -304,6 +310,15 @@ def test_a_trial_that_never_ends_is_killed_at_its_time_out_and_not_tried_again(o
     ((pid, _),) = outcome.words(name, "start")
     wait_for(lambda: not alive(int(pid)), "its end", timeout_s=20)
     assert outcome.deaths[name, "killed"] == 0
+
+
+@pytest.mark.fault(4)
+def test_a_busy_trial_ends_at_its_cpu_seconds_and_its_record_has_what_it_used(outcome):
+    record = outcome.one("spinner")
+    assert (record["status"], record["cause"], record["attempt"]) == (FAILED, "timeout", 1)
+    assert TIMEOUT_S <= record["costs"]["cpu_s"] < 5 * TIMEOUT_S
+    assert record["costs"]["peak_ram_mb"] > 50
+    assert "at epoch 3 of 9" in record["message"]
 
 
 @pytest.mark.fault(2, 4)
