@@ -9,11 +9,17 @@ from tabsweep.datasets import download, source
 
 
 @pytest.fixture
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, no mirror and no network."""
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def isolated(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, no mirror and no network."""
     monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
     monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
     net = download.NetworkAccess()
@@ -26,4 +32,4 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return f"{host} cannot be reached (there is no network in this test)"
 
     monkeypatch.setattr(download, "connects", connects)
-    return folder
+    return work

@@ -30,16 +30,9 @@ from tabsweep.benchmark.running import ray_session
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
+pytestmark = pytest.mark.usefixtures("work")
+
 IRIS = ("--suite", "smoke", "--dataset", "iris", "--folds", 1, "--trials", 1)
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
 
 
 # ---------------------------------------------------------------------- names

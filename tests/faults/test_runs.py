@@ -83,13 +83,9 @@ FAST = ("--workers", 0, "--tracking-uri", "none")
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("FITS", str(tmp_path / "fits.log"))
-    return folder
+def _log(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where fits leave their lines."""
+    monkeypatch.setenv("FITS", str(work.parent / "fits.log"))
 
 
 @pytest.fixture

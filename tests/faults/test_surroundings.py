@@ -31,6 +31,8 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_folder import is_run
 from tabsweep.sweeps.store.run_lock import RunLock
 
+pytestmark = pytest.mark.usefixtures("work")
+
 FAST = ("--workers", "0", "--tracking-uri", "none")
 BEGIN = """
 import sys
@@ -48,15 +50,6 @@ while words:
     for stream in (sys.stdout, sys.stderr):
         print(f"// {code}", file=stream, flush=True)
 """
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
 
 
 class Ran(NamedTuple):

@@ -16,7 +16,7 @@ from tabsweep.sweeps.scheduling import heartbeat
 from tabsweep.sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
-from tabsweep.sweeps.trial import DONE, FAILED, Result, failure
+from tabsweep.sweeps.trial import DONE, FAILED, failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -357,16 +357,6 @@ def test_a_trial_that_was_given_no_gpu_asks_for_none_after_it_ran_out_of_one(tmp
     assert asked == [0.0] * 4
 
 
-@pytest.mark.fault(2)
-def test_a_neighbour_is_not_hurt_by_a_trial_that_keeps_dying(tmp_path):
-    def script(job: Job, nth: int) -> JobOutcome | None:
-        return JobOutcome(job, None, death="killed") if job.trial.dataset == "bad" else None
-
-    found = run(tmp_path, [make_study("bad"), make_study("good")], ScriptedPool(script=script))
-    causes = {(key[:3], cause) for key, (_, _, _, cause, _) in found.items()}
-    assert causes == {("bad", "killed"), ("goo", None)} and len(found) == 10
-
-
 @pytest.mark.fault(9)
 def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path):
     def script(job: Job, nth: int) -> JobOutcome | None:
@@ -385,17 +375,3 @@ def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path)
     best = study.best()
     assert told[best][2] == min(loss for *_, loss in told if loss is not None)
     assert all(found[f"s#eval#{i}"][1] == told[best][1] for i in range(2))
-
-
-def test_a_study_in_which_everything_fails_ends_without_an_evaluation(tmp_path):
-    study = make_study(seeds=(0, 1))
-    pool = ScriptedPool(script=lambda job, nth: JobOutcome(job, failure("error", "no")))
-    found = run(tmp_path, [study], pool)
-    assert study.finished and study.best() is None and len(found) == 5
-
-
-def test_equal_losses_choose_the_lower_index(tmp_path):
-    study = make_study(sampler="grid", n_trials=6)
-    same = Result(status=DONE, val={"loss": 0.5})
-    run(tmp_path, [study], ScriptedPool(slots=6, script=lambda job, nth: JobOutcome(job, same)))
-    assert study.best() == 0

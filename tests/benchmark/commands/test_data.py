@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -130,25 +129,6 @@ def test_two_folders_of_one_name_and_a_taken_name_are_told_with_their_folder(tmp
     assert "refused: many/y/toy: another folder here has the name 'toy'" in ran.err
     alone = ("data", "add", tmp_path / "many" / "y" / "toy", "--format", "arrays")
     assert bench(*alone, "--name", "toy-2").code == 0 and store.names() == ["toy", "toy-2"]
-
-
-@pytest.mark.parametrize("what", ["nothing", "empty", "text"])
-def test_a_path_without_datasets_is_refused_in_one_line(what, tmp_path):
-    path = tmp_path / what
-    if what == "empty":
-        path.mkdir()
-    elif what == "text":
-        path.write_text("text")
-    ran = bench("data", "add", path, "--format", "arrays")
-    assert ran.code == 2 and "BENCH-E007" in ran.err and len(ran.err.splitlines()) == 1
-    assert not store.folder().exists() or list(store.folder().iterdir()) == []
-
-
-def test_a_single_malformed_dataset_is_an_error_with_its_file(tmp_path):
-    folder = write_parts(tmp_path / "toy")
-    (folder / "info.json").write_text(json.dumps({"task_type": "binary"}))
-    ran = bench("data", "add", folder, "--format", "arrays")
-    assert ran.code == 2 and "toy/info.json: unknown task_type 'binary'" in ran.err
 
 
 def test_a_suite_may_ask_for_another_protocol_than_the_stored_split(tmp_path):

@@ -221,20 +221,21 @@ def hostile_csv(path: Path, kind: str, n: int = 90) -> None:
             writer.writerow([*row, label if kind == "classes" else value])
 
 
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
-def test_all_quick_models_run_on_a_table_with_hostile_names(kind):
+@pytest.mark.parametrize(
+    ("kind", "models"), [("classes", QUICK), ("numbers", ("knn", "lightgbm", "catboost"))]
+)
+def test_quick_models_run_on_a_table_with_hostile_names(kind, models):
     path = Path(f"{kind}.csv")
     hostile_csv(path, kind)
     call = ("sweep", "--csv", path, "--target", COLUMNS[-1], *FAST, "--folds", 1, "--trials", 1)
-    found = bench(*call)
+    found = bench(*call, *(word for model in models for word in ("--model", model)))
     assert found.code == 0, found.err
     run = f"runs/csv-{kind}-quick"
     results = load_results(run)
-    assert set(results["model"]) == set(QUICK)
+    assert sorted(results["model"]) == sorted(models)
     assert set(results["status"]) == {"done"}
-    assert len(results) == len(QUICK)
     assert set(results["task"]) == {"binary" if kind == "classes" else "regression"}
-    for model in QUICK:  # people see every model's score and cost
+    for model in models:  # people see every model's score and cost
         assert len(re.findall(rf"\b{model}\b", found.out)) >= 2
     if kind == "classes":
         return

@@ -13,6 +13,8 @@ from tabsweep.benchmark.results.csv_import import read_results
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.evidence import EvidenceError
 
+pytestmark = pytest.mark.usefixtures("work")
+
 HEAD = "method,dataset,split,seed,metric,value"
 GOOD = """a,wine,0,0,accuracy,0.9
 a,wine,1,0,accuracy,0.8
@@ -20,12 +22,6 @@ b,wine,0,0,accuracy,0.7
 b,wine,1,0,accuracy,0.6
 a,yacht,0,0,rmse,1.5
 b,yacht,0,0,rmse,2.5"""
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def file(body: str, head: str = HEAD) -> Path:

@@ -14,14 +14,10 @@ from tabsweep.datasets.errors import DataError
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.evidence import EvidenceError
 
+pytestmark = pytest.mark.usefixtures("work")
+
 HEAD = "method,dataset,split,seed,metric,value"
 ONE = "a,d,0,0,accuracy,.9"
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def read(body: str, head: str = HEAD, **how):

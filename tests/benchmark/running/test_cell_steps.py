@@ -22,8 +22,7 @@ from tabsweep.models.registry import MODELS, small_fits
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
-STEPPED = [name for name, spec in MODELS.items() if spec.resource]
-USUAL = {"gradient-boosting", "lightgbm", "catboost", "ft-transformer", "npt"}
+STEPPED = ("gradient-boosting", "lightgbm", "catboost", "ft-transformer", "npt")
 ROWS = np.arange(100)
 FOLD = Fold(0, train=ROWS[:60], val=ROWS[60:80], test=ROWS[80:])
 
@@ -117,7 +116,7 @@ def every_boundary(monkeypatch):
 
 
 # That every model continues on every task is tested where fits are resumed (models/test_resumable);
-# here the tasks take turns.
+# here some models on tasks that take turns.
 @pytest.mark.parametrize(
     ("name", "task"),
     [(name, MODELS[name].tasks[n % len(MODELS[name].tasks)]) for n, name in enumerate(STEPPED)],
@@ -139,10 +138,7 @@ def test_a_preempted_trial_goes_on_and_equals_the_undisturbed_one(name, task, ev
     assert survivor.put_at == [6, 9]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in USUAL else pytest.param(name, marks=pytest.mark.nightly) for name in STEPPED],
-)
+@pytest.mark.parametrize("name", STEPPED)
 def test_a_higher_rung_goes_on_from_the_lower_one(name):
     store, payload = Store(), data()
     low, high = trial(name, 3), trial(name, 12)

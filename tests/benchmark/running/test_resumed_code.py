@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 import tabsweep
-from small_sweeps import executions
-from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.store.records import slot_places
 
 pytestmark = pytest.mark.usefixtures("work")
 
@@ -93,29 +90,6 @@ def test_code_behind_a_row_of_the_suite_is_named_and_compared_with_the_first() -
     file.write_text(MINE)
     back = program(*again)
     assert "the source that the run began with" in back.stderr and back.returncode == 0
-
-
-def test_a_return_to_the_code_that_a_run_began_with_needs_no_flag_and_runs_nothing() -> None:
-    file, first = Path("code_behind_a_row.py"), MINE.replace('"imported.log"', '"first.log"')
-    file.write_text(first)
-    Path("rows.toml").write_text(SUITE.replace("folds = 1", "folds = 2"))
-    begun = program("sweep", "--suite", "rows.toml", "--runs", "runs", "--name", "r", *FAST)
-    assert begun.returncode == 0, begun.stderr
-
-    def slots() -> dict[str, tuple[str, int]]:
-        return slot_places(Ledger(Path("runs/r")))
-
-    old = {key: id for key, (id, _) in slots().items()}
-    file.write_text(first + "\nOTHER = 1\n")
-    allowed = program("resume", "runs/r", *FAST, "--allow-code-change")
-    assert allowed.returncode == 0, allowed.stderr
-    assert not set(old.values()) & {id for id, _ in slots().values()}
-    assert len(executions("runs/r")) == 2 * len(old)
-    file.write_text(first)
-    back = program("resume", "runs/r", *FAST)
-    assert back.returncode == 0, back.stderr
-    assert {key: id for key, (id, _) in slots().items()} == old
-    assert set(executions("runs/r").values()) == {1} and len(executions("runs/r")) == 2 * len(old)
 
 
 def package(folder: str, module: str, code: str) -> Path:
