@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -19,6 +20,8 @@ from .ray_cluster import Node, end_of
 from .ray_thread import RAY
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
+
+SETTLE_S = 0.5  # from the death of a worker to that of its raylet, which had ended it
 
 
 class RayWorkerPool:
@@ -184,7 +187,7 @@ class RayWorkerPool:
         return found
 
     def _collect(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
-        RAY.check()  # before a death is counted: no trial is to blame for what died with Ray
+        RAY.check()  # no trial is to blame for what died with Ray
         from ray.exceptions import RayError
 
         actor = self._group.refs[ref]
@@ -193,6 +196,9 @@ class RayWorkerPool:
             result = future.result()
         except RayError as error:
             end = end_of(error)
+            if end == "killed":  # by a Ray that is about to end?
+                time.sleep(SETTLE_S)
+                RAY.check()
             if end is not None:
                 never_up = actor.starting is not None
                 if never_up and self._calls.result_if_there(actor.starting) is None:
