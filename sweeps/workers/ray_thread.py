@@ -16,6 +16,7 @@ from .ray_start import stat_of
 
 ANSWER_S = 15.0  # for any call, where Ray itself would wait for a minute or for ever
 FAR_S = 60.0  # where its state server is on another machine, which may start it again
+NOTICE_S = 10.0  # after which it is said
 LOOK_S = 0.5
 DIED = "Ray on this machine has died"
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
@@ -92,7 +93,7 @@ class RayThread:
             return act()
         self.check()
         future, began, within_s = self.submit(act), awake_s(), max(within_s, self.answer_s)
-        said = within_s <= ANSWER_S
+        said = False
         while True:
             with suppress(TimeoutError):
                 error = future.exception(LOOK_S)
@@ -101,7 +102,7 @@ class RayThread:
             waited = awake_s() - began
             if waited > within_s:
                 self._lose(f"Ray has not answered for {within_s:g} s")
-            if waited > ANSWER_S and not said:
+            if waited > NOTICE_S and not said:
                 said = True
                 self.say(f"Ray has not answered for {waited:.0f} s")
         if error is not None and {cls.__name__ for cls in type(error).__mro__} & RAY_GONE:
