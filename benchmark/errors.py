@@ -60,7 +60,7 @@ def resume_with(run: Path, *words: str) -> str:
 
 def way_out(run: Path | None) -> str:
     """What to do where Ray does not start, also before there is a run to resume."""
-    if run is None or not is_run(run):
+    if run is None:
         return "Try `bench doctor`, or the same command with --workers 0, which runs without Ray"
     without = command_on(run, "resume", "--workers", "0")
     return f"Try `bench doctor`, or run without Ray: {without}"

@@ -63,14 +63,15 @@ node() {
         "--memory=$((mb * 75 / 100 * 1048576))" "--object-store-memory=$((mb * 15 / 100 * 1048576))"
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
-    local ray= ended= attempt code blocked='import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which the shell took from it
+    local ray= ended= attempt code blocked='import signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # which the shell took from it
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-os.execvp(sys.argv[1], sys.argv[1:])'
+from ray.scripts.scripts import main
+main(prog_name="ray")'
     trap : TERM
     trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
     for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s
-        python -c "$blocked" ray start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" \
+        python -c "$blocked" start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" \
             --disable-usage-stats --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
         ray=$!
         [[ -z $ended ]] || kill -INT $ray

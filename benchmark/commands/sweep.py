@@ -407,7 +407,7 @@ def interruptible(stop: Stop, *, said: bool) -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as under nohup
+        if number != signal.SIGHUP or handler is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, handle)
     try:
         yield

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...sweeps.scheduling.interface import Stop
+from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
@@ -181,5 +182,5 @@ class RayStart:
 def cluster_lost(error: ClusterLost, folder: Path) -> ClusterLost:
     """The error with the way out: the command that resumes the run in `folder`, mostly."""
     if isinstance(error, RayNotUp):
-        return RayNotUp(f"{error}. {way_out(folder)}")
+        return RayNotUp(f"{error}. {way_out(folder if is_run(folder) else None)}")
     return ClusterLost(f"{' '.join(str(error).split())[:300]}; {resume_with(folder)}")

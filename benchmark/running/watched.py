@@ -104,7 +104,7 @@ class Watch:
         self._asked = self._interrupts = 0  # signals that came
         self._before = {number: signal.getsignal(number) for number in SIGNALS}
         for number, before in self._before.items():
-            if before is not signal.SIG_IGN:  # as under nohup
+            if number != signal.SIGHUP or before is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, self._handle)
         _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what a dead child leaves behind comes here
 
@@ -151,24 +151,21 @@ class Watch:
             kill_ray_below()
         os.close(self._hears)
         self._keep_printed()
-        folder = Path(self._told[RUN]) if RUN in self._told else None
+        folder = Path(self._told.get(RUN, ""))
+        run = folder if is_run(folder) else None
         if CODE in self._told:
             raise SystemExit(int(self._told[CODE]))
         if self._asked:
-            begun = folder is not None and is_run(folder)
-            raise KeyboardInterrupt(
-                resume_with(folder) if folder and begun else "nothing was started yet"
-            )
+            raise KeyboardInterrupt(resume_with(run) if run else "nothing was started yet")
         if AGAIN in self._told or frozen:
-            froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(folder)}"
+            froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(run)}"
             why = self._told.get(AGAIN, froze)
             if self._attempts == ATTEMPTS:
                 raise DriverLost(why)
             self._say(f"warning: {why}; starting once more, in a new session")
             return
         why = self._told.get(LOST, f"the process of the sweep {self._end()}")
-        way = resume_with(folder) if folder is not None and is_run(folder) else way_out(None)
-        raise DriverLost(f"{why}; {way}")
+        raise DriverLost(f"{why}; {resume_with(run) if run else way_out(None)}")
 
     def _watch(self) -> float:
         """Seconds for which Ray's library kept the child from all else before it was ended for it;

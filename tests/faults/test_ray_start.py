@@ -254,6 +254,27 @@ def name_of(process: psutil.Process) -> str:
         return ""
 
 
+NODE = """
+eval "$(sed -n '/^node() {/,/^}/p' "$1")"
+node --head "$2" --node-ip-address=127.0.0.1 --include-dashboard=false &
+sleep 2
+kill -USR1 $!
+wait $! || wait $!
+"""
+
+
+@pytest.mark.fault(37)
+def test_a_job_that_is_cancelled_while_ray_starts_on_a_node_prints_no_traceback(
+    tmp_path: Path,
+) -> None:
+    """A node of `deploy/slurm.sh`, told to end before its Ray has come up."""
+    script = Path(__file__).parents[2] / "deploy" / "slurm.sh"
+    command = ["bash", "-c", NODE, "bash", str(script), str(tmp_path / "ray")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (130, "")
+    assert not (tmp_path / "ray").exists()
+
+
 def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TABSWEEP_RAY_START_S": "soon"})
     assert sweep.start().wait(120) == 2
