@@ -21,16 +21,16 @@ def words(known: Callable[[], Iterable[str]], *, files: bool = False) -> Complet
     def complete(
         context: click.Context, option: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        found = [CompletionItem(word) for word in sorted(known()) if word.startswith(incomplete)]
-        return found or ([CompletionItem(incomplete, type="file")] if files else [])
+        items = [CompletionItem(word) for word in sorted(known()) if word.startswith(incomplete)]
+        return items or ([CompletionItem(incomplete, type="file")] if files else [])
 
     return complete
 
 
 def suites() -> list[str]:
     """The names of the built-in suites."""
-    found = [*ROOT.glob("benchmark/suites/*.toml"), *ROOT.glob("benchmark/papers/*/suites/*.toml")]
-    return [path.stem for path in found]
+    files = [*ROOT.glob("benchmark/suites/*.toml"), *ROOT.glob("benchmark/papers/*/suites/*.toml")]
+    return [path.stem for path in files]
 
 
 def models() -> list[str]:
@@ -59,8 +59,8 @@ def complete_runs(
     typed = incomplete.rpartition("/")[0]
     usual = os.environ.get("TABSWEEP_RUNS", "runs")
     places = [typed] if typed else [usual, "."]
-    found = {str(run) for place in places for run in runs_below(Path(place))}
-    fitting = sorted(name for name in found if name.startswith(incomplete))
+    runs = {str(run) for place in places for run in runs_below(Path(place))}
+    fitting = sorted(name for name in runs if name.startswith(incomplete))
     return [CompletionItem(name) for name in fitting] or [CompletionItem(incomplete, type="dir")]
 
 

@@ -359,14 +359,14 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
     except Exception as error:
         if type(error).__name__ == "RayNotUp" and console.teller is not None:
             console.teller.not_up(" ".join(str(error).split()))
-        found = lookup(error)
-        if found is None or console.verbose:
+        known = lookup(error)
+        if known is None or console.verbose:
             import traceback
 
             traceback.print_exc()
-        id, code = found or ("BENCH-E000", FAILED)
+        id, code = known or ("BENCH-E000", FAILED)
         message = " ".join(str(error).split()) or type(error).__name__
-        if found is None:
+        if known is None:
             message = (
                 f"{type(error).__name__}: {message} (unexpected: report it with the traceback)"
             )

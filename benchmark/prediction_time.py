@@ -39,15 +39,15 @@ class BestSoFar:
         """Take in a trial's validation scores; whether one of them is the best of its study, which
         is one on `table`."""
         losses = self._by_table.setdefault(table, {})
-        found = False
+        better = False
         for name, value in scores.items():
             if value is None:
                 continue
             loss = METRICS[name].loss(value)
             if loss < losses.get((study, name), float("inf")):
                 losses[study, name] = loss
-                found = True
-        return found
+                better = True
+        return better
 
 
 def prediction_times(
@@ -62,36 +62,36 @@ def prediction_times(
     1,000 rows or more, and otherwise the figure is left out. An exception of `predict` is told, not
     raised: the trial has its predictions already.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     if not len(X):
-        return found, ""
+        return figures, ""
     if len(X) >= ROWS:
-        found[BATCH] = took_s * ROWS / len(X)
+        figures[BATCH] = took_s * ROWS / len(X)
     until = time.perf_counter() + max(LEAST_S, SHARE * budget_s)
     try:
         if took_s > until - time.perf_counter():  # a single row may take as long as all did
-            return found, ""
+            return figures, ""
         singles = [_rows(X, 1, start=i) for i in range(MOST_SINGLE + 1)]
         warm, *times = _repeated(predict, singles, 0.5 * (until - time.perf_counter()))
         single = min(times or [warm])
-        found[SINGLE] = ROWS * single
+        figures[SINGLE] = ROWS * single
         size, seconds = min(len(X), ROWS), took_s
         while size < ROWS:
             # what exceeds a single row's time grows with the rows
             larger = min(ROWS, GROWTH * size)
             if single + max(0.0, seconds - single) * larger / size > until - time.perf_counter():
-                return found, ""
+                return figures, ""
             size = larger
             (seconds,) = _repeated(predict, [_rows(X, size)], 0.0)
         if seconds <= until - time.perf_counter():
             batches = [_rows(X, ROWS)] * MOST_BATCHES
-            found[BATCH] = min(_repeated(predict, batches, until - time.perf_counter()))
+            figures[BATCH] = min(_repeated(predict, batches, until - time.perf_counter()))
         elif len(X) < ROWS:
-            found[BATCH] = seconds
+            figures[BATCH] = seconds
     except Exception as error:  # a class of the user's own may know batches only
         line = (str(error).strip().splitlines() or [""])[0]
-        return found, f"{type(error).__name__}: {line}"[:300]
-    return found, ""
+        return figures, f"{type(error).__name__}: {line}"[:300]
+    return figures, ""
 
 
 def _rows(X: Any, n: int, *, start: int = 0) -> Any:

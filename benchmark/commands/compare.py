@@ -63,24 +63,24 @@ def compare(
             "two scores are a pair; sweep both with the same --seed"
         )
     names = (base.name, new.name) if base.name != new.name else (str(base), str(new))
-    found = compare_runs(
+    diff = compare_runs(
         without_datasets(evidence_of([base]), apart),
         without_datasets(evidence_of([new]), apart),
         min_effect=min_effect,
         names=names,
     )
     notes = differences(first, second)
-    made = section(found)
+    made = section(diff)
     files = write_files(render(made), out) if out is not None else []
     console.data(
         {
-            **{"a": str(base), "b": str(new), "identical": found.identical},
-            **{"cells": len(found.cells), "equal": found.n_equal, "notes": notes},
-            "regressions": found.regressions,
-            "summary": summary(found),
-            "changed": found.cells[~found.cells["equal"]].to_dict("records"),
+            **{"a": str(base), "b": str(new), "identical": diff.identical},
+            **{"cells": len(diff.cells), "equal": diff.n_equal, "notes": notes},
+            "regressions": diff.regressions,
+            "summary": summary(diff),
+            "changed": diff.cells[~diff.cells["equal"]].to_dict("records"),
             **{
-                name: getattr(found, name).to_dict("records")
+                name: getattr(diff, name).to_dict("records")
                 for name in ("models", "coverage", "failures")
             },
             "files": [str(path) for path in files],
@@ -88,15 +88,15 @@ def compare(
     )
     for note in notes:
         console.say(f"note: {note}")
-    if found.identical:
-        console.say(summary(found)[0])
+    if diff.identical:
+        console.say(summary(diff)[0])
     else:
         console.say(to_text(made).rstrip())
     for path in files:
         console.say(str(path))
-    if fail_on_regression and found.regressions:
+    if fail_on_regression and diff.regressions:
         return REGRESSION
-    if found.cells.empty:
+    if diff.cells.empty:
         console.warn("nothing was compared: no cell has a score in both runs")
         return NOTHING
     return OK
@@ -128,17 +128,17 @@ def without_datasets(evidence: Evidence, names: set[str]) -> Evidence:
 
 def differences(first: Record, second: Record) -> list[str]:
     """How the plans of the two runs differ: seed, data, code, lock file, processor, libraries."""
-    found = []
+    texts = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:
-        found.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
+        texts.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
     apart = drawn_apart(first, second)
     if apart:
-        found.append(
+        texts.append(
             f"not compared: {', '.join(sorted(apart))}, whose folds are drawn by seed and hold "
             "other rows"
         )
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
-            found.append(f"{name} holds other data")
-    return found + environment.differences(first["environment"], second["environment"])
+            texts.append(f"{name} holds other data")
+    return texts + environment.differences(first["environment"], second["environment"])

@@ -128,9 +128,9 @@ def _lock() -> tuple[str, str]:
     for line in lock.read_text(encoding="utf-8").splitlines():
         pin = line.partition(";")[0].partition("#")[0].strip()
         name, _, wanted = pin.partition("==")
-        found = version(name.partition("[")[0]) if wanted else ""
-        if wanted and found not in (wanted, "absent") and not found.startswith(f"{wanted}+"):
-            wrong.append(f"{name} {found} instead of {wanted}")
+        here = version(name.partition("[")[0]) if wanted else ""
+        if wanted and here not in (wanted, "absent") and not here.startswith(f"{wanted}+"):
+            wrong.append(f"{name} {here} instead of {wanted}")
     if wrong:
         return WARNING, f"{len(wrong)} differ from requirements.lock: {'; '.join(wrong[:5])}"
     return OKAY, "every installed version is the one in requirements.lock"

@@ -90,27 +90,27 @@ def explain(
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in TABLES:  # which use no ensembles
         evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
-    found = trace(evidence, table, dataset, model, published=published, elsewhere=(REGIMES,))
-    origin = next(r for r in map(Origin.of, folders) if (dataset, found.model) in r.cells)
-    command = origin.command(dataset, None if found.ranked else found.model)
+    cell = trace(evidence, table, dataset, model, published=published, elsewhere=(REGIMES,))
+    origin = next(r for r in map(Origin.of, folders) if (dataset, cell.model) in r.cells)
+    command = origin.command(dataset, None if cell.ranked else cell.model)
     warnings = origin.differences()
-    if found.ranked and len(folders) > 1:
+    if cell.ranked and len(folders) > 1:
         warnings.append(
             f"the command runs only the models of {origin.folder}; this rank is among more"
         )
-    document = {name: getattr(found, name) for name in SHOWN}
-    frames = {name: getattr(found, name).to_dict("records") for name in ("folds", "trials")}
+    document = {name: getattr(cell, name) for name in SHOWN}
+    frames = {name: getattr(cell, name).to_dict("records") for name in ("folds", "trials")}
     more = {"run": str(origin.folder), "command": shlex.join(command), "differences": warnings}
     console.data(document | frames | more)
-    value = "no number" if found.value is None else f"{found.value:.12g}"
-    console.say(f"{table}, {dataset}, {found.model}: {value}")
-    console.say(f"metric {found.metric}, {direction_of(found.metric)}; run {origin.folder}\n")
-    for step in found.steps:
+    value = "no number" if cell.value is None else f"{cell.value:.12g}"
+    console.say(f"{table}, {dataset}, {cell.model}: {value}")
+    console.say(f"metric {cell.metric}, {direction_of(cell.metric)}; run {origin.folder}\n")
+    for step in cell.steps:
         console.say(f"  {visible(step)}")
-    for flag in found.flags:
+    for flag in cell.flags:
         console.say(f"  ! {visible(flag)}")
     console.say()
-    console.table(*_columns(found))
+    console.table(*_columns(cell))
     console.say(
         "* counts towards the score. The command that computes the number again from nothing:"
     )
@@ -124,11 +124,13 @@ def _features(console: Console, run: Path, model: str | None, **where: Any) -> i
     from ..outcome.feature_importance import feature_importance
 
     check_run(run)
-    found = feature_importance(run, models=[model] if model else [], note=console.tell, **where)
-    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    importance = feature_importance(
+        run, models=[model] if model else [], note=console.tell, **where
+    )
+    rows = importance.astype(object).where(importance.notna(), None).to_dict("records")
     console.data({"run": str(run), "features": rows})
-    words = found.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
-    console.table(list(found.columns), words.to_numpy().tolist())
+    words = importance.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
+    console.table(list(importance.columns), words.to_numpy().tolist())
     console.say(f"\nbench report {shlex.quote(str(run))} puts it on the dataset's page")
     return OK
 
@@ -162,7 +164,7 @@ def _regimes(
 def only_run(runs: Path, dataset: str, console: Console) -> Path:
     """The one run below `runs` that holds the dataset; runs that cannot be read are named and
     passed over. Raises NoRun, which names those that hold it."""
-    found = []
+    holding = []
     for run in runs_below(runs):
         try:
             plan = last_plan(Ledger(run))
@@ -170,14 +172,14 @@ def only_run(runs: Path, dataset: str, console: Console) -> Path:
             console.warn(f"{error}; {run} is passed over")
             continue
         if plan is not None and dataset in plan["datasets"]:
-            found.append(run)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+            holding.append(run)
+    if len(holding) == 1:
+        return holding[0]
+    if not holding:
         raise NoRun(f"no run in {runs} holds {dataset[:80]!r}; name one: --run DIR/NAME")
     raise NoRun(
-        f"{len(found)} runs in {runs} hold {dataset!r}; name one: "
-        f"{' or '.join(f'--run {path}' for path in found[:8])}"
+        f"{len(holding)} runs in {runs} hold {dataset!r}; name one: "
+        f"{' or '.join(f'--run {path}' for path in holding[:8])}"
     )
 
 
@@ -261,15 +263,15 @@ class Origin:
         """Reasons why the number may come out different now: code, libraries, order of trials."""
         from ..planning import environment
 
-        found = [
+        reasons = [
             *self.unwritten,
             *environment.differences(self.plan["environment"], environment.capture()),
         ]
         if any(study.get("async") for study in self.plan["studies"]):
-            found.append(
+            reasons.append(
                 "the search was asynchronous: it depends on the order in which trials finish"
             )
-        return found
+        return reasons
 
 
 def _fresh(beside: Path) -> Path:
@@ -282,7 +284,7 @@ def _fresh(beside: Path) -> Path:
     return path
 
 
-def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
+def _columns(cell: Trace) -> tuple[list[str], list[list[Any]]]:
     """(header, rows) of the trials as printed: numbers shortened, configurations last."""
     from ...reports.output.escape import visible
 
@@ -305,6 +307,6 @@ def _columns(found: Trace) -> tuple[list[str], list[list[Any]]]:
             visible(r.origin),
             visible(r.config),
         ]
-        for r in found.trials.itertuples(index=False)
+        for r in cell.trials.itertuples(index=False)
     ]
     return [*header, "configuration"], rows

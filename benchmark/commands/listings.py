@@ -27,15 +27,15 @@ def suites(console: Console, name: str | None, paper: Path | None) -> int:
 
     files = suite.files() if paper is None else suite.files_in(paper)
     if name is not None:
-        found = suite.load(str(files.get(name, name)))
-        console.data(found.model_dump(mode="json"))
-        console.say(f"{found.name}: {found.title}\n{found.note.strip()}\n")
-        console.say(f"datasets ({len(found.datasets)}): {', '.join(found.datasets)}")
+        chosen = suite.load(str(files.get(name, name)))
+        console.data(chosen.model_dump(mode="json"))
+        console.say(f"{chosen.name}: {chosen.title}\n{chosen.note.strip()}\n")
+        console.say(f"datasets ({len(chosen.datasets)}): {', '.join(chosen.datasets)}")
         console.table(
             ["budget", "models", "folds", "configurations", "seeds", "sampler", "space"],
             [
                 [b, len(v.models), v.folds, v.trials, v.seeds, v.sampler, v.space]
-                for b, v in found.budgets.items()
+                for b, v in chosen.budgets.items()
             ],
         )
         return OK
@@ -73,16 +73,16 @@ def beside_list(console: Console) -> int:
     """
     from ..results.beside import listed
 
-    found = listed()
-    console.data(found)
+    entrants = listed()
+    console.data(entrants)
     console.table(
         ["name", "what", "reference", "licence", "datasets of ours", "with their split"],
         [
             [e["name"], e["title"], e["reference"], e["licence"], e["datasets"], e["with_split"]]
-            for e in found
+            for e in entrants
         ],
     )
-    console.say("\nbench report runs/NAME --beside " + found[0]["name"])
+    console.say("\nbench report runs/NAME --beside " + entrants[0]["name"])
     return OK
 
 
@@ -151,13 +151,13 @@ def beside_check(
         scores = ", ".join(f"{m} {row.found.get(m)} ({v})" for m, v in row.stored.items())
         console.say(f"{how}: {row.dataset}/{row.fold}/{row.model}, seed {row.seed}: {scores}")
 
-    found = check_entrant(name, n, seed, mirror=mirror, cache=cache, tell=tell)
-    same, near = sum(row.same for row in found), sum(row.near for row in found)
-    console.data([{**asdict(row), "same": row.same, "near": row.near} for row in found])
+    repeated = check_entrant(name, n, seed, mirror=mirror, cache=cache, tell=tell)
+    same, near = sum(row.same for row in repeated), sum(row.near for row in repeated)
+    console.data([{**asdict(row), "same": row.same, "near": row.near} for row in repeated])
     console.say(
-        f"{same} of {len(found)} rows have the stored scores, {near} are within 5 % of them"
+        f"{same} of {len(repeated)} rows have the stored scores, {near} are within 5 % of them"
     )
-    return OK if near == len(found) else REGRESSION
+    return OK if near == len(repeated) else REGRESSION
 
 
 @click.command()
@@ -192,14 +192,14 @@ def _one_run(run: Path) -> dict[str, Any]:
             size += path.stat().st_size / 1e6 if path.is_file() else 0.0
     about: dict[str, Any] = {"run": str(run), "mb": size, "next": ""}
     try:
-        found = status_of(run)
+        status = status_of(run)
     except (LedgerError, OSError) as error:
         return {**about, "state": "unreadable", "next": f"{run}: {error}"}
-    failed = sum(found.failed.values())
-    if found.owner is not None:
-        left = f", {duration(found.eta_s)} to go" if found.eta_s is not None else ""
+    failed = sum(status.failed.values())
+    if status.owner is not None:
+        left = f", {duration(status.eta_s)} to go" if status.eta_s is not None else ""
         state, way = f"running{left}", f"show progress: {command_on(run, 'status', '--watch')}"
-    elif not found.finished:
+    elif not status.finished:
         state, way = "interrupted", f"resume with: {command_on(run, 'resume')}"
     else:
         state, way = (
@@ -208,12 +208,12 @@ def _one_run(run: Path) -> dict[str, Any]:
         )
     return {
         **about,
-        "suite": found.suite,
-        "budget": found.budget,
+        "suite": status.suite,
+        "budget": status.budget,
         "state": state,
-        "trials": f"{found.done}/{found.planned}",
+        "trials": f"{status.done}/{status.planned}",
         "failed": failed or None,
-        "datasets": found.datasets,
-        "models": found.models,
+        "datasets": status.datasets,
+        "models": status.models,
         "next": way,
     }

@@ -101,10 +101,10 @@ def check_server(address: str | None) -> str:
     except ValueError:
         good = False
     if not good or parts.username or parts.query or parts.path.strip("/"):
-        found = f", not {redact(address)[:120]!r}" if address else ""
+        given = f", not {redact(address)[:120]!r}" if address else ""
         hint = " (ray:// is for Ray's client, which no sweep uses)" if parts.scheme == "ray" else ""
         raise SweepError(
-            f"--address must be that of the cluster's dashboard, http(s)://HOST:8265{found}{hint}"
+            f"--address must be that of the cluster's dashboard, http(s)://HOST:8265{given}{hint}"
         )
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -189,18 +189,18 @@ def dry_run(console: Console, request: Request) -> int:
     plan = sweep.prepare(request, own)
     workers = request.options.workers
     workers = available_cpus() if workers is None else max(1, workers)
-    found = estimate(plan, own=own, others=siblings(request), workers=workers)
-    console.data({**found.to_data(), "left_out": plan.left_out, "notes": plan.notes})
+    cost = estimate(plan, own=own, others=siblings(request), workers=workers)
+    console.data({**cost.to_data(), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
         f"{request.folder}: {count(len(plan.data), 'dataset')}, {count(len(plan.models), 'model')}"
     )
     console.say(
-        f"{count(found.cells, 'trial')} in {count(found.studies, 'study')}: {found.finished} "
-        f"finished, {found.cached} cached in other runs, {found.to_run} to run"
+        f"{count(cost.cells, 'trial')} in {count(cost.studies, 'study')}: {cost.finished} "
+        f"finished, {cost.cached} cached in other runs, {cost.to_run} to run"
     )
-    for line in cost_lines(found, workers):
+    for line in cost_lines(cost, workers):
         console.say(line)
-    for line in by_reason({**plan.left_out, **found.unsupported}):
+    for line in by_reason({**plan.left_out, **cost.unsupported}):
         console.say(f"left out: {line}")
     warn_of_plan(console, plan)
     for note in [*plan.notes, *plan.hints]:
@@ -210,27 +210,27 @@ def dry_run(console: Console, request: Request) -> int:
     return OK
 
 
-def cost_lines(found: Estimate, workers: int) -> list[str]:
+def cost_lines(cost: Estimate, workers: int) -> list[str]:
     """What a sweep is expected to cost, in words."""
-    if not found.to_run:
+    if not cost.to_run:
         return ["time: nothing to run"]
     cpu, high, wall = (
-        rough(3600 * hours) for hours in (found.cpu_hours, found.cpu_hours_high, found.wall_hours)
+        rough(3600 * hours) for hours in (cost.cpu_hours, cost.cpu_hours_high, cost.wall_hours)
     )
     where = f"on {count(workers, 'CPU')}" if workers else "in this process"
-    memory = size(1e6 * found.memory_mb)
+    memory = size(1e6 * cost.memory_mb)
     lines = [
-        f"estimate: about {wall} {where}, {memory} of memory, {size(1e6 * found.disk_mb)} of disk",
-        f"CPU time: {cpu}, or up to {high}; from {found.basis}",
+        f"estimate: about {wall} {where}, {memory} of memory, {size(1e6 * cost.disk_mb)} of disk",
+        f"CPU time: {cpu}, or up to {high}; from {cost.basis}",
     ]
-    if len(found.models) > 1:
-        most = list(found.models.items())[:COSTLIEST]
+    if len(cost.models) > 1:
+        most = list(cost.models.items())[:COSTLIEST]
         named = ", ".join(f"{model} {rough(3600 * hours)}" for model, hours in most)
         lines.append(f"costliest models: {named}")
-    if found.guessed:
-        named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in found.guessed.items())
+    if cost.guessed:
+        named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in cost.guessed.items())
         lines.append(f"guessed, for lack of any measured fit: {named}")
-    limit = size(1e6 * found.memory_mb_limit)
+    limit = size(1e6 * cost.memory_mb_limit)
     return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
@@ -356,10 +356,10 @@ def known_entrants(names: Sequence[str]) -> list[str]:
     """The entrants of `--beside`, checked before anything runs. Raises DataError."""
     from ..results.entrants import results_file
 
-    found = split_names(names)
-    for name in found:
+    entrants = split_names(names)
+    for name in entrants:
         results_file(Path(name))
-    return found
+    return entrants
 
 
 def was_planned(run: Path) -> bool:
@@ -424,12 +424,12 @@ def summary(
     sections: list[Section],
 ) -> tuple[int, dict[str, Any]]:
     """Print how a sweep ended, with its main tables; returns the exit code and the same as data."""
-    found = status_of(request.folder)
-    failed = sum(found.failed.values())
+    status = status_of(request.folder)
+    failed = sum(status.failed.values())
     tally = outcome.tally
     origins = origins_in(request.folder)
     document = {
-        **found.to_data(),
+        **status.to_data(),
         "ran": tally.ran,
         "reused": tally.reused,
         "origins": origins,
@@ -444,16 +444,16 @@ def summary(
     for section in sections:
         if section.name in shown:
             console.report_tables(section)
-    causes = ", ".join(f"{n} {cause}" for cause, n in found.failed.items())
-    known = max(0, found.done + failed + found.unsupported - tally.ran)
+    causes = ", ".join(f"{n} {cause}" for cause, n in status.failed.items())
+    known = max(0, status.done + failed + status.unsupported - tally.ran)
     console.say(
-        f"\n{found.done} of {count(found.planned, 'trial')} done, {failed} failed"
+        f"\n{status.done} of {count(status.planned, 'trial')} done, {failed} failed"
         f"{f' ({causes})' if causes else ''}; {tally.ran} new, {known} reused; "
         f"{duration(outcome.wall_s)}"
     )
     for origin, n in origins.items():
         console.say(f"{count(n, 'trial')} copied from run {origin}")
-    for line in by_reason(found.left_out):
+    for line in by_reason(status.left_out):
         console.say(f"left out: {line}")
     if outcome.plan.nothing_runs:
         console.warn(outcome.plan.nothing_runs)

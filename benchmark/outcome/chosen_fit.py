@@ -120,22 +120,22 @@ def read_run(run: Path, dataset: str | None) -> Run:
     if name not in plan["datasets"]:
         raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
     task = plan["datasets"][name]["task"]
-    found = Run(run, plan, name, plan["metric"][task])
+    of_dataset = Run(run, plan, name, plan["metric"][task])
     rows = [row for row in every if row["dataset"] == name]
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
     planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
     for row in rows:
-        value = row.get(f"val_{found.metric}") if row["status"] == DONE else None
+        value = row.get(f"val_{of_dataset.metric}") if row["status"] == DONE else None
         if row["stage"] != "tune" or value is None or row["model"] not in planned:
             continue
-        score = Score(METRICS[found.metric].loss(value), info[row["id"]].get("best_iteration"))
-        found.known.setdefault((row["model"], row["config"], row["fold"]), score)
+        score = Score(METRICS[of_dataset.metric].loss(value), info[row["id"]].get("best_iteration"))
+        of_dataset.known.setdefault((row["model"], row["config"], row["fold"]), score)
         if row["selected"]:
-            found.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
+            of_dataset.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
             where = ledger.at(results[row["id"]])["predictions"]
-            found.predictions[row["model"], row["fold"]] = where
-    return found
+            of_dataset.predictions[row["model"], row["fold"]] = where
+    return of_dataset
 
 
 def choose_model(run: Run, model: str | None) -> str:
@@ -265,9 +265,9 @@ def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) 
     for fold in sorted(run.chosen[model]):
         where = {"val": run.predictions[model, fold]["val"]}
         parts.append(table.target[folds[fold].val] - ledger.get_predictions(where)["val"])
-    found = np.sort(np.concatenate(parts))
-    kept = np.linspace(0, len(found) - 1, min(len(found), MOST_RESIDUALS)).round().astype(int)
-    return found[kept]
+    gaps = np.sort(np.concatenate(parts))
+    kept = np.linspace(0, len(gaps) - 1, min(len(gaps), MOST_RESIDUALS)).round().astype(int)
+    return gaps[kept]
 
 
 # -- the data, and the fit on all of it -----------------------------------------------------------

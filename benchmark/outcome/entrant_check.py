@@ -102,8 +102,8 @@ def _repeat(
         identity={"target": spec.target, "threads": spec.threads, "device": "cpu"},
     )
     result = run_trial(trial, (table, {about["fold"]: fold}))
-    found = {m: result.test[m] for m in stored if result.test.get(m) is not None}
+    scores = {m: result.test[m] for m in stored if result.test.get(m) is not None}
     problem = f"{result.cause}: {result.message}" if result.cause else ""
-    if not problem and len(found) < len(stored):
+    if not problem and len(scores) < len(stored):
         problem = "a metric is undefined that was not"
-    return Repeated(**about, found=found, problem=problem)
+    return Repeated(**about, found=scores, problem=problem)

@@ -102,19 +102,19 @@ def _joined(path: Path, kept: Iterable[str], new: pd.DataFrame) -> pd.DataFrame:
     if path.is_file():
         stored = pd.read_csv(path, dtype=str, keep_default_na=False)
         frames.append(stored[stored["dataset"].isin(list(kept))])
-    found = pd.concat(frames).fillna("")
-    scores = sorted(c for c in found if str(c).startswith(("val_", "test_")))
+    rows = pd.concat(frames).fillna("")
+    scores = sorted(c for c in rows if str(c).startswith(("val_", "test_")))
     others = [c for c in frames[0] if c not in scores]
     at = len(KEYS)
-    return found.sort_values("dataset", kind="stable")[[*others[:at], *scores, *others[at:]]]
+    return rows.sort_values("dataset", kind="stable")[[*others[:at], *scores, *others[at:]]]
 
 
 def _complete(evidence: Evidence) -> list[str]:
     planned = evidence.planned[evidence.planned["reason"].fillna("") == ""]
     recorded = evidence.trials.groupby(STUDY).size().rename("n_recorded").reset_index()
-    found = planned.merge(recorded, on=STUDY, how="left")
-    open_ = found["n_recorded"].fillna(0) < found["n_trials"]
-    return sorted(set(found["dataset"]) - set(found.loc[open_, "dataset"]))
+    studies = planned.merge(recorded, on=STUDY, how="left")
+    open_ = studies["n_recorded"].fillna(0) < studies["n_trials"]
+    return sorted(set(studies["dataset"]) - set(studies.loc[open_, "dataset"]))
 
 
 def _rows(trials: pd.DataFrame) -> pd.DataFrame:
@@ -125,17 +125,17 @@ def _rows(trials: pd.DataFrame) -> pd.DataFrame:
     counted = trials[(evaluated & has) | (trials["selected"].astype(bool) & ~has)]
     keys = pd.MultiIndex.from_frame(counted[STUDY])
     rest = trials[~pd.MultiIndex.from_frame(trials[STUDY]).isin(keys)]
-    found = pd.concat([counted, rest.drop_duplicates(STUDY)])
-    found = found.sort_values(["dataset", "fold", "model", "seed"], kind="stable")
-    table = found[list(KEYS)].rename(columns=KEYS)
-    metrics = {name for task in found["task"].unique() for name in metrics_of(task)}
+    rows = pd.concat([counted, rest.drop_duplicates(STUDY)])
+    rows = rows.sort_values(["dataset", "fold", "model", "seed"], kind="stable")
+    table = rows[list(KEYS)].rename(columns=KEYS)
+    metrics = {name for task in rows["task"].unique() for name in metrics_of(task)}
     for name in sorted(metrics):
         for part in ("val", "test"):
-            if f"{part}_{name}" in found:
-                table[f"{part}_{name}"] = _defined(found, f"{part}_{name}")
+            if f"{part}_{name}" in rows:
+                table[f"{part}_{name}"] = _defined(rows, f"{part}_{name}")
     for column, name in COSTS.items():
-        table[name] = found[column].round(3)
-    return table.assign(**{name: found[name] for name in MORE}).reset_index(drop=True)
+        table[name] = rows[column].round(3)
+    return table.assign(**{name: rows[name] for name in MORE}).reset_index(drop=True)
 
 
 def _defined(rows: pd.DataFrame, column: str) -> pd.Series:
@@ -150,22 +150,22 @@ def _tuning_trials(
 ) -> pd.DataFrame:
     """Every tuning trial in the order of its study: headline scores, CPU seconds, and where its
     fit ended of how many steps (empty for fits without a learning curve)."""
-    found = trials[trials["stage"] == "tune"]
-    found = found.sort_values([*STUDY, "index"], kind="stable")
-    metric = found["task"].map({task: evidence.headline(task) for task in evidence.tasks})
-    table = found[["model", "dataset", "fold", "index"]].set_axis(
+    tuning = trials[trials["stage"] == "tune"]
+    tuning = tuning.sort_values([*STUDY, "index"], kind="stable")
+    metric = tuning["task"].map({task: evidence.headline(task) for task in evidence.tasks})
+    table = tuning[["model", "dataset", "fold", "index"]].set_axis(
         ["method", "dataset", "split", "index"], axis=1
     )
     table["metric"] = metric
     for part in ("val", "test"):
-        score = pd.Series(np.nan, index=found.index)
+        score = pd.Series(np.nan, index=tuning.index)
         for name in metric.unique():
-            score = score.where(metric != name, found.get(f"{part}_{name}", np.nan))
+            score = score.where(metric != name, tuning.get(f"{part}_{name}", np.nan))
         table[part] = [f"{value:.6g}" if value == value else "" for value in score]
-    table["cpu_seconds"] = found["cpu_s"].round(3)
+    table["cpu_seconds"] = tuning["cpu_s"].round(3)
     places = [(ledger, latest_results(ledger)) for ledger in ledgers]
     ends = []
-    for id_, config in zip(found["id"], found["config"], strict=True):
+    for id_, config in zip(tuning["id"], tuning["config"], strict=True):
         info: dict[str, Any] = next((of.at(at[id_])["info"] for of, at in places if id_ in at), {})
         curve = learning_curve(info)
         limit = json.loads(config).get(curve["by"]) if curve else None

@@ -93,8 +93,8 @@ def make_report(
         if beside:
             from ..results.beside import run_datasets, with_published
 
-            found = with_published(evidence, run_datasets(runs), beside)
-            evidence, how = found.evidence, {**how, "apart": found.apart}
+            shown_beside = with_published(evidence, run_datasets(runs), beside)
+            evidence, how = shown_beside.evidence, {**how, "apart": shown_beside.apart}
         sections, files = parts_and_files(evidence, out or runs[0] / "report", **how)
         return files, sections, evidence.meta.get("damage") or []
 

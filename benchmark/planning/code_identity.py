@@ -39,10 +39,10 @@ def own_code(target: str) -> dict[str, str]:
     file = file_of(target)
     if file is None:
         return {"file": "", "source": ""}
-    found, _ = closure([target.partition(":")[0]])
+    modules, _ = closure([target.partition(":")[0]])
     sha = hashlib.sha256(target.encode())
-    for name in sorted(name for name in found if name.partition(".")[0] != PACKAGE):
-        sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
+    for name in sorted(name for name in modules if name.partition(".")[0] != PACKAGE):
+        sha.update(f"\n{name}\n{source_of(name, modules[name]).sha256}".encode())
     return {"file": str(file), "source": sha.hexdigest()}
 
 
@@ -62,11 +62,11 @@ def computes_with(targets: Iterable[str], libraries: Iterable[str]) -> dict[str,
     A trial's id says what it was computed with; a machine that has something else there must not
     compute it. `targets` are "package.module:Class".
     """
-    found = {"python": ".".join(map(str, sys.version_info[:2]))}
-    found |= {str(name): str(version) for name, version in versions(tuple(libraries)).items()}
+    known = {"python": ".".join(map(str, sys.version_info[:2]))}
+    known |= {str(name): str(version) for name, version in versions(tuple(libraries)).items()}
     for target in targets:
         try:
-            found[f"the code of {target}"] = source_alone(target)[:12]
+            known[f"the code of {target}"] = source_alone(target)[:12]
         except (ImportError, ValueError, OSError) as error:
-            found[f"the code of {target}"] = f"absent ({type(error).__name__})"
-    return found
+            known[f"the code of {target}"] = f"absent ({type(error).__name__})"
+    return known

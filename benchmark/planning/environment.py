@@ -44,10 +44,10 @@ def cpu_model() -> str:
     """The kind of processor: its name with family and model, such as "AMD EPYC (family 26, model
     2)". Virtual machines give one name to several generations, for which the libraries choose other
     kernels. Without /proc/cpuinfo, what Python knows of it."""
-    found = processor.described()
-    name = found.get("model name", "")
-    if name and {"cpu family", "model"} <= set(found):
-        return f"{name} (family {found['cpu family']}, model {found['model']})"
+    facts = processor.described()
+    name = facts.get("model name", "")
+    if name and {"cpu family", "model"} <= set(facts):
+        return f"{name} (family {facts['cpu family']}, model {facts['model']})"
     return name or platform.processor() or platform.machine()
 
 
@@ -62,10 +62,10 @@ def code_version() -> str:
     if (ROOT / ".git").exists():  # not the one around an environment that tabsweep is installed in
         try:
             run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-            found = subprocess.run(
+            described = subprocess.run(
                 run, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True
             )
-            return found.stdout.strip()
+            return described.stdout.strip()
         except (OSError, subprocess.SubprocessError):
             pass
     return os.environ.get("TABSWEEP_COMMIT") or version("tabsweep")
@@ -95,14 +95,14 @@ def capture() -> dict[str, Any]:
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What of code, lock file, processor and libraries two environments have not in common."""
-    found = [
+    texts = [
         f"{part} was {short(was[part])}, is {short(now[part])}"
         for part in ("code", "lock", "cpu")
         if was[part] != now[part]
     ]
     there = sorted(set(was["libraries"]) & set(now["libraries"]))
     pairs = ((name, was["libraries"][name], now["libraries"][name]) for name in there)
-    return found + [f"{name} was {old}, is {new}" for name, old, new in pairs if old != new]
+    return texts + [f"{name} was {old}, is {new}" for name, old, new in pairs if old != new]
 
 
 def short(text: str) -> str:

@@ -221,19 +221,19 @@ class Options:
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Options:
         """The options that a plan keeps; one that it lacks has its default."""
-        found = {one.name: kept[one.name] for one in KEPT if one.name in kept}
-        found = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
-        return cls(**found)
+        values = {one.name: kept[one.name] for one in KEPT if one.name in kept}
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**values)
 
     def to_data(self) -> dict[str, Any]:
         """The options that a plan keeps, by name, as JSON has them."""
-        found = {}
+        by_name = {}
         for one in KEPT:
             value = getattr(self, one.name)
             if value is None and one.metadata["sparse"]:
                 continue
-            found[one.name] = list(value) if isinstance(value, tuple) else value
-        return found
+            by_name[one.name] = list(value) if isinstance(value, tuple) else value
+        return by_name
 
     def given(self, *among: str) -> dict[str, Any]:
         """{name: value} of the options that have another value than the default."""
@@ -246,14 +246,14 @@ class Options:
 
     def words(self) -> list[str]:
         """The command line that gives these options."""
-        found: list[str] = []
+        words: list[str] = []
         for name, values in self.given().items():
             flag = flag_of(FIELDS[name])
             for value in values if isinstance(values, tuple) else (values,):
                 said = f"{value:.15g}" if isinstance(value, float) else str(value)
                 on, _, off = flag.partition("/")
-                found += [on if value else off] if isinstance(value, bool) else [flag, said]
-        return found
+                words += [on if value else off] if isinstance(value, bool) else [flag, said]
+        return words
 
     def shipped(self) -> list[Path]:
         """The files that these options name; the name of a suite is none."""

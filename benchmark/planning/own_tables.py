@@ -125,16 +125,16 @@ def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, O
     from ...datasets.errors import DataError
     from ...datasets.infer import Reading
 
-    found = {}
+    tables = {}
     for name, file in suite.file.items():
         if wanted and name not in wanted:
             continue
         reading = Reading.of(file.model_dump(exclude={"path"}))
         try:
-            found[name] = own_table(Path(file.path), reading)
+            tables[name] = own_table(Path(file.path), reading)
         except DataError as error:
             raise DataError(f"file.{name}: {error}") from None
-    return found
+    return tables
 
 
 def planned_tables(
@@ -149,7 +149,7 @@ def planned_tables(
     from ...datasets.infer import Reading, table_from_file
 
     given = {file_sha256(path): path for path in files if path.is_file()}
-    found: dict[str, OwnTable] = {}
+    tables: dict[str, OwnTable] = {}
     of_files = [
         (name, described["csv"])
         for plan in plans
@@ -157,7 +157,7 @@ def planned_tables(
         if described.get("csv")
     ]
     for name, csv in of_files:
-        if name in found:
+        if name in tables:
             continue
         sha256 = csv["sha256"]
         places = dict.fromkeys(Path(one["path"]) for _, one in of_files if one["sha256"] == sha256)
@@ -170,8 +170,8 @@ def planned_tables(
                 "another --name"
             )
         table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
-        found[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
-    return found
+        tables[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
+    return tables
 
 
 def _holds(path: Path, sha256: str) -> bool:

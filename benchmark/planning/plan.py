@@ -298,7 +298,7 @@ class Plan:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What may not change under one run name, besides options: {part: {who: value}}."""
-        found: dict[str, Any] = {
+        identity: dict[str, Any] = {
             "seed": {"sweep": self.options.seed},
             "metric": dict(self.metric),
             "protocol": {name: data.named_protocol for name, data in self.data.items()},
@@ -310,18 +310,18 @@ class Plan:
             names = {self.given[study.model], self.budget.asked(self.given[study.model])}
             alone = own is not None and names & own.model.keys()
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
-            found["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
-            found["sampler"][key] = f"{study.sampler}, lag {study.lag}"
+            identity["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
+            identity["sampler"][key] = f"{study.sampler}, lag {study.lag}"
             if study.startup is not None:
-                found["sampler"][key] += f", {study.startup} at random first"
+                identity["sampler"][key] += f", {study.startup} at random first"
             if study.halving:
                 how = study.asynchronous or "halving"
                 rungs = f"{study.halving.rungs} rungs, eta {study.halving.eta}"
-                found["sampler"][key] += f", {how} on {rungs}"
+                identity["sampler"][key] += f", {how} on {rungs}"
             elif study.save_every:
-                found["sampler"][key] += f", saved every {study.save_every} steps"
-            found["sampler"][key] += time_words(study.study_s, study.time_limit_s)
-        return found
+                identity["sampler"][key] += f", saved every {study.save_every} steps"
+            identity["sampler"][key] += time_words(study.study_s, study.time_limit_s)
+        return identity
 
     def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
         """The plan as the ledger keeps it: enough to report and resume without the suite file."""
@@ -359,11 +359,11 @@ class Plan:
         """{"own_code": {class: its file, the fingerprint of its source, and the name by which an
         installed package registers it}} of classes from outside tabsweep; {} without any."""
         outside = from_outside(map(self._named, self.specs.values()))
-        found = {
+        code = {
             target: {**own_code(target), **({"name": name} if name else {})}
             for target, name in sorted(outside.items())
         }
-        return {"own_code": found} if found else {}
+        return {"own_code": code} if code else {}
 
     def _named(self, spec: registry.ModelSpec) -> str:
         """What the registry is asked for a model: a name, or "package.module:Class"."""
@@ -373,13 +373,13 @@ class Plan:
 
     def fingerprints(self) -> dict[str, dict[str, Any]]:
         """{model: what its source and libraries are}, computed once per plan."""
-        found = {}
+        prints = {}
         stepwise = {study.model for study in self.studies if study.halving or study.save_every}
         for model, spec in self.specs.items():
             print_ = source_print(spec.target, stepwise=model in stepwise)
             libraries = {**versions(spec.libraries), **print_["libraries"]}  # type: ignore[dict-item]
-            found[model] = {**print_, "libraries": dict(sorted(libraries.items()))}
-        return found
+            prints[model] = {**print_, "libraries": dict(sorted(libraries.items()))}
+        return prints
 
     def build(self) -> list[Study]:
         """The studies for the engine, unsupported ones left out."""

@@ -43,10 +43,10 @@ def checked(plan: Record) -> Record:
     from somebody else, with correct checksums.
     """
     for part, kind in PARTS.items():
-        found = plan.get(part, kind())
-        if not isinstance(found, kind):
+        value = plan.get(part, kind())
+        if not isinstance(value, kind):
             raise LedgerError(
-                f"its plan was not written by bench: its {part} is a {type(found).__name__}, not a "
+                f"its plan was not written by bench: its {part} is a {type(value).__name__}, not a "
                 f"{kind.__name__}"
             )
     return plan

@@ -87,11 +87,11 @@ def default_first(
     searched = set(registry.spaces(model, task)[name]["params"])
     fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
     kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
-    found = {**default, **kept}
+    config = {**default, **kept}
     for key, values in choices.items():
-        if key in found and identity(found[key]) not in map(identity, values):
-            found |= _variant_with(space, key) or {key: values[0]}
-    return found
+        if key in config and identity(config[key]) not in map(identity, values):
+            config |= _variant_with(space, key) or {key: values[0]}
+    return config
 
 
 def _variant_with(space: Space, key: str) -> dict[str, Any]:
@@ -140,15 +140,15 @@ def transductive_by(model: str) -> str | None:
 def refuse_transductive(space: Space, model: str) -> None:
     """PlanError where a configuration would see rows to predict and the suite does not say so."""
     for name in TRANSDUCTIVE:
-        found: list[Any] = []
+        values: list[Any] = []
         for key, param in space.params.items():
             if key == name:
-                found += [param.point(i) for i in range(param.size or 0)]
+                values += [param.point(i) for i in range(param.size or 0)]
             elif isinstance(param, Variants):
-                found += [one.get(name) for one in param.values]
+                values += [one.get(name) for one in param.values]
         if name not in space.params and model not in registry.MODELS:
-            found.append(registry.defaults(model).get(name))
-        if any(value is True for value in found):
+            values.append(registry.defaults(model).get(name))
+        if any(value is True for value in values):
             raise PlanError(
                 f"{model!r} with {name} = true lets the rows that it is tested on be seen while it "
                 "trains or predicts others: a suite that wants this says `transductive = true` at "
@@ -183,26 +183,26 @@ def time_notes(
     study_s: float | None, time_limit_s: float | None, specs: Mapping[str, registry.ModelSpec]
 ) -> list[str]:
     """What limits of time mean for the tables, one sentence a limit; none without."""
-    found = []
+    notes = []
     if study_s is not None:
-        found.append(
+        notes.append(
             "These tables depend on the machine: a study searches no further once its tuning "
             f"trials have taken {study_s:g} CPU seconds."
         )
     if time_limit_s is not None:
         whole = sorted(name for name, spec in specs.items() if not spec.resource)
         never = f"; fits of {', '.join(whole)} know no such limit" if whole else ""
-        found.append(
+        notes.append(
             f"These tables depend on the machine: a fit ends after {time_limit_s:g} s with its "
             f"best steps so far{never}."
         )
-    return found
+    return notes
 
 
 def time_words(study_s: float | None, time_limit_s: float | None) -> str:
     """Limits of time as they are added to the words on a search; "" without."""
-    found = f", at most {study_s:g} CPU s a study" if study_s is not None else ""
-    return found + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
+    words = f", at most {study_s:g} CPU s a study" if study_s is not None else ""
+    return words + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
 
 
 def refuse_weights(model: str) -> None:

@@ -113,10 +113,10 @@ class Budget(Strict):
     @model_serializer(mode="wrap")
     def _without_unset(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As usual, without optional numbers that are not set: plans of older runs have none."""
-        found: dict[str, Any] = usual(self)
+        data: dict[str, Any] = usual(self)
         optional = ("startup", "study_s", "time_limit_s")
-        unset = [name for name in optional if found[name] is None]
-        return {name: value for name, value in found.items() if name not in unset}
+        unset = [name for name in optional if data[name] is None]
+        return {name: value for name, value in data.items() if name not in unset}
 
     def asked(self, model: str) -> str:
         """The registry's name of a model of this budget."""
@@ -127,12 +127,12 @@ class Budget(Strict):
         """Model settings, overridden per dataset; both override those of the model that this one is
         a variant of."""
         there = self.dataset[dataset].model if dataset in self.dataset else {}
-        found = Search()
+        search = Search()
         for name in dict.fromkeys((self.asked(model), model)):
             for table in (self.model, there):
                 if name in table:
-                    found = _over(found, table[name])
-        return found
+                    search = _over(search, table[name])
+        return search
 
 
 def _over(below: Search, above: Search) -> Search:
@@ -174,9 +174,9 @@ class File(Strict):
     @model_serializer(mode="wrap")
     def _without_newer(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As usual, without what is not set of NEWER: plans of older runs have none."""
-        found: dict[str, Any] = usual(self)
-        unset = {name for name in NEWER if found[name] == File.model_fields[name].default}
-        return {name: value for name, value in found.items() if name not in unset}
+        data: dict[str, Any] = usual(self)
+        unset = {name for name in NEWER if data[name] == File.model_fields[name].default}
+        return {name: value for name, value in data.items() if name not in unset}
 
     @property
     def protocol(self) -> str:
@@ -221,14 +221,14 @@ class Suite(Strict):
     @model_serializer(mode="wrap")
     def _without_empty(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As usual, without empty `file` and `names`: plans of older runs have no such keys."""
-        found: dict[str, Any] = usual(self)
-        return {key: value for key, value in found.items() if value or key not in ("file", "names")}
+        data: dict[str, Any] = usual(self)
+        return {key: value for key, value in data.items() if value or key not in ("file", "names")}
 
 
 def files() -> dict[str, Path]:
     """{name: file} of every suite: those of no paper, and those in the papers' folders."""
-    found = [*FOLDER.glob("*.toml"), *PAPERS.glob("*/suites/*.toml")]
-    return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
+    paths = [*FOLDER.glob("*.toml"), *PAPERS.glob("*/suites/*.toml")]
+    return {path.stem: path for path in sorted(paths, key=lambda path: path.stem)}
 
 
 def files_in(paper: Path) -> dict[str, Path]:
@@ -261,14 +261,14 @@ def load(name_or_path: str) -> Suite:
         raise SuiteError(f"{path}: not {'JSON' if is_json else 'TOML'}: {error}") from None
     except RecursionError:
         raise SuiteError(f"{path} is nested too deeply") from None
-    found = parse(data, str(path), lines)
+    suite = parse(data, str(path), lines)
     beside = {
         name: file.model_copy(
             update={"path": str(path.absolute().parent / Path(file.path).expanduser())}
         )
-        for name, file in found.file.items()
+        for name, file in suite.file.items()
     }
-    return found.model_copy(update={"file": beside})
+    return suite.model_copy(update={"file": beside})
 
 
 # ---------------------------------------------------------------------- files, with line numbers
@@ -303,14 +303,14 @@ def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> 
     if isinstance(files, dict) and isinstance(listed, list):
         data = {**data, "datasets": [*listed, *(name for name in files if name not in listed)]}
     try:
-        found = Suite.model_validate(data)
-        faults = list(_faults(found))
+        suite = Suite.model_validate(data)
+        faults = list(_faults(suite))
     except ValidationError as error:
         # a misspelt key is also a missing one: the spelling says more, and so does a wrong type
         found_faults = sorted(error.errors(), key=says_less)
         faults = [explain(dict(fault), _keys_at) for fault in found_faults]
     if not faults:
-        return found
+        return suite
     path, message = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     line = line_of(lines or {}, path)

@@ -266,11 +266,11 @@ def _ensembles(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> p
     """One row per ensemble with its test scores, as `Evidence.ensembles` has them."""
     lines.refuse(lines.cells["cause"] != "", "an ensemble cannot have failed; remove the line")
     lines = lines.at(lines.cells["part"] == TEST)
-    found = _trials(lines, tasks, splits)
+    ensembles = _trials(lines, tasks, splits)
     labels = lines.cells.loc[~lines.cells.duplicated(TRIAL), "seed"]
-    scores = [name for name in found if str(name).startswith("test_")]
+    scores = [name for name in ensembles if str(name).startswith("test_")]
     keys = ["dataset", "task", "fold", "model", "index"]
-    return found.assign(seeds=labels.to_numpy())[[*keys, "seeds", *scores]].sort_values(
+    return ensembles.assign(seeds=labels.to_numpy())[[*keys, "seeds", *scores]].sort_values(
         keys, kind="stable", ignore_index=True
     )
 
@@ -282,11 +282,11 @@ def _one_value(
     text = column.reset_index(drop=True)
     if not (text != "").any():
         return np.full(int(number.max()) + 1, "", dtype=object)
-    found = text.where(text != "").groupby(number, sort=True).first()
-    found = found.reindex(range(int(number.max()) + 1)).fillna("").to_numpy(dtype=object)
+    values = text.where(text != "").groupby(number, sort=True).first()
+    values = values.reindex(range(int(number.max()) + 1)).fillna("").to_numpy(dtype=object)
     law = f"{name} {{{name}}} differs from that on another line of the same trial"
-    lines.refuse((text != "").to_numpy() & (text.to_numpy() != found[number]), law)
-    return found
+    lines.refuse((text != "").to_numpy() & (text.to_numpy() != values[number]), law)
+    return values
 
 
 def _same_metrics(lines: Lines, trials: pd.DataFrame, first: NDArray[np.bool_]) -> None:
@@ -309,8 +309,8 @@ def _config(text: str) -> str:
     if not text:
         return ""
     try:
-        found = json.loads(text)
-        return canonical(found if isinstance(found, dict) else {"config": text})
+        parsed = json.loads(text)
+        return canonical(parsed if isinstance(parsed, dict) else {"config": text})
     except (ValueError, RecursionError):  # no JSON, or NaN in it
         return canonical({"config": text})
 

@@ -90,8 +90,8 @@ def gather(
 
 def _folds_note(asked: int | None, data: Mapping[str, Data]) -> list[str]:
     """Whose protocol has fewer folds than --folds asks for."""
-    found = {name: len(each.folds) for name, each in data.items()}
-    few = [f"{name} has {n}" for name, n in found.items() if asked is not None and n < asked]
+    n_folds = {name: len(each.folds) for name, each in data.items()}
+    few = [f"{name} has {n}" for name, n in n_folds.items() if asked is not None and n < asked]
     return [f"Of the {asked} folds that --folds asks for: {', '.join(few)}."] if few else []
 
 

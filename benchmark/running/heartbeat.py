@@ -49,7 +49,7 @@ class Heartbeat:
     def _write(self, state: str, **details: Any) -> None:
         self._beats += 1
         self._next = time.monotonic() + self.every_s
-        found = {
+        beat = {
             "state": state,
             "beat": self._beats,
             "every_s": self.every_s,
@@ -58,7 +58,7 @@ class Heartbeat:
             "host": socket.gethostname(),
             **details,
         }
-        data = json.dumps(found, default=str).encode()
+        data = json.dumps(beat, default=str).encode()
         with suppress(OSError):  # a sweep continues without its heartbeat
             write_atomically(self.path, data, sync=False)
 
@@ -67,13 +67,13 @@ def read_live(run: Path) -> dict[str, Any] | None:
     """The last heartbeat of a run; None where there is none, or it cannot be read."""
     try:
         with open(Path(run) / "live.json", "rb") as file:
-            found = json.loads(file.read(MOST_BYTES))
+            live = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("beat"), int):
+    if not isinstance(live, dict) or not isinstance(live.get("beat"), int):
         return None
-    workers, queue = found.get("workers"), found.get("queue")
+    workers, queue = live.get("workers"), live.get("queue")
     known = workers if isinstance(workers, list) else []
-    found["workers"] = [worker for worker in known if isinstance(worker, dict)]
-    found["queue"] = queue if isinstance(queue, dict) else {}
-    return found
+    live["workers"] = [worker for worker in known if isinstance(worker, dict)]
+    live["queue"] = queue if isinstance(queue, dict) else {}
+    return live

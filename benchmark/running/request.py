@@ -62,16 +62,16 @@ def import_folders(models: Iterable[str]) -> list[str]:
     """The folders from which models of the user are imported, which are put on sys.path: the
     working directory for "module:Class", that of the file for "mymodel.py:Class"; none where every
     model is a registered one. SweepError for a file that is not there."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for place in (model.partition(":")[0] for model in models if ":" in model):
         if not place.endswith(".py"):
-            found[os.getcwd()] = None
+            folders[os.getcwd()] = None
             continue
         file = Path(place).resolve()
         if not file.is_file():
             raise SweepError(f"--model {place}: there is no such file")
-        found[str(file.parent)] = None
-    for folder in found:
+        folders[str(file.parent)] = None
+    for folder in folders:
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    return list(found)
+    return list(folders)

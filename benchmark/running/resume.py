@@ -26,18 +26,18 @@ def merge_with(old: Record | None, request: Request) -> Options:
         return options
     before = Options.of(old["options"])
     budget = suite.budget(options.budget)[1]
-    found: dict[str, Any] = {}
+    united: dict[str, Any] = {}
     for option in KEPT:
         name, how = option.name, option.metadata["kept"]
         was, new = getattr(before, name), getattr(options, name)
         usual: Any = getattr(budget, name, None) or getattr(suite, name, None)
         if how == STAYS:
-            found[name] = was if new is None else new
+            united[name] = was if new is None else new
         elif how == LARGER and (was is not None or new is not None):
-            found[name] = max(usual if one is None else one for one in (was, new))
+            united[name] = max(usual if one is None else one for one in (was, new))
         elif how == BOTH:
-            found[name] = _both(was, new, usual)
-    return replace(options, **found)
+            united[name] = _both(was, new, usual)
+    return replace(options, **united)
 
 
 def _both(was: tuple[str, ...], new: tuple[str, ...], usual: Iterable[str]) -> tuple[str, ...]:
@@ -115,13 +115,13 @@ def _searches(old: Record, plan: Plan) -> dict[str, str]:
     settings of its own since, or have lost them."""
     known = {(study["dataset"], study["model"]) for study in old["studies"]}
     now = {"identity": plan.identity}
-    found = {}
+    searches = {}
     for study in plan.studies:
         about = {"dataset": study.dataset, "model": study.model, "task": study.task}
         key, earlier = key_of(now, about), key_of(old, about)
         if key == earlier or (study.dataset, study.model) in known:
-            found[key] = earlier
-    return found
+            searches[key] = earlier
+    return searches
 
 
 def _fewer_trials(old: Record, plan: Plan) -> list[str]:

@@ -17,9 +17,9 @@ from .request import Request
 
 def siblings(request: Request) -> list[Path]:
     """The other runs in the same --runs folder, and those named by --reuse."""
-    found = [*runs_below(request.options.runs), *filter(is_run, request.options.reuse)]
+    others = [*runs_below(request.options.runs), *filter(is_run, request.options.reuse)]
     own = request.folder.resolve()
-    return sorted({path for path in found if path.resolve() != own})
+    return sorted({path for path in others if path.resolve() != own})
 
 
 def reuse_from(
@@ -32,16 +32,16 @@ def reuse_from(
 
     @cache
     def places() -> dict[str, tuple[Ledger, int]]:
-        found: dict[str, tuple[Ledger, int]] = {}
+        positions: dict[str, tuple[Ledger, int]] = {}
         for folder in folders:
             try:
                 ledger = Ledger(folder)
                 for at, head in ledger.heads("result"):
                     if head.status == DONE:
-                        found.setdefault(head.id, (ledger, at))
+                        positions.setdefault(head.id, (ledger, at))
             except Exception as error:
                 warnings.append(f"{folder} is not used as a cache: {error}")
-        return found
+        return positions
 
     def reuse(trial: Trial) -> Reused | None:
         if trial.id not in places():

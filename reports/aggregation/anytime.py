@@ -25,8 +25,8 @@ def running(evidence: Evidence) -> pd.DataFrame:
     """
     if "_running" not in evidence.__dict__:
         evidence.__dict__["_running"] = _running(evidence)
-    found: pd.DataFrame = evidence.__dict__["_running"]
-    return found
+    steps: pd.DataFrame = evidence.__dict__["_running"]
+    return steps
 
 
 def _running(evidence: Evidence) -> pd.DataFrame:
@@ -91,10 +91,10 @@ def cells_after(steps: pd.DataFrame, headline: pd.DataFrame, n: int) -> pd.DataF
     """
     chosen = after(steps, n)
     grouped = chosen.groupby(["dataset", "model"], sort=True)
-    found = grouped.agg(mean=("test", "mean"), n_scored=("test", "count"), cpu=("cpu", "sum"))
-    found["cpu"] = found["cpu"].where(grouped["cpu"].count() > 0)
+    means = grouped.agg(mean=("test", "mean"), n_scored=("test", "count"), cpu=("cpu", "sum"))
+    means["cpu"] = means["cpu"].where(grouped["cpu"].count() > 0)
     columns = ["dataset", "task", "model", "n_folds", "state"]
-    cells = headline[columns].merge(found.reset_index(), on=["dataset", "model"], how="left")
+    cells = headline[columns].merge(means.reset_index(), on=["dataset", "model"], how="left")
     whole = (cells["state"] == COMPLETE) & (cells["n_scored"] == cells["n_folds"])
     cells["mean"] = cells["mean"].where(whole)
     return cells

@@ -30,8 +30,8 @@ def spent(evidence: Evidence) -> pd.DataFrame:
     """
     if "_spent" not in evidence.__dict__:
         evidence.__dict__["_spent"] = _spent(evidence)
-    found: pd.DataFrame = evidence.__dict__["_spent"]
-    return found
+    steps: pd.DataFrame = evidence.__dict__["_spent"]
+    return steps
 
 
 def _spent(evidence: Evidence) -> pd.DataFrame:
@@ -61,12 +61,12 @@ def times(steps: pd.DataFrame) -> list[float]:
     low, high = float(known.min()), float(steps["cpu"].max())
     for factors in ((1, 2, 5), (1, 3), (1,), (1,)):
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1
-        found = [float(f"{f}e{power}") for power in range(first, last + 1) for f in factors]
-        found = [t for t in found if t >= low]
-        found = found[: 1 + next(i for i, t in enumerate(found) if t >= high)]
-        if len(found) <= MOST_TIMES:
-            return found
-    return found[:: -math.ceil(len(found) / MOST_TIMES)][::-1]
+        marks = [float(f"{f}e{power}") for power in range(first, last + 1) for f in factors]
+        marks = [t for t in marks if t >= low]
+        marks = marks[: 1 + next(i for i, t in enumerate(marks) if t >= high)]
+        if len(marks) <= MOST_TIMES:
+            return marks
+    return marks[:: -math.ceil(len(marks) / MOST_TIMES)][::-1]
 
 
 def choices(steps: pd.DataFrame) -> pd.DataFrame:
@@ -78,10 +78,10 @@ def choices(steps: pd.DataFrame) -> pd.DataFrame:
     best, study = steps["best"].to_numpy(), steps["study"].to_numpy()
     new = np.append(True, (study[1:] != study[:-1]) | (best[1:] != best[:-1]))[: len(steps)]
     rows = steps[new & ~np.isnan(best)]
-    found = rows[["dataset", "task", "model", "fold"]].assign(
+    chosen = rows[["dataset", "task", "model", "fold"]].assign(
         cpu_s=rows["cpu"], n_trials=rows["n"], val_loss=rows["best"], test=rows["test"]
     )
-    return found.reset_index(drop=True)
+    return chosen.reset_index(drop=True)
 
 
 def at(steps: pd.DataFrame, seconds: float) -> pd.DataFrame:
@@ -104,8 +104,8 @@ def cells_at(steps: pd.DataFrame, headline: pd.DataFrame, ts: Sequence[float]) -
     parts = []
     for seconds in ts:
         grouped = at(steps, seconds).groupby(["dataset", "model"], sort=True)["test"]
-        found = grouped.agg(mean="mean", n_scored="count").reset_index()
-        cells = whole.merge(found, on=["dataset", "model"], how="left")
+        means = grouped.agg(mean="mean", n_scored="count").reset_index()
+        cells = whole.merge(means, on=["dataset", "model"], how="left")
         cells["mean"] = cells["mean"].where(cells["n_scored"] == cells["n_folds"])
         parts.append(cells.assign(time=seconds)[["time", "dataset", "task", "model", "mean"]])
     columns = ["time", "dataset", "task", "model", "mean"]

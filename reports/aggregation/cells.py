@@ -90,12 +90,12 @@ def _means(grouped: Any, scores: pd.DataFrame) -> pd.DataFrame:
     order = np.argsort(grouped.ngroup().to_numpy(), kind="stable")
     values = scores.to_numpy(dtype=float)[order]
     first = np.cumsum(sizes.to_numpy()) - sizes.to_numpy()
-    found = np.empty((len(sizes), scores.shape[1]))
+    means = np.empty((len(sizes), scores.shape[1]))
     for size in np.unique(sizes):
         at = np.flatnonzero(sizes == size)
         blocks = values[first[at][:, None] + np.arange(size)]  # (n_groups, size, n_metrics)
-        found[at] = np.ascontiguousarray(blocks.swapaxes(1, 2)).mean(axis=2)
-    return pd.DataFrame(found, index=sizes.index, columns=scores.columns)
+        means[at] = np.ascontiguousarray(blocks.swapaxes(1, 2)).mean(axis=2)
+    return pd.DataFrame(means, index=sizes.index, columns=scores.columns)
 
 
 def _first_cause(evidence: Evidence) -> pd.DataFrame:
@@ -137,7 +137,7 @@ def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataF
     for dataset, model, task, *fold in zip(*(table[k].tolist() for k in keys), strict=True):
         blocks.setdefault(dataset, {}).setdefault(model, []).append(FoldScore(*fold))
         tasks[dataset] = task
-    found: list[tuple[Any, ...]] = []
+    summaries: list[tuple[Any, ...]] = []
     scores: list[np.ndarray] = []
     for dataset, block in sorted(blocks.items()):
         folds = [f for mine in block.values() for f in mine]
@@ -147,10 +147,10 @@ def cells(evidence: Evidence, table: pd.DataFrame, metric_name: str) -> pd.DataF
         for model, mine in sorted(block.items()):
             state, cause, values = _cell_state(mine, needed)
             counts = (len(values), len(needed), len(scored - meant))
-            found.append((dataset, tasks[dataset], model, *counts, state, cause))
+            summaries.append((dataset, tasks[dataset], model, *counts, state, cause))
             scores.append(values)
     names = "dataset task model n_folds n_planned n_undefined state cause".split()
-    frame = pd.DataFrame(found, columns=names)
+    frame = pd.DataFrame(summaries, columns=names)
     mean, spread = _means_and_spreads(scores)
     n = np.where(frame["dataset"].isin(overlapping), 1, np.maximum(frame["n_folds"], 1))
     frame.insert(3, "mean", mean)
@@ -203,8 +203,8 @@ def best_models(block: pd.DataFrame, direction: str) -> set[str]:
     """The models with the best complete mean of a dataset, several if nearly equal."""
     cells = zip(block["model"].tolist(), block["state"].tolist(), block["mean"], strict=True)
     whole = {model: mean for model, state, mean in cells if state == COMPLETE}
-    found = places(list(whole.values()), direction)
-    return {m for m, p in zip(whole, found, strict=True) if p == 1}
+    order = places(list(whole.values()), direction)
+    return {m for m, p in zip(whole, order, strict=True) if p == 1}
 
 
 def headline_cells(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:

@@ -54,15 +54,15 @@ def scopes(evidence: Evidence) -> list[Scope]:
     they share a metric; all tasks together; and each of these again on the subset, if there is
     one."""
     head = {task: evidence.headline(task) for task in evidence.tasks}
-    found = [Scope(task, (task,), (name,)) for task, name in head.items()]
+    made = [Scope(task, (task,), (name,)) for task, name in head.items()]
     both = [task for task in ("binary", "multiclass") if task in head]
     if len(both) == 2 and head[both[0]] == head[both[1]] and len(head) > 2:
-        found.append(Scope("classification", tuple(both), tuple(head[t] for t in both)))
+        made.append(Scope("classification", tuple(both), tuple(head[t] for t in both)))
     if len(head) > 1:
-        found.append(Scope("all tasks", tuple(head), tuple(head.values())))
+        made.append(Scope("all tasks", tuple(head), tuple(head.values())))
     if set(evidence.subset) < set(evidence.datasets()):
-        found += [Scope(s.name, s.tasks, s.metrics, subset=True) for s in found]
-    return found
+        made += [Scope(s.name, s.tasks, s.metrics, subset=True) for s in made]
+    return made
 
 
 def loss_table(headline: pd.DataFrame, scope: Scope, subset: Sequence[str]) -> pd.DataFrame:

@@ -53,11 +53,11 @@ def ranked(scores: np.ndarray, direction: str, name: str) -> np.ndarray:
     """
     how = ranking_rule(name)
     if how.available:
-        found = np.full(scores.shape, np.nan)
-        for row, own in zip(found, scores, strict=True):
+        all_ranks = np.full(scores.shape, np.nan)
+        for row, own in zip(all_ranks, scores, strict=True):
             there = ~np.isnan(own)
             row[there] = ranks(own[there][None], direction, ties=how.ties)[0]
-        return found
+        return all_ranks
     if how.missing_last:
         last = -np.inf if direction == "max" else np.inf
         scores = np.where(np.isnan(scores), last, scores)
@@ -77,7 +77,7 @@ def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
         ranked(losses.to_numpy(dtype=float), "min", ranking), losses.index, losses.columns
     )
     lowest = rank.min(axis=1)
-    found = pd.DataFrame(
+    figures = pd.DataFrame(
         {
             "mean_rank": rank.mean(),
             "std": rank.std(ddof=1),
@@ -86,7 +86,7 @@ def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
             "n_ranked": rank.notna().sum(),
         }
     )
-    return found[found["n_ranked"] > 0]
+    return figures[figures["n_ranked"] > 0]
 
 
 def in_brackets(mean: float, std: float) -> str:

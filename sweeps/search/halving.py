@@ -33,10 +33,10 @@ class Halving:
         >>> Halving(eta=3, rungs=3).sizes(20)
         [20, 7, 3]
         """
-        found = [n_trials]
-        while len(found) < self.rungs:
-            found.append(math.ceil(found[-1] / self.eta))
-        return found
+        sizes = [n_trials]
+        while len(sizes) < self.rungs:
+            sizes.append(math.ceil(sizes[-1] / self.eta))
+        return sizes
 
     def fidelities(self, length: int) -> list[Fidelity]:
         """The rungs of a schedule of `length` steps: where each stops, lowest first. All go through

@@ -176,8 +176,8 @@ class Block:
     @cached_property
     def heads(self) -> HeadColumns:
         """The heads of all records, as columns."""
-        found = [self._heads.column(name).to_pylist() for name in HEAD_FIELDS]
-        return [found[0], *(list(map(_interned, column)) for column in found[1:])]
+        columns = [self._heads.column(name).to_pylist() for name in HEAD_FIELDS]
+        return [columns[0], *(list(map(_interned, column)) for column in columns[1:])]
 
     @cached_property
     def _starts(self) -> Sequence[int]:
@@ -202,16 +202,16 @@ class Block:
 
     def stored_columns(self) -> pa.Table | None:
         """The columns in the file; None where they are damaged or of another version."""
-        found = self._table(self._at + self._sizes[0], self._sizes[1])
-        return found if found is not None and has_columns(found.schema) else None
+        table = self._table(self._at + self._sizes[0], self._sizes[1])
+        return table if table is not None and has_columns(table.schema) else None
 
     def columns(self) -> pa.Table:
         """The columns in the file; where these are damaged, made from the records."""
-        found = self.stored_columns()
-        if found is None:
+        table = self.stored_columns()
+        if table is None:
             rows = list(self.rows(KINDS))
-            found = column_table(rows, [column_values(json.loads(self.text(r))) for r in rows])
-        return found
+            table = column_table(rows, [column_values(json.loads(self.text(r))) for r in rows])
+        return table
 
     def _table(self, at: int, size: int) -> pa.Table | None:
         """A table in the file; None for one that is damaged, or far larger than its records."""
@@ -252,7 +252,7 @@ def table_bytes(table: pa.Table) -> bytes:
 def blocks_in(path: Path, log: LogReader) -> list[Block]:
     """The blocks in a file of columns, up to the first that does not follow the one before it;
     none where there is no file. Their checksums are not compared."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     try:
         with open(path, "rb") as file:
             size, at, end = file.seek(0, 2), 0, 0
@@ -264,10 +264,10 @@ def blocks_in(path: Path, log: LogReader) -> list[Block]:
                 block = Block(line, _reader_of(path), file.tell(), log)
                 at, end = block.end_in_file, block.end
                 if at <= size:
-                    found.append(block)
+                    blocks.append(block)
     except OSError:
         pass  # without the file everything is decoded from the log
-    return found
+    return blocks
 
 
 def _makes_sense(line: Mapping[str, Any]) -> bool:

@@ -46,9 +46,9 @@ def parse(data: bytes) -> tuple[int, bytes] | None:
 
 
 def _sum(step: int, state: bytes) -> bytes:
-    found = hashlib.sha256(b"%d\n" % step)
-    found.update(state)
-    return found.hexdigest().encode()
+    sha = hashlib.sha256(b"%d\n" % step)
+    sha.update(state)
+    return sha.hexdigest().encode()
 
 
 class CheckpointFolder:
@@ -64,10 +64,10 @@ class CheckpointFolder:
             data = file.read_bytes()
         except FileNotFoundError:
             return None
-        found = parse(data)
-        if found is None:
+        kept = parse(data)
+        if kept is None:
             file.unlink(missing_ok=True)
-        return found
+        return kept
 
     def put(self, key: str, step: int, state: bytes) -> None:
         """Durable when it returns; OSError (a full disk, say) leaves the last one in place."""

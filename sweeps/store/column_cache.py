@@ -35,35 +35,35 @@ def column_values(record: Mapping[str, Any]) -> dict[str, Any]:
     {'kind': 'study', 'study': 'iris/0/svm', 'n_trials': 4}
     """
     info, costs = _mapping(record, "info"), _mapping(record, "costs")
-    found = {name: record[name] for name in TEXTS if isinstance(record.get(name), str)}
+    values = {name: record[name] for name in TEXTS if isinstance(record.get(name), str)}
     if isinstance(info.get("cpu"), str):
-        found["cpu"] = info["cpu"]
+        values["cpu"] = info["cpu"]
     if isinstance(info.get("gpu"), str):  # its model, the precision on it and torch's build
         parts = (info["gpu"], info.get("precision"), f"torch {info.get('torch')}")
-        found["gpu"] = ", ".join(part for part in parts if isinstance(part, str))
+        values["gpu"] = ", ".join(part for part in parts if isinstance(part, str))
     if warned := _mapping(info, WARNINGS):
-        found[WARNINGS] = canonical(warned)
-    for name, text in found.items():
+        values[WARNINGS] = canonical(warned)
+    for name, text in values.items():
         if not text.isascii():
-            found[name] = text.encode("utf-8", "backslashreplace").decode()
+            values[name] = text.encode("utf-8", "backslashreplace").decode()
     for name in ("config", "seed"):
         if name in record:
-            found[name] = canonical(record[name])
+            values[name] = canonical(record[name])
     for name in NUMBERS:
         value = record.get(name)
         if type(value) is int and 0 <= value < 2**31:
-            found[name] = value
+            values[name] = value
     each = (*COSTS, *RARE_COSTS)
-    found |= {name: number for name in each if (number := _number(costs.get(name))) is not None}
+    values |= {name: number for name in each if (number := _number(costs.get(name))) is not None}
     for part in SCORES:
-        found |= {
+        values |= {
             f"{part}_{name}": _number(value)
             for name, value in _mapping(record, part).items()
             if name.isascii()
         }
     if _mapping(record, "fidelity").get("async"):
-        found["async"] = True
-    return found
+        values["async"] = True
+    return values
 
 
 def _mapping(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -78,19 +78,19 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def column_table(rows: Sequence[int], found: Sequence[Mapping[str, Any]]) -> pa.Table:
+def column_table(rows: Sequence[int], records: Sequence[Mapping[str, Any]]) -> pa.Table:
     """The columns of records with these numbers, from their `column_values`.
 
     Texts of SHARED are stored as numbers in a dictionary of texts.
     """
     import pyarrow as pa
 
-    more = set(filter(_at_times, set().union(*found)))
-    given = {"row": rows, "async": [values.get("async", False) for values in found]}
+    more = set(filter(_at_times, set().union(*records)))
+    given = {"row": rows, "async": [values.get("async", False) for values in records]}
     columns = {}
     for name, type_ in column_types(more).items():
         missing = "" if name in (*TEXTS, WARNINGS) else -1 if name in NUMBERS else None
-        cells = given.get(name) or [values.get(name, missing) for values in found]
+        cells = given.get(name) or [values.get(name, missing) for values in records]
         column = pa.array(cells, type=pa.string() if name in SHARED else type_)
         columns[name] = column.dictionary_encode() if name in SHARED else column
     return pa.table(columns)

@@ -43,40 +43,40 @@ def integrity_of(ledger: Ledger, check: Check) -> Integrity:
     """Check every checksum of a run whose ledger was opened for reading, and each finished trial's
     record by `check`; nothing on disk changes. Raises LedgerError where the log was replaced
     meanwhile."""
-    found = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
-    found.notes += ledger.notices
+    state = Integrity(n_records=len(ledger), ledger=damage_of(ledger))
+    state.notes += ledger.notices
     if not ledger.has_right_columns():
-        found.notes.append(
+        state.notes.append(
             f"{COLUMNS} is missing or damaged: what it holds is read from the records, more slowly"
         )
     for record in _finished(ledger):
-        found.n_trials += 1
+        state.n_trials += 1
         try:
-            found.n_bytes += _checked(ledger, record, check)
+            state.n_bytes += _checked(ledger, record, check)
         except LedgerError as error:
-            found.lost[record["id"]] = str(error)
-    return found
+            state.lost[record["id"]] = str(error)
+    return state
 
 
 def damage_of(ledger: Ledger) -> list[str]:
     """What reading a ledger has found damaged so far, in sentences. A last line that is torn counts
     where no driver is writing it at this moment."""
-    found = list(ledger.warnings)
+    damage = list(ledger.warnings)
     if ledger.torn_tail and owner_of(ledger.run) is None:
-        found.append(
+        damage.append(
             f"the last {ledger.torn_tail} bytes of the log fail their checksum; the trials that "
             "they stood for run again"
         )
-    return found
+    return damage
 
 
 def lacks_files(ledger: Ledger) -> bool:
     """Whether a file of predictions is gone, as far as names and sizes tell: their numbers leave
     none out, and the newest finished trial's are inside the last."""
-    found = files_in(ledger.run / "predictions")
-    if sorted(found) != list(range(len(found))):
+    files = files_in(ledger.run / "predictions")
+    if sorted(files) != list(range(len(files))):
         return True
-    sizes = {path.name: path.stat().st_size for path in found.values()}
+    sizes = {path.name: path.stat().st_size for path in files.values()}
     for at in reversed(list(ledger.positions("result"))):
         if ledger.head(at).status == DONE:
             places = ledger.at(at).get("predictions")

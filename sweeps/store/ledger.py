@@ -253,13 +253,13 @@ class Ledger:
         import pyarrow.compute as pc
 
         with ThreadPoolExecutor(READERS) as pool:
-            found = list(pool.map(lambda part: part.columns(), self._parts))
+            tables = list(pool.map(lambda part: part.columns(), self._parts))
         for at, start in enumerate(self._starts):
             # In Arrow: to make an array from numpy's, pyarrow waits for another thread's import
             # of pandas.
-            rows = pc.add(found[at].column("row").cast(pa.int64()), start)
-            found[at] = found[at].set_column(0, "row", rows)
-        return pa.concat_tables(found, promote_options="default").unify_dictionaries()
+            rows = pc.add(tables[at].column("row").cast(pa.int64()), start)
+            tables[at] = tables[at].set_column(0, "row", rows)
+        return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
     # ------------------------------------------------------------------ writing
 

@@ -103,10 +103,10 @@ class LogReader:
 
     def crc32(self, start: int, end: int) -> int:
         """The checksum of the bytes from one place to another."""
-        found = 0
+        crc = 0
         for data in self.pieces(start, end):
-            found = zlib.crc32(data, found)
-        return found
+            crc = zlib.crc32(data, crc)
+        return crc
 
     def lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Each line from one place to another, and where it begins; the last one may be torn.

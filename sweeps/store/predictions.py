@@ -103,7 +103,7 @@ class Predictions:
         missing or differ from what was written."""
         import numpy as np
 
-        found = {}
+        arrays = {}
         for part, place in where.items():
             try:
                 path = self._folder / plain_name(place["file"])
@@ -118,8 +118,8 @@ class Predictions:
             data = _read(path, start, math.prod(shape) * dtype.itemsize)
             if hashlib.sha256(data).hexdigest() != sha256:
                 raise LedgerError(f"predictions in {path} at {start} fail their checksum")
-            found[part] = np.frombuffer(data, dtype=dtype).reshape(shape)
-        return found
+            arrays[part] = np.frombuffer(data, dtype=dtype).reshape(shape)
+        return arrays
 
     def close(self) -> None:
         """End writing; a buffer that a full disk did not take is dropped."""

@@ -83,13 +83,13 @@ def same_end(one: Record, other: Record) -> bool:
 
 def current_ends(ledger: Ledger) -> dict[str, int]:
     """{study: position of the last record of its end}, where no trial of it was recorded since."""
-    found: dict[str, int] = {}
+    ends: dict[str, int] = {}
     for at, head in ledger.heads("study", "lease", "result", "slot"):
         if head.kind == "study":
-            found[head.study] = at
+            ends[head.study] = at
         else:
-            found.pop(head.study, None)
-    return found
+            ends.pop(head.study, None)
+    return ends
 
 
 def result_of(record: Mapping[str, Any]) -> Result:
@@ -112,7 +112,7 @@ def latest_results(ledger: Ledger) -> dict[str, int]:
 
 def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
     """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
-    found: dict[str, tuple[str, int]] = {}
+    places: dict[str, tuple[str, int]] = {}
     for at, head in ledger.heads("result", "slot"):
-        found[Slot(head.study, head.stage, head.index).key] = (head.id, at)
-    return found
+        places[Slot(head.study, head.stage, head.index).key] = (head.id, at)
+    return places

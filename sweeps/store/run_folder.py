@@ -12,10 +12,10 @@ def ledger_files(run: Path) -> list[str]:
     """The names of all files in the folder of a run's ledger, sorted, hidden ones left out: a
     crash may leave some behind, and file systems make some."""
     try:
-        found = sorted(path.name for path in (run / "ledger").iterdir())
+        names = sorted(path.name for path in (run / "ledger").iterdir())
     except OSError:
         return []
-    return [name for name in found if not name.startswith(".")]
+    return [name for name in names if not name.startswith(".")]
 
 
 def is_run(folder: Path) -> bool:

@@ -88,13 +88,13 @@ class RunLock:
         elif self._file is not None:
             mine = os.fstat(self._file.fileno())
             try:
-                found = os.stat(self.path)
+                there = os.stat(self.path)
             except FileNotFoundError:
                 if self.path.parent.exists():
                     return
                 gone = f"{self.path.parent} was deleted or moved while its sweep ran"
                 raise RunLocked(f"{gone}: the same command begins it again") from None
-            if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
+            if (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
                 raise RunLocked(f"{self.path} was replaced: another driver may be at work here")
 
     def release(self) -> None:
@@ -216,12 +216,12 @@ class Lease:
 
     def check(self) -> None:
         """Raises RunLocked where the file is gone or names another owner."""
-        found = _read(self.path)
-        owner = _parse(found or b"")
+        text = _read(self.path)
+        owner = _parse(text or b"")
         if owner.get("token") != self.token:
             raise RunLocked(
                 f"this process stood still for so long that {self.path.parent} was taken over"
-                f"{f' by {_who(owner)}' if found else ''}: nothing more is written here"
+                f"{f' by {_who(owner)}' if text else ''}: nothing more is written here"
             )
 
     def drop(self) -> None:
@@ -273,8 +273,8 @@ def owner_of(run: Path) -> dict[str, Any] | None:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 return _owner(file)
-            found = _read(path.with_name("owner.lease"))
-            return None if found is None else _parse(found)
+            lease = _read(path.with_name("owner.lease"))
+            return None if lease is None else _parse(lease)
         fcntl.flock(file, fcntl.LOCK_UN)
     return None
 

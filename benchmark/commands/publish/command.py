@@ -120,8 +120,8 @@ def write_site(
         damage: list[str] = []
         for run in runs:
             shown = [f"runs/{run.name}"]  # no folder of this machine
-            found = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
-            damage += [f"{run.name}: {text}" for text in found[2]]
+            report = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
+            damage += [f"{run.name}: {text}" for text in report[2]]
         shown = [f"runs/{run.name}" for run in runs]
         together = [run.path for run in runs]
         _, sections, _ = make_report(
@@ -143,13 +143,13 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     from ...results.evidence_builder import load_results
     from ...results.run_status import status_of
 
-    found = []
+    read = []
     for path in dict.fromkeys(path.resolve() for path in paths):
         check_run(path)
-        found.append(Run(path, path.name, "", status_of(path), load_results(path)))
-    found.sort(key=lambda run: (run.last, run.name, str(run.path)))
+        read.append(Run(path, path.name, "", status_of(path), load_results(path)))
+    read.sort(key=lambda run: (run.last, run.name, str(run.path)))
     named: dict[str, Run] = {}
-    for run in found:
+    for run in read:
         name, n = run.name, 1
         while (place := re.sub(r"[^A-Za-z0-9._-]+", "-", name)).casefold() in named:
             name, n = f"{run.name}-{n + 1}", n + 1

@@ -92,7 +92,7 @@ def clean(
             raise NoRun(
                 f"--runs {runs} holds no run; bench runs --runs DIR lists those of a folder"
             )
-    found: dict[Path, list[Item]] = {}
+    goes: dict[Path, list[Item]] = {}
     skipped: dict[Path, str] = {}
     for folder in folders:
         owner = owner_of(folder)
@@ -100,19 +100,19 @@ def clean(
             skipped[folder] = _in_use(folder, owner)
             console.warn(skipped[folder])
         elif items := what_goes(folder, parts, console):
-            found[folder] = items
-    total = sum(item.bytes for items in found.values() for item in items)
+            goes[folder] = items
+    total = sum(item.bytes for items in goes.values() for item in items)
     document = {
-        "runs": {str(path): [item.to_data() for item in items] for path, items in found.items()},
+        "runs": {str(path): [item.to_data() for item in items] for path, items in goes.items()},
         "skipped": {str(path): reason for path, reason in skipped.items()},
         "bytes": total,
         "removed": False,
     }
     console.data(document)
-    for items in found.values():
+    for items in goes.values():
         for item in items:
             console.say(f"{size(item.bytes):>9}  {item.path}")
-    if not found:
+    if not goes:
         console.say("nothing to remove")
         return NOTHING
     if dry_run:
@@ -123,7 +123,7 @@ def clean(
             raise SweepError("--yes is needed to remove these, or --dry-run to look only")
         click.confirm(f"{size(total)} in all. Remove them?", abort=True, err=True)
     removed = 0
-    for folder, items in found.items():
+    for folder, items in goes.items():
         removed += remove(folder, items, console)
     console.data({**document, "removed": True, "bytes": removed})
     console.say(f"{size(removed):>9}  removed")

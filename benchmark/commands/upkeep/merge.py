@@ -104,13 +104,13 @@ def merge(
         console.data({"written": False, **asdict(merged)})
         console.tell("nothing was written: no run has a finished trial of this plan")
         return ENVIRONMENT
-    found = status_of(out)
-    console.data({"written": True, "out": str(out), **asdict(merged), **found.to_data()})
+    now = status_of(out)
+    console.data({"written": True, "out": str(out), **asdict(merged), **now.to_data()})
     for run, n in merged.taken.items():
         console.say(f"{count(n, 'trial')} from {run}")
-    console.say(f"{out}: {found.done} of {count(found.planned, 'trial')} done, {found.left} left")
+    console.say(f"{out}: {now.done} of {count(now.planned, 'trial')} done, {now.left} left")
     console.say(f"tables: {command_on(out, 'report')}")
-    if found.left:
+    if now.left:
         console.say(f"run the remaining trials: {command_on(out, 'resume')}")
     return ENVIRONMENT if merged.refused or merged.conflicts else OK
 
@@ -135,7 +135,7 @@ def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[st
     change of sys.path. Raises SweepError for a name that is a path, and for a class that `trust`
     does not name.
     """
-    found: dict[str, None] = {}
+    classes: dict[str, None] = {}
     for run, plan in plans.items():
         suite = suites.parse(plan["suite"], f"the plan of {run}")
         budget = suite.budget(plan["options"]["budget"])[1]
@@ -145,8 +145,8 @@ def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[st
         for name in [*rows, *behind]:
             _check_model(run, name, trust)
             if ":" in name:
-                found[name] = None
-    return list(found)
+                classes[name] = None
+    return list(classes)
 
 
 def _check_model(run: Path, name: Any, trust: Collection[str]) -> None:
