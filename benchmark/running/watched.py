@@ -152,7 +152,7 @@ class Watch:
         os.close(self._hears)
         self._keep_printed()
         folder = Path(self._told.get(RUN, ""))
-        run = folder if is_run(folder) else None
+        run = folder if RUN in self._told and is_run(folder) else None
         if CODE in self._told:
             raise SystemExit(int(self._told[CODE]))
         if self._asked:
