@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .deep.layers.alpha_dropout import alpha_dropout
 from .deep.layers.dropout import Seed, dropout
-from .deep.row_network import RowNetwork, RowTask
-from .deep.trainer import Task
+from .deep.row_network import RowNetwork
 from .hyperparameters import DROPOUT, LAYERS, WIDTH, InvalidConfig, OneOf, hyper
 from .policy import Policy
 
@@ -22,7 +20,6 @@ NORMALIZATIONS = ("none", "batch", "layer", "weight")
 ACTIVATIONS = ("relu", "selu")
 INITS = ("he", "lecun")
 SHAPES = ("rectangular", "conic")
-OPTIMIZERS = ("adamw", "sgd")
 GATE_BIAS = -1.0  # of a highway gate at first: it lets through three quarters of its input
 
 
@@ -144,20 +141,6 @@ def _linear(d_in: int, d_out: int, gain: float) -> nn.Linear:
     return made
 
 
-class FeedForwardTask(RowTask):
-    """Batches and losses of all networks of rows, with the optimiser of the settings."""
-
-    settings: Any
-
-    def optimiser(self) -> torch.optim.Optimizer:
-        """AdamW, or stochastic gradient descent without momentum."""
-        if self.settings.optimizer == "adamw":
-            return super().optimiser()
-        return torch.optim.SGD(
-            self.module.parameters(), lr=self.settings.lr, weight_decay=self.settings.weight_decay
-        )
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class FeedForward(RowNetwork):
     """Feed-forward network of standardised numbers and one-hot categories.
@@ -186,7 +169,6 @@ class FeedForward(RowNetwork):
     """
 
     example = 'epochs=5, normalization="batch", width=16'
-    make_task: ClassVar[Callable[..., Task]] = FeedForwardTask
 
     numeric: str = "standard"
     lr: float = 1e-3
@@ -219,9 +201,6 @@ class FeedForward(RowNetwork):
         "same factor, from `width` towards the outputs (`conic`, plain layers alone).",
     )
     dropout: float = hyper(0.0, DROPOUT, "Dropout after each hidden layer.")
-    optimizer: str = hyper(
-        "adamw", OneOf(OPTIMIZERS), "AdamW, or stochastic gradient descent without momentum."
-    )
 
     def check(self) -> None:
         """As of all networks of rows; a path around layers needs one width, and batch norms need

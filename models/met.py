@@ -22,7 +22,7 @@ from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import DROPOUT, LAYERS, ROWS, SOME_WIDTH, SWITCH, WIDTH, Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, ROWS, SWITCH, WIDTH, Number, OneOf, hyper
 
 NORMS = ("sample", "batch")
 EPS = 1e-6  # of the norms of layers, as in the authors' code
@@ -245,7 +245,6 @@ class MET(PretrainedNetwork):
     n_decoder_layers: int = hyper(
         2, LAYERS, "Blocks of the decoder, which only pre-training needs."
     )
-    ffn_width: int = hyper(0, SOME_WIDTH, "Width of the feed-forward layers, 0 for `embedding`.")
     dropout: float = hyper(0.1, DROPOUT, "Dropout on what a block adds.")
     mask_percent: float = hyper(
         70,
@@ -276,7 +275,7 @@ class MET(PretrainedNetwork):
             self._made(
                 Block,
                 width=self.embedding + 1,
-                ffn_width=self.ffn_width or self.embedding,
+                ffn_width=self.embedding,
                 p=self.dropout,
             )
             for _ in range(n)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from .base import Estimator, softmax
-from .hyperparameters import DEPTH, PENALTY, POSITIVE, SWITCH, Number, OneOf, hyper
+from .hyperparameters import DEPTH, PENALTY, POSITIVE, SWITCH, Number, hyper
 from .optional import optional, undisturbed
 from .policy import Policy
 
-MODES = ("prevalence", "zero_one")
 LEAST = 1e-300  # a share of a class is at least so large before its logarithm
 ASKED = 256  # rows of a prediction: always so many, as the rounding of products depends on it
 
@@ -61,11 +60,6 @@ class XRFM(Estimator):
         Number(10, 1_000_000, whole=True),
         "Training rows of a leaf at most; memory grows with its square.",
     )
-    class_mode: str = hyper(
-        "prevalence",
-        OneOf(MODES),
-        "Values that stand for classes: by their frequencies, or 0 and 1.",
-    )
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the iteration
@@ -83,7 +77,7 @@ class XRFM(Estimator):
         made = library.xRFM(
             rfm_params={"model": kernel, "fit": search},
             device="cpu",
-            classification_mode=self.class_mode,
+            classification_mode="prevalence",
             n_threads=self.threads,
             random_state=self.seed,
             verbose=False,

@@ -8,7 +8,6 @@ that is in the memory finds its own target there when it is asked; in training i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,6 @@ class Hopular(CellEstimator):
         0.175, PROBABILITY, "Share of the feature cells that are replaced by noise."
     )
     gamma: float = hyper(1.0, PROBABILITY, "Weight of the feature loss at the start.")
-    gamma_end: float = hyper(0.0, PROBABILITY, "Weight of the feature loss at the end.")
     lr: float = hyper(1e-3, RATE, "Learning rate at its peak.")
     schedule: str = hyper(
         "cosine",
@@ -104,12 +102,6 @@ class Hopular(CellEstimator):
         "always `lr` (`constant`, the paper).",
     )
     weight_decay: float = hyper(0.1, PENALTY, "Weight decay of LAMB.")
-    period: int = hyper(
-        0,
-        Number(0, 10_000_000, whole=True),
-        "Epochs of the cosines of gamma and lr, 0 for `steps`.",
-    )
-    warmup: float = hyper(0.0, DROPOUT, "Share of the period before gamma and lr begin to fall.")
     average: float = hyper(
         0.005,
         PROBABILITY,
@@ -150,11 +142,6 @@ class Hopular(CellEstimator):
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    @property
-    def length(self) -> int:
-        """Epochs of a period."""
-        return self.period or self.steps
-
     def _network(self) -> HopularNetwork:
         columns = self.columns()
         return self._made(
@@ -176,13 +163,7 @@ class Hopular(CellEstimator):
     def _recipe(self) -> Recipe:
         return Recipe(
             steps=self.steps,
-            rate=partial(
-                rate,
-                period=self.length,
-                peak=self.lr,
-                warmup=self.warmup,
-                schedule=self.schedule,
-            ),
+            rate=lambda k: rate(k, self.steps, self.lr, schedule=self.schedule),
             eval_every=self.eval_every,
             patience=self.patience,
             clip_norm=self.clip,

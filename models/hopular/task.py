@@ -63,7 +63,7 @@ class HopularTask:
         s = self.settings
         g = generator(self.cells.hidden.device, seed_of(s.seed, step, 1))
         shown, flags = noisy(self.cells, self.columns, s.p_mask, s.p_replace, g)
-        weight = gamma(step, s.length, s.gamma, s.gamma_end, warmup=s.warmup)
+        weight = gamma(step, s.steps, s.gamma)
         memory = self.module.store(self.cells, (s.seed, step, 0))
         n_batches = -(-len(self.cells) // s.batch_size) if s.batch_size else 1
         if n_batches == 1:

@@ -38,7 +38,6 @@ from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 
 RESIDUALS = ("normed", "plain")
-POLYNOMIAL_ON = ("both", "column", "row")
 MANY = 100  # features; above them tokens and batches are small
 MANY_WIDTH, MANY_ROWS = 8, 64
 
@@ -99,11 +98,6 @@ class SAINT(PretrainedNetwork):
         "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
     )
     order: int = hyper(5, ORDER, "Degree of the polynomial.")
-    polynomial_on: str = hyper(
-        "both",
-        OneOf(POLYNOMIAL_ON),
-        "Which attention is the polynomial: that between columns, between rows, or both.",
-    )
     p_cutmix: float = hyper(
         0.1, PROBABILITY, "Share of the cells that pre-training takes from another row."
     )

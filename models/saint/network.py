@@ -209,8 +209,8 @@ class SAINTNetwork(nn.Module):
     """Tokens, layers, and Linear, ReLU, Linear of the first token.
 
     style: what each of n_layers does, attention between the columns, between the rows, or both in
-    turn. attention, order: of `polynomial_on` (`column`, `row` or `both`), softmax elsewhere. p:
-    dropout of the feed-forward layers. Two-class and numeric outputs come as (B,).
+    turn. attention, order: of all layers. p: dropout of the feed-forward layers. Two-class and
+    numeric outputs come as (B,).
 
     `forward` lets the rows of its batch attend to each other; `context` and `ask` do not.
     """
@@ -224,7 +224,6 @@ class SAINTNetwork(nn.Module):
         n_heads: int,
         attention: str,
         order: int,
-        polynomial_on: str,
         p: float,
         normed: bool,
         hidden: int,
@@ -238,7 +237,7 @@ class SAINTNetwork(nn.Module):
                 width if kind == "column" else embedding.n * width,
                 n_heads=n_heads,
                 d_head=HEAD[kind],
-                attention=attention if polynomial_on in (kind, "both") else "softmax",
+                attention=attention,
                 order=order,
                 p=p,
                 normed=normed,

@@ -85,7 +85,6 @@ def network_of(given, gaps=()):
         n_heads=meta["heads"],
         attention="softmax",
         order=5,
-        polynomial_on="both",
         p=0.8,
         normed=True,
         hidden=len(given.get("param/mlpfory.layers.0.weight", range(1000))),

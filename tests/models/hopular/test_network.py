@@ -49,10 +49,8 @@ class Settings:
     p_replace: float = 0.2
     weight_decay: float = 0.1
     gamma: float = 0.5
-    gamma_end: float = 0.0
-    warmup: float = 0.0
     batch_size: int = 0
-    length: int = 10
+    steps: int = 10
 
 
 def outputs(

@@ -25,7 +25,7 @@ def small(style="colrow", attention="softmax", *, seed=0, **given):
     """A network of two numbers, the second with gaps, and two categories, in float64."""
     torch.manual_seed(seed)
     embedding = Embedding(2, [3, 4], 4, gaps=[1], unknown=[False, True])
-    settings = {"n_layers": 2, "order": 3, "polynomial_on": "both", "normed": True, **given}
+    settings = {"n_layers": 2, "order": 3, "normed": True, **given}
     module = SAINTNetwork(
         embedding, style=style, n_heads=2, attention=attention, p=0.0, hidden=8, n_out=1, **settings
     ).double()
@@ -78,13 +78,6 @@ def test_an_asked_row_is_one_more_row_of_a_matrix_that_no_kept_row_looks_back_at
             attended = heads.out((matrix @ v).transpose(0, 1).flatten(1))[None]
             x = layer._after(flat, y, attended, None).view(x.shape)
         torch.testing.assert_close(found[i], module.read(x)[-1], rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize(("on", "which"), [("column", [0, 2]), ("row", [1, 3]), ("both", range(4))])
-def test_the_polynomial_is_on_the_layers_that_it_is_asked_for(on, which):
-    module = small(attention="legendre", polynomial_on=on)
-    found = [i for i, layer in enumerate(module.layers) if hasattr(layer.attention, "polynomial")]
-    assert found == list(which) and len(module.undecayed()) == len(found)
 
 
 def test_the_residual_branch_starts_behind_the_norm_or_before_it():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_wine
-from small_tables import table
 from tabsweep.models import feed_forward
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model
@@ -127,16 +126,3 @@ def test_conic_layers_fall_by_one_factor_and_never_below_the_outputs():
 def test_settings_that_exclude_each_other_are_refused(config, words):
     with pytest.raises(InvalidConfig, match=words):
         make_model("feed-forward", task="binary", **config)
-
-
-def test_plain_gradient_descent_is_a_step_down_the_gradient():
-    frame, y = table("binary")
-    model = make_model(
-        "feed-forward", task="binary", optimizer="sgd", lr=0.5, epochs=1, width=8, dropout=0.0
-    )
-    made = model._training(model._prepare(frame, y), None)
-    before = [p.detach().clone() for p in made.params]
-    gradients = torch.autograd.grad(made.task.loss(0), made.params)
-    made.run(1)
-    for old, gradient, new in zip(before, gradients, made.params, strict=True):
-        torch.testing.assert_close(new.detach(), old - 0.5 * gradient)
