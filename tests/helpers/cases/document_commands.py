@@ -33,7 +33,6 @@ SHRINK: list[tuple[str, str]] = [
         f"--model knn --model catboost --dataset yacht {ONE}",
     ),
     (r"bench reproduce npt-table-11", f"--model knn --dataset yacht {ONE}"),
-    (r"bench portfolio learn ", ""),
     (r"bench experiment ", "--size tiny --device cpu --threads 1"),
     (
         r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models|runs|verify)",
