@@ -189,7 +189,7 @@ class Paper:
 
     def function(self, key: str) -> Callable[..., Any]:
         """The function that a key of paper.toml names as "module:function", such as the key
-        `experiment.npt-cost.run`. Raises PaperError for a module or function that the folder lacks,
+        `experiment.npt-maps.run`. Raises PaperError for a module or function that the folder lacks,
         and whatever the module raises when it is imported."""
         section, name, field = key.split(".")
         module, _, function = str(getattr(getattr(self.file, section)[name], field)).partition(":")

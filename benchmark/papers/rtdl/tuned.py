@@ -53,10 +53,9 @@ class Small:
 @dataclass(frozen=True)
 class Tuned:
     """A tuned model on a dataset: what its evaluation seeds scored on the test rows (accuracy as a
-    fraction, or RMSE), the seconds that each fit took, and the chosen configuration."""
+    fraction, or RMSE), and the chosen configuration."""
 
     scores: tuple[float, ...]
-    fit_s: tuple[float, ...]
     config: dict[str, Any]
 
 
@@ -249,7 +248,6 @@ def results_of(run: Path) -> Results:
     return {
         (str(dataset), str(model)): Tuned(
             scores=tuple(map(float, trials[f"test_{METRIC[str(trials['task'].iloc[0])]}"])),
-            fit_s=tuple(map(float, trials["fit_s"])),
             config=json.loads(trials["config"].iloc[0]),
         )
         for (dataset, model), trials in seeds.groupby(["dataset", "model"], sort=True)

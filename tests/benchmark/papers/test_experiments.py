@@ -91,12 +91,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("npt-maps", {"kind": "ABA"}, {"ln keys": math.log(11), "reach": None}),
     ],
     "npt-variants": [("npt-variants", {"variant": "base"}, {})],
-    "npt-cost": [
-        ("npt-cost-protein", {"method": "npt"}, {"published s": 42_685, "published GPU GB": 6.17}),
-        # of which 90 differ
-        ("npt-cost-protein", {"method": "mlp"}, {"published grid": 270, "fitted": "1 of 90"}),
-        ("npt-cost-higgs", {"method": "knn"}, {"published grid": None, "published GPU GB": None}),
-    ],
     "rtdl-synthetic": [
         (
             "rtdl-synthetic",
@@ -113,13 +107,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
             "rtdl-importance",
             {"importances": "attention-maps"},
             {"published": 0.81, "published std": 0.05},
-        ),
-    ],
-    "rtdl-time": [
-        (
-            "rtdl-time",
-            {"dataset": "california-housing"},
-            {"seeds": 2, "published ResNet s": 72, "published FT-T s": 187},
         ),
     ],
     "rtdl-budget": [("rtdl-budget", {"model": "xgboost", "seconds": 1.0}, {"metric": "rmse"})],

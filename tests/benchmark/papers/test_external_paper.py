@@ -106,7 +106,7 @@ def test_what_it_does_not_make_is_refused_with_the_way(work):
         assert found.code == 2 and "BENCH-E005" in found.err and word in found.err
     found = reproduce("npt-table-8")
     assert found.code == 2 and "BENCH-E017" in found.err
-    found = bench("experiment", "npt-cost", "--paper", "papers/toy")
+    found = bench("experiment", "npt-maps", "--paper", "papers/toy")
     assert found.code == 2 and "BENCH-E022" in found.err
 
 
@@ -239,13 +239,16 @@ sys.meta_path = [m for m in sys.meta_path if "editable" not in str(m)]
 sys.path.insert(0, sys.argv[1])
 import tabsweep
 from tabsweep.benchmark.papers.catalog import find_experiment
-found = find_experiment("npt-cost")
+found = find_experiment("npt-maps")
 print(tabsweep.__file__, found.paper.is_built_in, found.function("tiny").func.__module__)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    linked, module = tmp_path / "tabsweep" / "__init__.py", "tabsweep.benchmark.papers.npt.cost"
+    linked, module = (
+        tmp_path / "tabsweep" / "__init__.py",
+        "tabsweep.benchmark.papers.npt.attention_maps",
+    )
     assert done.stdout.split() == [str(linked), "True", module]
 
 

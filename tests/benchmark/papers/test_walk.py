@@ -65,6 +65,8 @@ def command_of(source: Source, out: Path, mirror: str) -> list[str]:
     if verb in ("models", "suites"):
         return [verb, *words]
     words = [verb, *words, "--mirror", mirror]
+    if verb == "sweep":
+        return [*words, "--runs", str(out / "runs"), "--dry-run"]
     if verb == "experiment":
         return [*words, "--size", "tiny", "--out", str(out / "experiments")]
     target = next(s for s in sources() if s.name == words[1])  # an entry may name another's command

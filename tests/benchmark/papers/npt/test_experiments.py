@@ -1,4 +1,4 @@
-"""Deletion, attention maps, variants and costs of NPT, at toy sizes."""
+"""Deletion, attention maps and variants of NPT, at toy sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.npt import attention_maps, cost, fitted_inputs, variants
+from tabsweep.benchmark.papers.npt import attention_maps, fitted_inputs, variants
 from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete, predictor
 from tabsweep.benchmark.papers.npt.variants import Score
 from tabsweep.datasets.protocols import make_folds
@@ -274,27 +274,11 @@ def test_a_trial_scores_validation_and_test_rows(setting):
     assert score.nll == pytest.approx(0.5 * (score.metric / scale) ** 2)
 
 
-# -- cost ------------------------------------------------------------------------------------------
+# -- the network of the paper ----------------------------------------------------------------------
 
 
 def test_an_npt_has_the_papers_number_of_parameters():
-    frame = pd.DataFrame(np.zeros((4, 9)), columns=list("abcdefghi"))
-    protein = Data("protein", frame, np.arange(4.0), "regression", (), "")
-    config = {"width": 64, "n_layers": 8, "n_heads": 8, "lr": 1e-3}
-    assert cost.parameters(protein, config) == 21_554_826
-
-
-@pytest.mark.parametrize("dataset", cost.PUBLISHED)
-def test_the_grids_are_the_papers_and_their_points_are_distinct(dataset):
-    grids = {method: cost.grid_of(method, dataset, 2, 0) for method in cost.METHODS}
-    assert {method for method, (_, size) in grids.items() if not size} <= {"tabnet", "npt"}
-    for configs, size in grids.values():
-        assert len(configs) == min(2, size)
-        assert size < 2 or configs[0] != configs[1]
-
-
-def test_a_dataset_s_own_grid_comes_before_that_of_its_class_and_of_small_tables():
-    assert cost._space("higgs", ["npt", "npt-higgs", "npt-medium"]) == "npt-higgs"
-    assert cost._space("protein", ["npt", "npt-higgs", "npt-medium"]) == "npt-medium"
-    assert cost._space("protein", ["npt", "npt-higgs"]) == "npt"
-    assert cost._space("protein", ["default"]) == ""
+    """Of the nine features of Protein and its target (B.6)."""
+    columns = Columns((1,) * 10, (False,) * 10, (9,))
+    module = NPTNetwork(columns, width=64, n_layers=8, n_heads=8)
+    assert sum(p.numel() for p in module.parameters()) == 21_554_826
