@@ -109,7 +109,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
             {"published": 0.81, "published std": 0.05},
         ),
     ],
-    "rtdl-budget": [("rtdl-budget", {"model": "xgboost", "seconds": 1.0}, {"metric": "rmse"})],
 }
 
 

@@ -13,12 +13,10 @@ from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.papers.rtdl import (
     biases,
-    budget,
     importance,
     synthetic,
     tuned,
 )
-from tabsweep.benchmark.papers.rtdl.budget import Ended, cut
 from tabsweep.benchmark.papers.rtdl.no_feature_bias import FTTransformerNoFeatureBias
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -233,56 +231,3 @@ def test_importances_of_classes_are_of_the_class_that_is_predicted():
     model = FTTransformer(task="multiclass", **narrow).fit(x, np.arange(60) % 3)
     parts, gains = importance.integrated_gradients(model, x, 100)
     np.testing.assert_allclose(parts.sum(axis=1), gains, atol=1e-2)
-
-
-# ---------------------------------------------------------------------- budgets of time
-
-
-def test_a_budget_counts_what_ended_in_it_and_takes_the_best_by_validation():
-    log = [Ended(1.0, 0.5, 0.9), Ended(2.0, 0.3, 0.7), Ended(4.0, 0.3, 0.1)]
-    assert cut(log, 0.5) == (None, 0)
-    assert cut(log, 1.0) == (0.9, 1)
-    assert cut(log, 3.9) == (0.7, 2)
-    assert cut(log, 9.0) == (0.7, 3)  # of equal losses the earlier trial
-
-
-def test_one_log_of_trials_serves_every_budget(mirror, setting):
-    now = [0.0]
-
-    def one(setting, model, data, fold, config):
-        now[0] += 4.0
-        return 1.0 / now[0], now[0]
-
-    given = {**budget.SIZES["reduced"], "budgets": (5.0, 10.0, 20.0)}
-    outcome = budget.run(replace(setting, mirror=mirror), **given, one=one, clock=lambda: now[0])
-    rows = outcome.tables[0].rows
-    assert [row["model"] for row in rows[::3]] == list(budget.MODELS)
-    assert [row["trials"] for row in rows[:3]] == [1.0, 2.0, 5.0]
-    assert [row["test"] for row in rows[:3]] == [4.0, 8.0, 20.0]
-
-
-def test_the_full_budgets_find_their_published_scores_and_counts(mirror, setting):
-    now = [0.0]
-
-    def one(setting, model, data, fold, config):
-        now[0] += 8000.0
-        return 0.0, 0.0
-
-    assert budget.SIZES["full"]["datasets"] == ("california-housing", "adult", "higgs-small")
-    given = {**budget.SIZES["full"], "seeds": 1, "datasets": ("california-housing",)}
-    full = replace(setting, size="full", mirror=mirror)
-    rows = budget.run(full, **given, one=one, clock=lambda: now[0]).tables[0].rows
-    assert rows[0]["test"] is None
-    assert (rows[0]["published"], rows[0]["published trials"]) == (0.437, 31.0)
-    assert len(rows) == 32 and all(row["published"] is not None for row in rows)
-
-
-def test_a_trial_of_each_model_gives_a_loss_and_a_score(mirror, setting):
-    from tabsweep.datasets import catalog
-    from tabsweep.datasets.protocols import Fold
-
-    for dataset in ("california-housing", "adult"):
-        data = catalog.load_dataset(dataset, mirror=mirror)
-        small = Fold(0, np.arange(0, 300), np.arange(300, 400), np.arange(400, 500))
-        loss, test = budget.trial(setting, "xgboost", data, small, {"n_estimators": 5})
-        assert 0.0 < loss < 5.0 and 0.0 < test < 5.0
