@@ -119,7 +119,7 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('ours = "accuracy"', 'ours = "acuracy"', "metrics.accuracy.ours", "'accuracy'"),
     ('published = "table1.csv"', 'published = "tabel1.csv"', "published", "'table1.csv'"),
     ('suite = "toy-small"', 'suite = "toy-smal"', "suite", "'toy-small'"),
-    ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "a number"),
+    ("unit = 100.0", 'unit = "percent"', "metrics.accuracy.unit", "valid number"),
     ('budget = "tiny"', 'shape = "cels"', "shape", "'cells'"),
     ('budget = "tiny"', 'deviations = "cut"', "toy-table-1.deviations", "replicates"),
     ('budget = "tiny"', 'shape = "average-ranks"', "toy-table-1.function", "is missing"),
