@@ -15,7 +15,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.run_folder import is_run, runs_below
 from ..arguments import PAPER, options_of
 from ..console import OK, Console, common
-from ..errors import NoRun, check_run
+from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
 from ..planning.options import LIMITS, READING, Options
 from ..planning.plan_record import last_plan, plan_in
@@ -136,29 +136,49 @@ def _features(console: Console, run: Path, model: str | None, **where: Any) -> i
 
 
 def _regimes(
-    console: Console,
-    dataset: str,
-    model: str,
-    folders: Sequence[Path],
-    **where: Any,
+    console: Console, dataset: str, model: str, folders: Sequence[Path], **where: Any
 ) -> int:
-    from ..outcome.explain_regimes import explain_regimes
+    """The scores of a model's regimes, computed again from the stored predictions, with what they
+    follow from. model: of the runs, or "all models". Raises NoRun, SweepError."""
+    from ...common.text import suggest
+    from ..outcome.regimes import regimes_of
+    from ..results.evidence_builder import evidence_of
 
     origins = [Origin.of(folder) for folder in folders]
     there = [o for o in origins if dataset in {name for name, _ in o.cells}]
     if not there:
         raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
     own = [o for o in there if (dataset, model) in o.cells]
-    command = (own or there)[0].command(dataset, model if own else None)
-    return explain_regimes(
-        console,
-        dataset,
-        model,
-        folders,
-        again=shlex.join(command),
-        differences=(own or there)[0].differences(),
-        **where,
+    origin = (own or there)[0]
+    made = regimes_of(evidence_of(folders), folders, only=dataset, **where)
+    rows = made.frame[made.frame["model"] == model]
+    if not len(rows):
+        known = sorted(set(made.frame["model"]))
+        raise SweepError(f"no model {model!r} on {dataset!r}; {suggest(model, known)}")
+    command = shlex.join(origin.command(dataset, model if own else None))
+    scores = rows.groupby("regime", sort=False)["score"]
+    means = scores.mean().where(scores.count() == scores.size()).to_dict()
+    console.data(
+        {
+            **{"table": REGIMES, "dataset": dataset, "model": model},
+            "regimes": [{"regime": regime, "value": value} for regime, value in means.items()],
+            "folds": [{k: v for k, v in row.items() if v == v} for row in rows.to_dict("records")],
+            **{"command": command, "notes": made.notes, "differences": origin.differences()},
+        }
     )
+    shown = rows[["regime", "fold", "score", "val", "n_candidates", "members", "reason"]]
+    words = shown.map(lambda value: "" if value != value or value is None else str(value))
+    console.say(f"regimes, {dataset}, {model}; metric {rows['metric'].iloc[0]}\n")
+    console.table(list(words.columns), words.to_numpy().tolist())
+    for regime, value in means.items():
+        console.say(f"{regime}: {'no score on every fold' if value != value else f'{value:.12g}'}")
+    for note in [*made.notes, *made.damage]:
+        console.warn(note)
+    console.say("members: {trial: its weight}. The command that makes the trials from nothing:")
+    for text in origin.differences():
+        console.say(f"  ! {text}")
+    console.say(f"\n{command}")
+    return OK
 
 
 def only_run(runs: Path, dataset: str, console: Console) -> Path:

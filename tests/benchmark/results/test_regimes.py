@@ -111,10 +111,8 @@ def test_explain_computes_each_of_these_numbers_again(work):
     for regime in found["regimes"]:
         expected = of(rows, "wine", "knn", regime["regime"])["mean"]
         assert regime["value"] == pytest.approx(expected, abs=1e-11)
-    words = shlex.split(found["command"])
-    assert bench(*words[1:]).out.startswith("regimes, wine, knn")
-    again = shlex.split(found["trials_command"])
-    assert again[:2] == ["bench", "sweep"]
+    assert shlex.split(found["command"])[:2] == ["bench", "sweep"]
+    assert all(row["members"] for row in found["folds"] if row["regime"] != "tuned")
     wrong = bench("explain", "regimes", "wine", "kn", "--run", "runs/five")
     assert wrong.code == 2 and "knn" in wrong.err
 
