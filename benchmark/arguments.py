@@ -75,7 +75,6 @@ def option(
     flag: str = "",
     kept: str = "",
     again: bool = False,
-    sparse: bool = False,
     reads: bool = False,
     shipped: bool = False,
     **words: Any,
@@ -95,7 +94,7 @@ def option(
     elif default is not None:
         words |= {"default": default, "show_default": True}
     words |= {"group": group, "help": help}
-    facts = {"kept": kept, "again": again, "sparse": sparse, "reads": reads, "shipped": shipped}
+    facts = {"kept": kept, "again": again, "reads": reads, "shipped": shipped}
     return field(default=default, metadata={"flag": flag, "words": words, **facts})
 
 

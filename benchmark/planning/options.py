@@ -27,9 +27,7 @@ data, search, machine, output = (
 )
 column: Any = partial(data, reads=True, metavar="COLUMN")
 
-# What a plan keeps of an option ("kept"), by what a run that is started again makes of it. One with
-# another fact, "sparse", is left out of the plan where it is not given: an option that came later
-# than the plans of older runs.
+# What a plan keeps of an option ("kept"), by what a run that is started again makes of it.
 SAME = "same"  # another value is refused
 STAYS = "stays"  # what the run had, where none is given
 LARGER = "larger"  # the larger of the two numbers
@@ -92,7 +90,6 @@ class Options:
         "end.",
         is_flag=True,
         kept=STAYS,
-        sparse=True,
     )
     positive: str | None = data(
         help="The positive class of average precision and F1; default: the last by name.",
@@ -126,7 +123,6 @@ class Options:
         help="Selects the configurations and ranks the models, on data of its task.",
         metavar="NAME",
         kept=SAME,
-        sparse=True,
     )
     budget: str | None = search(
         help="quick, standard, paper, ... as the suite defines them.", kept=SAME
@@ -145,14 +141,12 @@ class Options:
         help="A study starts no more trials after this many CPU seconds.",
         type=SECONDS,
         kept=STAYS,
-        sparse=True,
     )
     time_limit_s: float | None = search(
         help="Stop a fit after this many seconds and keep its best state (models trained in "
         "steps).",
         type=SECONDS,
         kept=STAYS,
-        sparse=True,
     )
     sampler: str | None = search(help="Default: the budget's.", type=SAMPLERS, kept=STAYS)
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
@@ -230,8 +224,6 @@ class Options:
         by_name = {}
         for one in KEPT:
             value = getattr(self, one.name)
-            if value is None and one.metadata["sparse"]:
-                continue
             by_name[one.name] = list(value) if isinstance(value, tuple) else value
         return by_name
 

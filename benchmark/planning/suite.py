@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...common.tasks import Task
 from ...common.text import one_line, suggest
@@ -110,14 +103,6 @@ class Budget(Strict):
     model: dict[str, Search] = {}
     dataset: dict[str, OnDataset] = {}
 
-    @model_serializer(mode="wrap")
-    def _without_unset(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without optional numbers that are not set: plans of older runs have none."""
-        data: dict[str, Any] = usual(self)
-        optional = ("startup", "study_s", "time_limit_s")
-        unset = [name for name in optional if data[name] is None]
-        return {name: value for name, value in data.items() if name not in unset}
-
     def asked(self, model: str) -> str:
         """The registry's name of a model of this budget."""
         search = self.model.get(model)
@@ -146,10 +131,6 @@ def _over(below: Search, above: Search) -> Search:
     return below.model_copy(update=given)
 
 
-# Keys of a file that plans of older runs lack.
-NEWER = ("weight", "date", "text", "day_first", "drop_missing_target", "positive", "costs")
-
-
 class File(Strict):
     """A dataset in a file of the user's, as `bench data add` takes it: the path, from the folder of
     the suite's file, and how its columns are read (`datasets/reading/columns.py: Reading`)."""
@@ -170,13 +151,6 @@ class File(Strict):
     drop_missing_target: bool = False
     positive: str | None = None
     costs: list[str] = []
-
-    @model_serializer(mode="wrap")
-    def _without_newer(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without what is not set of NEWER: plans of older runs have none."""
-        data: dict[str, Any] = usual(self)
-        unset = {name for name in NEWER if data[name] == File.model_fields[name].default}
-        return {name: value for name, value in data.items() if name not in unset}
 
     @property
     def protocol(self) -> str:
@@ -217,12 +191,6 @@ class Suite(Strict):
                 f"suite {self.name!r} has no budget {name!r}; {suggest(name, self.budgets)}"
             )
         return name, self.budgets[name]
-
-    @model_serializer(mode="wrap")
-    def _without_empty(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As usual, without empty `file` and `names`: plans of older runs have no such keys."""
-        data: dict[str, Any] = usual(self)
-        return {key: value for key, value in data.items() if value or key not in ("file", "names")}
 
 
 def files() -> dict[str, Path]:
