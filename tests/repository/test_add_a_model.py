@@ -7,7 +7,6 @@ file; its entry.
 
 from __future__ import annotations
 
-import filecmp
 import os
 import re
 import shutil
@@ -25,20 +24,13 @@ SKIPPED = shutil.ignore_patterns(
 )
 
 
-def copied(scratch: Path) -> Path:
-    """A copy of the repository whose folder bears the package's name, so that it can be imported
-    from `scratch`."""
-    shutil.copytree(ROOT, scratch / "tabsweep", ignore=SKIPPED)
-    return scratch / "tabsweep"
-
-
-def run_in(copy: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_in(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """This interpreter in the copy: what stands on PYTHONPATH comes before what is installed."""
     own = {"PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=copy,
-        env={**os.environ, **own, **variables},
+        env={**os.environ, **own},
         capture_output=True,
         text=True,
     )
@@ -73,51 +65,23 @@ def add_model(copy: Path, name: str, target: str) -> list[Path]:
     return [own, add_to_registry(copy, name, target), spaces]
 
 
-def changed(one: Path, other: Path) -> set[str]:
-    """The files, relative to the roots, that differ between two trees or stand in one alone."""
-    found: set[str] = set()
-    pending = [filecmp.dircmp(one, other, ignore=["__pycache__"], hide=[])]
-    while pending:
-        here = pending.pop()
-        base = Path(here.left).relative_to(one)
-        names = [*here.left_only, *here.right_only, *here.diff_files, *here.funny_files]
-        found.update((base / name).as_posix() for name in names)
-        pending += here.subdirs.values()
-    return found
-
-
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy without an edit."""
-    return copied(tmp_path_factory.mktemp("before"))
-
-
-def with_model(pristine: Path, scratch: Path, name: str, target: str) -> Path:
-    """A copy with the three edits, and with no other."""
+def with_model(scratch: Path, name: str, target: str) -> Path:
+    """A copy of the repository with the three edits; its folder bears the package's name, so that
+    it can be imported from `scratch`."""
     copy = scratch / "tabsweep"
-    shutil.copytree(pristine, copy)
-    edited = {path.relative_to(copy).as_posix() for path in add_model(copy, name, target)}
-    assert len(edited) == 3 and changed(pristine, copy) == edited
+    shutil.copytree(ROOT, copy, ignore=SKIPPED)
+    assert len(add_model(copy, name, target)) == 3
     program = "import tabsweep; print(tabsweep.__file__)"
     assert run_in(copy, "-c", program).stdout.strip() == str(copy / "__init__.py")
     return copy
 
 
-def passes(copy: Path, *arguments: str, models: str = "") -> None:
-    """pytest in the copy finds tests, and none fails; of `models` alone, where they are named."""
-    limited = {"TABSWEEP_TEST_MODELS": models} if models else {}
-    done = run_in(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, **limited)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-
-
-def test_three_files_add_a_model_that_is_tested_and_swept(pristine: Path, tmp_path: Path) -> None:
-    """A model whose fits can be resumed: the tests of models hold it to all of their laws."""
-    copy = with_model(pristine, tmp_path, "lightgbm", "lightgbm:LightGBM")
-    laws = [f"tests/models/test_{name}.py" for name in ("contract", "registry", "resumable")]
-    passes(copy, *laws, models=NEW)
+def test_three_files_add_a_model_that_keeps_the_laws_and_is_swept(tmp_path: Path) -> None:
+    copy = with_model(tmp_path, "lightgbm", "lightgbm:LightGBM")
     sweep = ("--suite", "smoke", "--model", NEW, "--model", "constant", "--workers", "0")
-    done = run_in(copy, "-m", "tabsweep.benchmark.cli", "sweep", *sweep, "--runs", str(tmp_path))
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    for words in (("models", "check", NEW), ("sweep", *sweep, "--runs", str(tmp_path))):
+        done = run_in(copy, "-m", "tabsweep.benchmark.cli", *words)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     scores = list(tmp_path.glob("*/report/scores.csv"))
     assert len(scores) == 1 and NEW in scores[0].read_text()
 
@@ -128,17 +92,14 @@ def test_three_files_add_a_model_that_is_tested_and_swept(pristine: Path, tmp_pa
     ("name", "target"), [("knn", "knn:KNN"), ("lightgbm", "lightgbm:LightGBM"), ("snn", "snn:SNN")]
 )
 def test_three_files_pass_all_tests_of_models_and_of_the_repository(
-    name: str, target: str, pristine: Path, tmp_path: Path
+    name: str, target: str, tmp_path: Path
 ) -> None:
     """A model with a single piece, one whose fits can be resumed, and a network."""
-    copy = with_model(pristine, tmp_path, name, target)
-    ruff = shutil.which("ruff", path=str(Path(sys.executable).parent))
-    assert ruff is not None
+    copy = with_model(tmp_path, name, target)
     for check in (["format", "--check"], ["check"]):
-        subprocess.run([ruff, *check, "--no-cache", "models"], cwd=copy, check=True)
-    passes(
-        copy,
-        *("tests/models", "tests/repository", "tests/benchmark/planning"),
-        f"--ignore=tests/repository/{Path(__file__).name}",
-        "--ignore=tests/repository/test_deployment.py",
-    )
+        done = run_in(copy, "-m", "ruff", *check, "--no-cache", "models")
+        assert done.returncode == 0, done.stdout + done.stderr
+    rooms = ("tests/models", "tests/repository", "tests/benchmark/planning")
+    others = [f"--ignore=tests/repository/test_{one}.py" for one in ("add_a_model", "deployment")]
+    done = run_in(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *rooms, *others)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -121,10 +121,10 @@ def test_a_run_that_began_without_mlflow_is_resumed_without_it_until_an_address_
     assert not (begun.run / "tracking-off").exists()
 
 
-def test_a_killed_sweep_on_workers_is_resumed_with_mlflow_also_where_its_store_was_removed(
+def test_a_killed_sweep_is_resumed_with_mlflow_also_where_its_store_was_removed(
     tmp_path: Path,
 ) -> None:
-    killed = Sweep(tmp_path / "killed", *SWEEP, "--workers", "2")
+    killed = Sweep(tmp_path / "killed", *SWEEP)
     driver = killed.start(pause_s=1.0)
     killed.wait(killed.finished, "a finished trial")
     killed.wait(killed.running, "a running trial")

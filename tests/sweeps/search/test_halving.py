@@ -165,8 +165,9 @@ def test_an_extended_sweep_forgets_whom_the_smaller_one_promoted(tmp_path):
     assert status_of(small.folder).finished
 
 
+@pytest.mark.nightly
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.nightly), 2])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path, workers):
     made = request(tmp_path / str(workers), workers=workers)
     sweep.run(made)
