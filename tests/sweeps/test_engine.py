@@ -13,7 +13,7 @@ from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.evidence_builder import rows_of
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
-from tabsweep.sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
+from tabsweep.sweeps.scheduling.ready_studies import slots_left
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, failure
@@ -172,13 +172,6 @@ def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_pat
         assert pool.ended == [first] * 3 + [other] * 3
         # CPUs are kept for the trials with a GPU until the last of them has ended.
         assert pool.kept == ([2, 2, 0] if first == "cpu" else [2, 0, 0])
-
-
-def test_the_cpus_beside_gpus_are_known_before_the_first_trial():
-    small, large = (make_study(f"{n}", needs=Needs(n, gpu_mb=500.0)) for n in (2, 4))
-    plain = make_study("plain", needs=Needs(8))
-    assert UnfinishedStudies([plain, small, large]).threads_beside_gpus() == 4
-    assert UnfinishedStudies([plain]).threads_beside_gpus() == 0
 
 
 def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkeypatch):

@@ -35,7 +35,6 @@ pytestmark = pytest.mark.usefixtures("work")
 TAKERS = [name for name, spec in MODELS.items() if spec.sample_weight]
 GROWN_FULL = ("decision-tree", "extra-trees")  # leaves of one class: no weight moves them
 MINE = """
-from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
 class Mine(ExtraTreesClassifier):
@@ -44,24 +43,6 @@ class Mine(ExtraTreesClassifier):
 
     def __init__(self, n_estimators=5, random_state=0):
         super().__init__(n_estimators=n_estimators, random_state=random_state)
-
-class OfHalf(Mine):
-    # fitted on the first half of its rows, by a clone of itself
-    def __init__(self, n_estimators=5, random_state=0, whole=True):
-        super().__init__(n_estimators, random_state)
-        self.whole = whole
-
-    def fit(self, X, y, sample_weight=None):
-        if not self.whole:
-            return super().fit(X, y, sample_weight=sample_weight)
-        n = len(X) // 2
-        own = clone(self).set_params(whole=False)
-        self.own = own.fit(X[:n], y[:n], sample_weight=sample_weight[:n])
-        self.classes_ = self.own.classes_
-        return self
-
-    def predict_proba(self, X):
-        return self.own.predict_proba(X) if self.whole else super().predict_proba(X)
 """
 
 
@@ -207,24 +188,6 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     )
 
 
-def test_a_class_of_the_users_may_clone_itself_during_a_fit_by_weights(monkeypatch):
-    Path("mine_of_half.py").write_text(MINE)
-    monkeypatch.syspath_prepend(".")
-    frame = people()
-    table = table_of(frame, "bought", "w")
-    fold = held(np.arange(len(frame)) % 3)
-    asked = trial("constant")
-    asked = replace(asked, config={}, identity={"target": "mine_of_half:OfHalf", "threads": 1})
-    found = run_trial(asked, (table, {0: fold}))
-    assert found.status == DONE, found.message
-    there = fold.train[table.weights[fold.train] > 0]
-    half = there[: len(there) // 2]
-    trees = ExtraTreesClassifier(n_estimators=5, random_state=0)
-    trees.fit(table.frame.iloc[half], table.target[half], sample_weight=table.weights[half])
-    want = trees.predict_proba(table.frame.iloc[fold.test])
-    np.testing.assert_allclose(found.predictions["test"], want, rtol=1e-6)
-
-
 def test_a_fold_with_a_part_of_no_weight_is_a_planned_absence():
     frame = people().drop(columns="spent").sort_values("age", kind="stable")
     frame["w"] = np.where(np.arange(len(frame)) < 80, 0, 1)  # the times of a fold's training rows
@@ -255,19 +218,6 @@ def test_a_weight_that_is_none_is_refused_with_its_line(odd):
         table_of(frame, "bought", "w")
     with pytest.raises(DataError, match="0 in all rows"):
         table_of(people().assign(w=0), "bought", "w")
-
-
-def test_the_scale_and_the_style_of_weights_are_noted():
-    def notes(values):
-        return " ".join(table_of(people().assign(w=values), "bought", "w").warnings)
-
-    usual = notes(np.arange(90) % 4)
-    assert "divide" not in usual and "thousands" not in usual
-    shares = notes(np.full(90, 1 / 90))
-    assert "mean 0.0111" in shares and "min_child_weight" in shares and "by its mean" in shares
-    large = notes(["1,234"] * 90)
-    assert "in column 'w': '1,234' is read as 1234 " in f"{large} "
-    assert "divide the column by its mean" in large
 
 
 def test_weights_are_part_of_what_a_table_is_and_no_weights_change_no_hash():

@@ -56,17 +56,14 @@ class Sweep:
 
     # ------------------------------------------------------------------ running
 
-    def start(
-        self, *more: object, pause_s: float = 0.0, host: Host | None = None
-    ) -> subprocess.Popen[bytes]:
-        """The first time and every other, with more options; on another host if one is given."""
-        where = host or self.host
+    def start(self, *more: object, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
+        """The first time and every other, with more options."""
         command = [sys.executable, str(DRIVER), str(self._log), str(pause_s), "sweep"]
         command += ["--runs", str(self.run.parent), "--name", self.run.name]
         command += [*self._options, *map(str, more)]
         with open(self._output, "ab") as output:
             self.driver = subprocess.Popen(
-                where.command(*command) if where else command,
+                self.host.command(*command) if self.host else command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -90,9 +87,9 @@ class Sweep:
             kill_all(self.driver)
         self.driver = None
 
-    def finish(self, *more: object, pause_s: float = 0.0, host: Host | None = None) -> None:
+    def finish(self, *more: object) -> None:
         """Start the driver and wait until it has ended well."""
-        self.start(*more, pause_s=pause_s, host=host)
+        self.start(*more)
         self.end()
 
     def wait(self, condition: Callable[[], Any], what: str, timeout_s: float = 180) -> Any:
