@@ -286,14 +286,3 @@ def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
             assert "Traceback" not in line
     said = (written["tests.md"] + written["ranks.md"]).decode()
     assert reason in said
-
-
-@pytest.mark.fault(17)
-def test_two_seeds_are_averaged_and_shown(tmp_path):
-    chosen = rows_of({"d": "binary"}, ["a", "b"], n_folds=1)
-    evals = [
-        chosen.assign(stage="eval", seed=s, index=s, selected=False, test_roc_auc=0.6 + 0.1 * s)
-        for s in (1, 2)
-    ]
-    written = texts(evidence_of(pd.concat([chosen, *evals])), tmp_path)
-    assert {r["mean"] for r in csv_rows(written["scores.csv"])} == {"0.75"}

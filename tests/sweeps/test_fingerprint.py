@@ -111,7 +111,6 @@ class Copy:
         (package / "helper.py").write_text("from . import deep\nK = deep.K\n")
         (package / "deep.py").write_text("K = 4\n")
         (package / "unrelated.py").write_text("X = 1\n")
-        (package / "heavy.py").write_text("raise RuntimeError('never imported')\n")
         (folder / "lone.py").write_text(OWN.replace(".helper", "lone_helper"))
         (folder / "lone_helper.py").write_text("K = 3\n")
         made = "import tabsweep\nfrom tabsweep import make_model\n"
@@ -297,25 +296,6 @@ def test_every_registered_model_brings_the_shared_code_and_no_other_room():
         )
         assert not foreign & {"ray", "optuna", "hyperopt", "mlflow", "tabsweep"}
         assert {"numpy", "pandas"} <= foreign
-
-
-LIGHT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tabsweep.sweeps.fingerprint import fingerprint
-for target in ("tabsweep.models.knn:KNN", "tabsweep.models.catboost:CatBoost",
-               "tabsweep.models.xgboost:XGBoost", "elsewhere.heavy:Model"):
-    assert fingerprint(target, "tabsweep.benchmark.cell")["libraries"]
-heavy = {"numpy", "pandas", "sklearn", "torch", "ray", "xgboost", "catboost", "scipy"}
-print(sorted(heavy & set(sys.modules)), any(name.startswith("elsewhere") for name in sys.modules))
-"""
-
-
-def test_a_fingerprint_is_taken_without_importing_anything(copy):
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT, str(copy.folder)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["[]", "False"]
 
 
 ALL = """
