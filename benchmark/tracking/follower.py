@@ -77,8 +77,8 @@ class Syncer:
             except subprocess.TimeoutExpired:
                 rest = timeout - silent
                 say(
-                    f"waiting for MLflow ({redact(self.uri)}), at most {duration(rest)} "
-                    "(Ctrl-C ends the wait)"
+                    f"the results above are complete; MLflow ({redact(self.uri)}) is still being "
+                    f"written, at most {duration(rest)} (Ctrl-C leaves it for later)"
                 )
                 said, _ = process.communicate(timeout=rest)
         except KeyboardInterrupt:

@@ -10,6 +10,7 @@ import fcntl
 import logging
 import os
 import re
+import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -207,14 +208,32 @@ def open_store(uri: str) -> MlflowClient:
 
 
 def _make_sqlite(path: Path) -> None:
-    """Run MLflow's own migrations on a file beside, unsynced, and move it into place complete."""
-    from mlflow.tracking import MlflowClient
+    """Move a copy of an empty store of this version of MLflow into place, complete.
 
+    The first one is made by MLflow's own migrations, unsynced, and kept beside the datasets: they
+    take as long as many small sweeps.
+    """
+    import mlflow
+
+    from ...datasets.source import cache_dir
+
+    empty = cache_dir() / "mlflow" / f"{mlflow.__version__}.db"
+    with file_lock(empty.with_suffix(".lock")):
+        if not empty.exists():
+            with _whole(empty) as fresh, _pragma("synchronous=OFF"):
+                client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{fresh}")
+                client.search_experiments(max_results=1)
+    with _whole(path) as fresh:
+        shutil.copyfile(empty, fresh)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file that is written beside `path` and, once it is whole and on the disk, moved there."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.fresh")
     _remove(fresh)
     try:
-        with _pragma("synchronous=OFF"):
-            MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments(max_results=1)
+        yield fresh
         with open(fresh, "rb") as file:
             os.fsync(file.fileno())
         os.replace(fresh, path)

@@ -121,6 +121,7 @@ class Plot:
             "legend style={draw=none, font=\\scriptsize}",
             *(["xmode=log, log ticks with fixed point"] if self.log_x else []),
             *(["const plot"] if self.steps else []),
+            *(["enlarge x limits={upper, value=0.2}"] if self.scattered else []),
         ]
         lines = ["\\begin{tikzpicture}", "\\begin{axis}[" + ",\n  ".join(options) + "]"]
         for n, (curve, (colour, dash)) in enumerate(zip(self.curves, self.looks(), strict=True)):

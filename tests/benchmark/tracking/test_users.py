@@ -48,7 +48,7 @@ def test_tables_are_announced_before_a_sweep_waits_for_a_server_that_is_down_and
     done = sweep(tmp_path, f"http://127.0.0.1:{closed_port}")
     assert done.returncode == 6, done.stdout
     lines = done.stdout.splitlines()
-    parts = ("tables: ", "waiting for MLflow", "MLflow is behind")
+    parts = ("tables: ", "is still being", "MLflow is behind")
     at = [[part in line for line in lines].index(True) for part in parts]
     assert at == sorted(at) and "index.html" in "".join(lines[at[0] : at[1]]), done.stdout
     assert "MLflow is behind" in lines[-1] and f"bench track sync {tmp_path}" in lines[-1]
