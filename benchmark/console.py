@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from ..reports.output.tables import Section
-    from .running.watched import Teller
 
 # Without this, Python ends with a search for cycles among all objects of a command: half a second
 # after a large report, for memory that the system takes back anyway.
@@ -55,7 +54,6 @@ ERRORS: dict[str, tuple[str, int]] = {
     "SchemaError": ("BENCH-E019", USAGE),
     "RunLocked": ("BENCH-E010", ENVIRONMENT),
     "ClusterLost": ("BENCH-E021", ENVIRONMENT),
-    "DriverLost": ("BENCH-E021", ENVIRONMENT),
     "LedgerError": ("BENCH-E011", ENVIRONMENT),
     "NoRun": ("BENCH-E020", USAGE),
     "NoData": ("BENCH-E012", ENVIRONMENT),
@@ -165,7 +163,7 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     color: bool = True
-    teller: Teller | None = None  # where another process watches this one
+    teller: Any = None  # of `running/watched.py`, where another process watches this one
     _document: list[Any] = field(default_factory=list)
     _out: TextIO | None = None  # the real standard output, under --json
 

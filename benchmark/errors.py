@@ -30,10 +30,6 @@ class UnknownExperiment(Exception):
     """A name that no experiment has."""
 
 
-class DriverLost(Exception):
-    """The process in which Ray's library lived has ended without an exit code of its own."""
-
-
 class NoGpu(Exception):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
 

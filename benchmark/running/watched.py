@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.ray_start import kill_ray_below, patience_s, stat_of
 from ..console import ENVIRONMENT
-from ..errors import DriverLost, resume_with, way_out
+from ..errors import resume_with, way_out
 
 WATCHED = "TABSWEEP_WATCHED"  # "id:tells:stderr" of the child, which `--portable` may replace
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -79,7 +79,7 @@ def watched(say: Callable[[str], None]) -> Teller:
     """Go on in a child of this process, in which alone this function returns.
 
     Here the child is watched until it has ended. Then this raises SystemExit with its exit code,
-    DriverLost where it ended without one, and KeyboardInterrupt where it had been told to end.
+    ClusterLost where it ended without one, and KeyboardInterrupt where it had been told to end.
     """
     pid, *descriptors = os.environ.get(WATCHED, "0").split(":")
     if pid == str(os.getpid()):
@@ -157,15 +157,17 @@ class Watch:
             raise SystemExit(int(self._told[CODE]))
         if self._asked:
             raise KeyboardInterrupt(resume_with(run) if run else "nothing was started yet")
+        from ...sweeps.workers.pool import ClusterLost  # with what it needs; late, as it is seldom
+
         if AGAIN in self._told or frozen:
             froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(run)}"
             why = self._told.get(AGAIN, froze)
             if self._attempts == ATTEMPTS:
-                raise DriverLost(why)
+                raise ClusterLost(why)
             self._say(f"warning: {why}; starting once more, in a new session")
             return
         why = self._told.get(LOST, f"the process of the sweep {self._end()}")
-        raise DriverLost(f"{why}; {resume_with(run) if run else way_out(None)}")
+        raise ClusterLost(f"{why}; {resume_with(run) if run else way_out(None)}")
 
     def _watch(self) -> float:
         """Seconds for which Ray's library kept the child from all else before it was ended for it;

@@ -1,6 +1,6 @@
 """What a local sweep does when one of its processes gets a signal: every kind, signal and moment.
 
-python tests/faults/kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..]
+python tests/faults/outside/test_kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..]
 
 Appends one JSON line a case to OUT.jsonl and prints it; `--table` prints the file as Markdown.
 """
@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
-sys.path += [str(Path(__file__).parents[1] / "helpers" / "processes")]
+sys.path += [str(Path(__file__).parents[2] / "helpers" / "processes")]
 from chaos import Sweep
 from tabsweep.sweeps.store.ledger import Ledger
 
@@ -89,11 +90,13 @@ def victims(sweep: Sweep, kind: str, moment: str) -> list[psutil.Process]:
     return []
 
 
-def watch(sweep: Sweep, resume_at: float, stopped: list[psutil.Process]) -> dict[str, Any]:
+def watch(
+    sweep: Sweep, size: int, resume_at: float, stopped: list[psutil.Process]
+) -> dict[str, Any]:
     """Seconds from now to the first line and to the end, the longest silence, and the exit code
     (None where the driver had not ended after PATIENCE_S)."""
     began = last = time.monotonic()
-    size, first, silent = sweep._output.stat().st_size, None, 0.0
+    first, silent = None, 0.0
     assert sweep.driver is not None
     while (code := sweep.driver.poll()) is None and time.monotonic() - began < PATIENCE_S:
         now = time.monotonic()
@@ -134,11 +137,12 @@ def case(
             return {**about, "hit": 0}
         there = family(sweep.driver.pid)
         about |= {"hit": len(hit), "at_s": round(time.monotonic() - began, 1)}
+        size = sweep._output.stat().st_size
         for process in hit:
             with suppress(psutil.Error):
                 process.send_signal(getattr(signal, name.split()[0]))
         stopped = hit if name.startswith("SIGSTOP") else []
-        about |= watch(sweep, RELEASE_S if name == RELEASED else 1e9, stopped)
+        about |= watch(sweep, size, RELEASE_S if name == RELEASED else 1e9, stopped)
         about["left"] = left(there)
     finally:
         sweep.off()
@@ -208,6 +212,34 @@ def span(values: list[float]) -> str:
         return "none"
     low, high = min(values), max(values)
     return f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+
+
+# ---------------------------------------------------------------------- the laws
+
+ENDED_BY = {("command", "SIGKILL"): -9}
+# Who is stopped for good stands for good; nobody else ends it.
+STANDS = {(kind, FOREVER) for kind in ("command", "driver", "all")}
+MUTE = {(kind, name) for kind in ("command", "driver", "all") for name in (RELEASED, FOREVER)}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(10_000)
+@pytest.mark.fault(30, 35, 36)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_done_to_a_process_nothing_is_lost_and_the_last_line_says_how_to_go_on(
+    tmp_path: Path, kind: str
+) -> None:
+    calm = Sweep(tmp_path / "calm", *OPTIONS)
+    calm.finish("--workers", 0)
+    for name, moment in itertools.product(SIGNALS, MOMENTS):
+        one = case(tmp_path / f"{name} {moment}", kind, name, moment, calm.tables())
+        if not one["hit"]:
+            continue
+        assert one["failed"] == 0 and one["same"] and not one["traceback"], one
+        assert (one["code"] is None) <= ((kind, name) in STANDS), one
+        assert one["code"] in (0, 3, 130, None, ENDED_BY.get((kind, name))), one
+        assert one["code"] not in (3, 130) or "bench " in one["last"] or moment == "start", one
+        assert one["silent_s"] <= 20 or (kind, name) in MUTE, one
 
 
 def main() -> None:
