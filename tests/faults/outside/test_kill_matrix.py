@@ -1,6 +1,6 @@
 """What a local sweep does when one of its processes gets a signal: every kind, signal and moment.
 
-python tests/faults/outside/test_kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..]
+python test_kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..] [--times N]
 
 Appends one JSON line a case to OUT.jsonl and prints it; `--table` prints the file as Markdown.
 """
@@ -73,12 +73,11 @@ def victims(sweep: Sweep, kind: str, moment: str) -> list[psutil.Process]:
     """The processes to hit, as soon as the moment has come; [] where it never comes."""
     driver = sweep.driver
     assert driver is not None
-    end, began = time.monotonic() + 400, time.monotonic()
-    delay = 3.0 if kind in ("command", "driver", "all") else 0.0
+    end = time.monotonic() + 400
     while driver.poll() is None and time.monotonic() < end:
         n = len(sweep.results())
         come = {
-            "start": time.monotonic() - began > delay,
+            "start": kind not in ("command", "driver", "all") or found("gcs", driver.pid),
             "middle": n >= 3,
             "report": n >= N_TRIALS,
         }[moment]
