@@ -57,6 +57,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "reports": (
         ("report", "explain"),
         ("paper",),
+        ("paper_figures", "bibliography"),
         ("analyses", "sections", "html", "regression", "reproduction"),
         ("output", "aggregation"),
         ("evidence",),
