@@ -7,14 +7,12 @@ ended, it resumes the run.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import shlex
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +36,7 @@ from ..tracking.store import has_secret, redact
 # Seconds after which Ray kills a driver that was asked to stop: the 30 that running trials get, and
 # what the driver needs to end; Ray's own default is 3.
 STOP_WAIT_S = 60
+POLL_S = 1.0  # between two looks at the job's log
 PATIENCE_S = 60.0  # with a head that does not answer while the job runs
 NEVER_SHIPPED = ["/runs/", "/mlruns/", "/.venv/", ".git/", "__pycache__/"]
 
@@ -223,34 +222,18 @@ def next_id(client: Any, name: str, server: str) -> str:
 
 
 def show_log(console: Console, client: Any, job: str) -> None:
-    """Print what the job prints, until it ends or cannot be seen any more."""
-
-    async def follow() -> None:
-        shown = seen = 0
-        lines = client.tail_job_logs(job)
-        while True:
-            try:
-                text = await anext(lines)
-            except StopAsyncIteration:
-                return
-            except Exception:  # of several libraries; the job's status says what it means
-                status = status_of(client, job)
-                if status is None or status.is_terminal():
-                    return
-                await asyncio.sleep(1.0)
-                lines, seen = client.tail_job_logs(job), 0  # begins with the first line again
-                continue
-            new = text[max(0, shown - seen) :]
-            seen += len(text)
-            shown = max(shown, seen)
-            if new and not console.quiet:
-                click.echo(new, nl=False)
-
-    # Beside the main thread: a Ctrl-C there must not wait for a server to say goodbye.
-    viewer = threading.Thread(target=lambda: asyncio.run(follow()), daemon=True)
-    viewer.start()
-    while viewer.is_alive():
-        viewer.join(0.2)
+    """Print what the job prints, until it ends or its head does not answer any more."""
+    shown = 0
+    while True:
+        status = status_of(client, job)  # first: of a job that has ended, the log is whole
+        with suppress(RuntimeError, OSError):  # a head that is away for a moment
+            text = client.get_job_logs(job)
+            if not console.quiet:
+                click.echo(text[shown:], nl=False)
+            shown = len(text)
+        if status is None or status.is_terminal():
+            return
+        time.sleep(POLL_S)
 
 
 def status_of(client: Any, job: str) -> Any:

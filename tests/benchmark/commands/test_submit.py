@@ -143,28 +143,25 @@ def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path
     assert submit.entrypoint(own, "n", parsed(*own)).endswith("--suite smoke --runs /r --name n")
 
 
-def test_the_log_is_shown_once_though_the_connection_breaks(
+def test_the_log_is_shown_once_though_the_head_is_away_for_a_moment(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every connection begins with the first line."""
-    connections = [["one\n", "tw", None], [None], ["one\ntwo\nth", "ree\n", None], ["one\ntwo\n"]]
-    connections[-1].append("three\nfour\n")
-    left = list(connections)
+    logs = ["one\ntw", None, "one\ntwo\nth", "one\ntwo\nthree\nfour\n"]
 
     class Client:
-        async def tail_job_logs(self, job: str) -> Any:
-            for text in left.pop(0):
-                if text is None:
-                    raise RuntimeError("WebSocket connection closed unexpectedly")
-                yield text
-
         def get_job_status(self, job: str) -> Any:
-            return SimpleNamespace(is_terminal=lambda: False)
+            last = len(logs) == 1
+            return SimpleNamespace(is_terminal=lambda: last)
 
-    monkeypatch.setattr(submit.asyncio, "sleep", lambda s, sleep=submit.asyncio.sleep: sleep(0))
+        def get_job_logs(self, job: str) -> str:
+            text = logs.pop(0)
+            if text is None:
+                raise RuntimeError("Request failed with status code 502")
+            return text
+
+    replace_sleep(monkeypatch, lambda seconds: None)
     submit.show_log(Console(), Client(), "job")
-    assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n"
-    assert not left
+    assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n" and not logs
 
 
 def test_a_head_that_stays_silent_is_given_up_with_the_way_on(
