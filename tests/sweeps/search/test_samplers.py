@@ -33,10 +33,10 @@ ADAPTIVE = ["tpe", "hyperopt"]
 
 def loss_of(config: dict) -> float | None:
     """A rough surface with ties and with failures that depend on the configuration alone."""
-    if config["depth"] >= 9 or config["leaves"] == 64:
+    if config["depth"] >= 9 or config.get("leaves") == 64:
         return None
     depth = abs(config["depth"] - 6)
-    return round((math.log10(config["lr"]) + 2) ** 2 + depth + config["gamma"], 1)
+    return round((math.log10(config["lr"]) + 2) ** 2 + depth + config.get("gamma", 0.0), 1)
 
 
 def suggest(name: str, space: Space, history, index: int, seed: int, **more) -> dict:
