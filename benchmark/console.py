@@ -69,25 +69,9 @@ ERRORS: dict[str, tuple[str, int]] = {
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
+    """Seconds in words, in two digits.
 
-    >>> duration(0.4), duration(75), duration(7500)
-    ('< 1 s', '1 min 15 s', '2 h 05 min')
-    """
-    if seconds < 1:
-        return "< 1 s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def rough(seconds: float) -> str:
-    """Seconds in words, as exactly as an estimate deserves.
-
-    >>> rough(0.4), rough(41), rough(540), rough(7500), rough(200_000)
+    >>> duration(0.4), duration(41), duration(540), duration(7500), duration(200_000)
     ('1 s', '41 s', '9 min', '2.1 h', '56 h')
     """
     if seconds < 90:

@@ -27,7 +27,6 @@ from ..console import (
     Verbs,
     count,
     duration,
-    rough,
     size,
     split_names,
 )
@@ -215,7 +214,7 @@ def cost_lines(cost: Estimate, workers: int) -> list[str]:
     if not cost.to_run:
         return ["time: nothing to run"]
     cpu, high, wall = (
-        rough(3600 * hours) for hours in (cost.cpu_hours, cost.cpu_hours_high, cost.wall_hours)
+        duration(3600 * hours) for hours in (cost.cpu_hours, cost.cpu_hours_high, cost.wall_hours)
     )
     where = f"on {count(workers, 'CPU')}" if workers else "in this process"
     memory = size(1e6 * cost.memory_mb)
@@ -225,7 +224,7 @@ def cost_lines(cost: Estimate, workers: int) -> list[str]:
     ]
     if len(cost.models) > 1:
         most = list(cost.models.items())[:COSTLIEST]
-        named = ", ".join(f"{model} {rough(3600 * hours)}" for model, hours in most)
+        named = ", ".join(f"{model} {duration(3600 * hours)}" for model, hours in most)
         lines.append(f"costliest models: {named}")
     if cost.guessed:
         named = ", ".join(f"{model} ({count(n, 'trial')})" for model, n in cost.guessed.items())

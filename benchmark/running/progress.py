@@ -10,7 +10,7 @@ from typing import Any
 
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
-from ..console import count, printable, rough
+from ..console import count, duration, printable
 from ..planning.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
@@ -124,7 +124,7 @@ class Progress:
         if not self._terminal:
             before = f", {known} of them finished" if known else ""
             told = pace is not None and pace.asked and total > known
-            about = f", about {rough(self._left[0])}" if told else ""
+            about = f", about {duration(self._left[0])}" if told else ""
             self._say(f"{title}: {count(total, 'trial')} planned{before}{about}")
             return
         from rich.console import Console
@@ -236,7 +236,7 @@ class Progress:
         left, said = self._left
         # before the first trial has ended only the start can have been waited for
         least = 0.0 if self.states else self._pace.left_s(self._work)
-        return rough(max(least, left - (time.monotonic() - said)))
+        return duration(max(least, left - (time.monotonic() - said)))
 
     def _say(self, text: str) -> None:
         if self.quiet:
