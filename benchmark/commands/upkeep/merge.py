@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,6 +17,7 @@ from ...planning import suite as suites
 from ...planning.options import DATA, Options
 from ...planning.plan_record import plan_in
 
+CLASS = re.compile(r"(?!.*\.py:)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")  # module:Class
 SHOWN = 10  # refused trials and conflicts that are named on a terminal; --json names all
 
 
@@ -140,26 +141,17 @@ def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[st
         suite = suites.parse(plan["suite"], f"the plan of {run}")
         budget = suite.budget(plan["options"]["budget"])[1]
         asked = [*plan["options"]["models"], *budget.models]
-        rows = [name for name in asked if ":" in str(name)]  # also of a row with a model behind it
-        behind = [budget.asked(name) if isinstance(name, str) else name for name in asked]
-        for name in [*rows, *behind]:
-            _check_model(run, name, trust)
-            if ":" in name:
-                classes[name] = None
+        behind = [search.of for search in budget.model.values()]  # a row with a model behind it
+        for name in (name for name in [*asked, *behind] if ":" in str(name)):
+            if not CLASS.fullmatch(str(name)):
+                raise SweepError(
+                    f"{run}: its model {str(name)[:100]!r} is a path; a merge follows no path in a "
+                    "record. Only registered models and MODULE:CLASS, with --trust, can be merged"
+                )
+            if name not in trust:
+                raise SweepError(
+                    f"{run}: its model {name[:100]!r} is code from outside tabsweep, which the "
+                    f"merge would import; if you trust it, add --trust {name[:100]}"
+                )
+            classes[name] = None
     return list(classes)
-
-
-def _check_model(run: Path, name: Any, trust: Collection[str]) -> None:
-    module, colon, cls = str(name).partition(":")
-    named = all(part.isidentifier() for part in [*module.split("."), cls])
-    path = module.endswith(".py") or "/" in str(name) or "\\" in str(name)
-    if not isinstance(name, str) or path or (colon and not named):
-        raise SweepError(
-            f"{run}: its model {str(name)[:100]!r} is a path or no name; a merge follows no path "
-            "in a record. Only registered models and MODULE:CLASS, with --trust, can be merged"
-        )
-    if colon and name not in trust:
-        raise SweepError(
-            f"{run}: its model {name[:100]!r} is code from outside tabsweep, which the merge would "
-            f"import; if you trust it, add --trust {name[:100]}"
-        )
