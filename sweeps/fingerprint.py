@@ -124,11 +124,11 @@ def _lazy_homes(name: str | None = None) -> list[str]:
     """The modules behind a name that the root of the package imports on first use; None: all."""
     root = sys.modules[PACKAGE]
     homes: dict[str, str] = getattr(root, "_HOMES", {})
-    found = [home for lazy, home in homes.items() if name in (None, lazy)]
+    asked = [home for lazy, home in homes.items() if name in (None, lazy)]
     kinds: tuple[str, ...] = getattr(root, "_KINDS", ())
     if kinds and (name is None or name.endswith(kinds)):  # a model's class
-        found.append(root._CLASSES)
-    return found
+        asked.append(root._CLASSES)
+    return asked
 
 
 def named_targets(tree: ast.AST, *, package: str) -> Iterator[str]:
@@ -239,15 +239,15 @@ def versions(names: Iterable[str]) -> dict[str, str]:
     The version of one that is not installed is "absent": an import of it may be optional. A build
     ("2.13.0+cpu") is left out: the machine that plans a trial may have another than a GPU's worker.
     """
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for name in names:
         for dist in _distributions().get(name, [name]):
             try:
                 release = metadata.version(dist).partition("+")[0]
-                found[dist.lower().replace("_", "-")] = release
+                known[dist.lower().replace("_", "-")] = release
             except metadata.PackageNotFoundError:
-                found[dist.lower().replace("_", "-")] = "absent"
-    return dict(sorted(found.items()))
+                known[dist.lower().replace("_", "-")] = "absent"
+    return dict(sorted(known.items()))
 
 
 def fingerprint(target: str, *shared: str) -> dict[str, object]:
@@ -260,8 +260,8 @@ def fingerprint(target: str, *shared: str) -> dict[str, object]:
     module = target.partition(":")[0]
     if module == "__main__":
         return {"source": source_hash(target), "libraries": {}, "cacheable": False}
-    found, foreign = closure([module, *shared])
-    return {"source": _hash_of(target, found), "libraries": versions(foreign), "cacheable": True}
+    modules, foreign = closure([module, *shared])
+    return {"source": _hash_of(target, modules), "libraries": versions(foreign), "cacheable": True}
 
 
 def source_hash(target: str, *shared: str) -> str:
@@ -273,8 +273,8 @@ def source_hash(target: str, *shared: str) -> str:
     return _hash_of(target, closure([module, *shared])[0])
 
 
-def _hash_of(target: str, found: Mapping[str, Path]) -> str:
+def _hash_of(target: str, modules: Mapping[str, Path]) -> str:
     sha = hashlib.sha256(target.encode())
-    for name in sorted(found):
-        sha.update(f"\n{name}\n{source_of(name, found[name]).sha256}".encode())
+    for name in sorted(modules):
+        sha.update(f"\n{name}\n{source_of(name, modules[name]).sha256}".encode())
     return sha.hexdigest()

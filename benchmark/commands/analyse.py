@@ -99,11 +99,11 @@ def _intervals(runs: Sequence[Path], blocks: Sequence[Block]) -> Section:
     from ...reports.analyses import intervals
     from ..results.evidence_builder import evidence_of
 
-    found = []
+    shown = []
     for block in blocks:
         study = {"dataset": block.dataset, "task": block.task, "fold": block.fold}
         for trial in block.trials:
             if trial.counts and block.task == "regression":
                 facts = {**study, "model": trial.model, "seed": trial.seed}
-                found.append((facts, block.y, trial.arrays()))
-    return intervals.section(evidence_of(runs), found)
+                shown.append((facts, block.y, trial.arrays()))
+    return intervals.section(evidence_of(runs), shown)

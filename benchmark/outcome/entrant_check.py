@@ -66,12 +66,12 @@ def check_entrant(
         )
     rows = pd.read_csv(folder / RESULTS, keep_default_na=False, dtype=str)
     rows = rows[(rows["cause"] == "") & rows["dataset"].isin(list(card.datasets))]
-    found = []
+    checked = []
     for _, row in rows.sample(min(n, len(rows)), random_state=seed).iterrows():
         facts, model = card.datasets[row["dataset"]], card.models.get(row["method"], row["method"])
-        found.append(_repeat(row, facts, model, mirror, cache))
-        tell(found[-1])
-    return found
+        checked.append(_repeat(row, facts, model, mirror, cache))
+        tell(checked[-1])
+    return checked
 
 
 def _repeat(

@@ -89,10 +89,10 @@ def regimes_of(
             n_tried = counts.get((dataset, fold, study.model), 0)
             tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
             rows.append({**place, "regime": TUNED, **tuned})
-            found = _ensemble(block, study.model, head, arrays, damage)
+            ensemble = _ensemble(block, study.model, head, arrays, damage)
             if study.state == "unsupported":
-                found = {"reason": _open(study)}
-            rows.append({**place, "regime": ENSEMBLED, **found})
+                ensemble = {"reason": _open(study)}
+            rows.append({**place, "regime": ENSEMBLED, **ensemble})
         if mine["model"].nunique() > 1:
             place = {**base, "model": EVERYONE, "regime": ENSEMBLED}
             rows.append({**place, **_ensemble(block, None, head, arrays, damage)})
@@ -103,15 +103,15 @@ def regimes_of(
 
 def _first_trials(runs: Iterable[Path]) -> dict[str, str]:
     """{study: "" if it begins with the default configuration, else why that is not known}."""
-    found = {}
+    reasons = {}
     for run in runs:
         plan = plan_in(Ledger(Path(run)))
         budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
         starts = set(default_first([plan], budget.start_with_default))
         why = "not measured: the study does not begin with the default configuration"
         for study in plan["studies"]:
-            found[study_name(study)] = "" if study["model"] in starts else why
-    return found
+            reasons[study_name(study)] = "" if study["model"] in starts else why
+    return reasons
 
 
 def _default(study: Any, first: Any, why: str, head: Metric) -> dict[str, Any]:

@@ -154,7 +154,7 @@ class Plan:
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
         self.notes += contamination_notes(self.specs, self.data)
-        weighted = [name for name, found in self.data.items() if found.table.weights is not None]
+        weighted = [name for name, one in self.data.items() if one.table.weights is not None]
         self.notes += weight_notes(self.specs, weighted)
 
     def _spec(self, asked: str) -> registry.ModelSpec:

@@ -100,7 +100,7 @@ def _official_notes(suite: Suite, data: Mapping[str, Data]) -> list[str]:
     could be."""
     if not suite.official:
         return []
-    own = [name for name, found in data.items() if found.description.get("added")]
+    own = [name for name, one in data.items() if one.description.get("added")]
     kept = [name for name in data if name not in own and added_for(suite, name)]
     notes = []
     if own:

@@ -36,12 +36,12 @@ def costs_in(
             continue
         if gpu != (plan["options"]["device"] == "cuda" and _uses_gpu(model)):
             continue
-        found = _seconds(record)
-        if found is None or not (timeouts or record["status"] == DONE):
+        cost = _seconds(record)
+        if cost is None or not (timeouts or record["status"] == DONE):
             continue
         settings = settings_of(record["config"], defaults(model))
         shape = _shape(plan["datasets"][record["dataset"]], int(record["fold"]))
-        groups[model, tuple(settings.items()), shape].append(found)
+        groups[model, tuple(settings.items()), shape].append(cost)
     costs: dict[str, list[Cost]] = defaultdict(list)
     for (model, settings_items, shape), trials in groups.items():
         cpu, clock = (sum(trial[i] for trial in trials) for i in (0, 1))

@@ -20,9 +20,9 @@ def probe_s() -> float:
     numbers = random.standard_normal(100_000)
 
     def python() -> None:
-        found: dict[int, int] = {}
+        sums: dict[int, int] = {}
         for number in range(20_000):
-            found[number % 97] = found.get(number % 89, 0) + number
+            sums[number % 97] = sums.get(number % 89, 0) + number
 
     def products() -> None:
         for _ in range(8):
@@ -37,9 +37,9 @@ def probe_s() -> float:
 
 
 def _fastest(work: Callable[[], None], repeats: int = 12) -> float:
-    found = []
+    times = []
     for _ in range(repeats):
         began = time.thread_time()
         work()
-        found.append(time.thread_time() - began)
-    return max(min(found), 1e-6)
+        times.append(time.thread_time() - began)
+    return max(min(times), 1e-6)

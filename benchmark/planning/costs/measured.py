@@ -70,11 +70,11 @@ def settings_of(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
     >>> settings_of({"epochs": 60, "dropout": 0.1}, {"epochs": 100, "batch_size": None})
     {'epochs': 60.0, 'batch_size': 0.0}
     """
-    found = {**defaults, **config}
+    values = {**defaults, **config}
     return {
-        name: round(float(found[name] or 0), 6)
+        name: round(float(values[name] or 0), 6)
         for name in SETTINGS
-        if name in found and isinstance(found[name], int | float | None)
+        if name in values and isinstance(values[name], int | float | None)
     }
 
 
