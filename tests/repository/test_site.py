@@ -47,7 +47,11 @@ def test_the_site_has_every_estimator_and_every_public_function(site: Path) -> N
     assert {*tabsweep.__all__} - named == set()
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [EXAMPLES[0], *(pytest.param(path, marks=pytest.mark.nightly) for path in EXAMPLES[1:])],
+    ids=lambda path: path.stem,
+)
 def test_an_example_runs_at_a_small_size(example: Path, tmp_path: Path) -> None:
     small = {"TABSWEEP_EXAMPLE_ROWS": "80", "TABSWEEP_EXAMPLE_TRIALS": "1"}
     text = example.read_text(encoding="utf-8")

@@ -111,7 +111,9 @@ def test_without_a_pair_there_is_nothing_to_judge():
         change_of({})
 
 
-@pytest.mark.parametrize(("sd", "found_2"), [(0.01, 0.95), (0.02, 0.3)])
+@pytest.mark.parametrize(
+    ("sd", "found_2"), [(0.01, 0.95), pytest.param(0.02, 0.3, marks=pytest.mark.nightly)]
+)
 def test_false_alarms_are_rare_and_five_percent_are_found(sd, found_2):
     """Twelve models, eight datasets, three seeds: one comparison."""
     rng = np.random.default_rng(1)
