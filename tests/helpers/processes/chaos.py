@@ -122,10 +122,10 @@ class Sweep:
             Line(word, trial, int(pid), host, float(at)) for word, trial, pid, host, at in found
         ]
 
-    def running(self, since: int = 0) -> list[Line]:
-        """Starts without a finish in the log's lines from `since` on."""
+    def running(self) -> list[Line]:
+        """Starts without a finish in the log."""
         open_: dict[tuple[str, int, str], Line] = {}
-        for line in self.lines()[since:]:
+        for line in self.lines():
             if line.word == "start":
                 open_[line.trial, line.pid, line.host] = line
             else:
@@ -217,13 +217,12 @@ def kill_all(process: subprocess.Popen[Any], number: int = signal.SIGKILL) -> No
     wait_for(lambda: not any(alive(p.pid) for p in family), "the killed processes to be gone")
 
 
-def kill_worker(sweep: Sweep, since: int, spared: set[str]) -> Line:
-    """SIGKILL for one worker of this machine in the middle of a trial. A trial that was hit before
-    is spared: the third time it would be a failure."""
+def kill_worker(sweep: Sweep) -> Line:
+    """SIGKILL for one worker of this machine in the middle of a trial."""
 
     def strike() -> Line | None:
-        for line in sweep.running(since):
-            if alive(line.pid) and line.trial not in spared:
+        for line in sweep.running():
+            if alive(line.pid):
                 os.kill(line.pid, signal.SIGKILL)
                 return line
         return None
