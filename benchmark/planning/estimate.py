@@ -22,6 +22,7 @@ from .costs.machine_speed import probe_s
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import ended_slots, planned_slots
+from .suite import load
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -301,9 +302,11 @@ def by_study(plan: Plan) -> dict[str, float]:
 
 def limits_follow(plan: Plan) -> bool:
     """Whether the time limits of a plan come from its estimate: it is of the user's files, whose
-    sizes no budget knows, and nobody asked for a limit."""
+    sizes the budgets of uci-small do not know, and nobody asked for another limit."""
     files = any("csv" in data.description for data in plan.data.values())
-    return files and not plan.suite.file and plan.options.timeout_s is None
+    usual = load("uci-small").budgets.get(plan.budget_name)
+    usual_s = usual.timeout_s if usual is not None else None
+    return files and not plan.suite.file and plan.limits.timeout_s == usual_s
 
 
 def set_limits(plan: Plan, studies: Iterable[Study]) -> None:

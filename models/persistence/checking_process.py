@@ -6,12 +6,13 @@ python -m tabsweep.models.persistence.checking_process < FILE     prints "sound"
 from __future__ import annotations
 
 import sys
+from resource import RLIMIT_CPU, setrlimit
 
 from .allowlist import NotPlain
 from .archive import ModelFileError, unpack
 from .model_file import open_members
 from .native_checks import check_native
-from .trial_prediction import MOST, SOUND, predict_made_up
+from .trial_prediction import CPU_S, MOST, SOUND, predict_made_up
 
 
 def fault_of(data: bytes) -> str:
@@ -31,6 +32,7 @@ def fault_of(data: bytes) -> str:
 
 
 if __name__ == "__main__":
+    setrlimit(RLIMIT_CPU, (CPU_S, CPU_S + 5))
     answer = fault_of(sys.stdin.buffer.read())
     print(" ".join(answer.split()) or SOUND)
     sys.exit(1 if answer else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import warnings
@@ -14,7 +15,7 @@ from .archive import ModelFileError
 from .schema import Column, Schema
 
 SOUND = "sound"
-TIMEOUT_S = 120.0  # of the process; a file that keeps its library busy for longer is refused
+CPU_S, WALL_S = 120, 1200.0  # of the process; a file that keeps it busy for longer is refused
 FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
 
@@ -74,11 +75,13 @@ def check_apart(data: bytes) -> None:
     crafted trees may crash. Raises ModelFileError where that process finds a fault, or dies."""
     command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_S)
+        done = subprocess.run(command, input=data, capture_output=True, timeout=WALL_S)
     except subprocess.TimeoutExpired:
+        raise ModelFileError(f"it was not read within {WALL_S:g} s; refused") from None
+    if done.returncode == -signal.SIGXCPU:
         raise ModelFileError(
-            f"its trees kept their library busy for more than {TIMEOUT_S:.0f} s; refused"
-        ) from None
+            f"its trees kept their library busy for more than {CPU_S} s of CPU time; refused"
+        )
     if done.returncode < 0:
         raise ModelFileError(
             f"its trees crashed the library that reads them (signal {-done.returncode}); refused"

@@ -22,7 +22,7 @@ def costs_in(
     """{model: costs} of the whole fits in a run, equal works together. gpu: those on GPUs instead
     of those on CPUs. defaults(model): its settings where a configuration is silent.
 
-    A trial that ran into its time limit cost as much as the limit; it is left out without
+    A trial that ran into its time limit cost what it had used by then; it is left out without
     `timeouts`. Seconds are of the CPU; on a GPU those of the clock.
     """
     plan = last_plan(ledger)
@@ -58,9 +58,8 @@ def _seconds(record: Record) -> tuple[float, float, float] | None:
     if record["status"] == DONE:
         clock = costs.get("fit_s", 0.0) + costs.get("predict_s", 0.0)
         return costs.get("cpu_s", clock), clock, costs.get("peak_ram_mb", 0.0)
-    if record["cause"] == "timeout":
-        limit = float(record["limits"]["timeout_s"])
-        return limit, limit, 0.0
+    if record["cause"] == "timeout" and "cpu_s" in costs:
+        return costs["cpu_s"], costs["cpu_s"], costs.get("peak_ram_mb", 0.0)
     return None
 
 

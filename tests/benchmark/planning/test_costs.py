@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from calls import bench
+from tabsweep.benchmark.commands.sweep import limited as limited_suite
 from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
-from tabsweep.benchmark.planning.estimate import by_study, estimate
+from tabsweep.benchmark.planning.estimate import TrialCosts, by_study, estimate, set_limits
 from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Plan
 from tabsweep.benchmark.planning.plan_record import planned_slots
 from tabsweep.benchmark.planning.suite import load
@@ -18,7 +20,8 @@ from tabsweep.benchmark.running.progress import START_S, Pace, Progress
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import prepare
 from tabsweep.models.registry_entries import MODELS
-from tabsweep.sweeps.trial import DONE, Result
+from tabsweep.sweeps.scheduling.estimates import Estimates
+from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 
 
 def test_the_shipped_table_has_measured_costs_of_known_models():
@@ -93,6 +96,35 @@ def test_the_first_eta_is_the_estimate_and_trials_correct_it():
     for _ in range(100):  # three times as slow as was expected
         pace.observe("b", 30.0)
     assert pace.left_s(100.0) == pytest.approx(150.0, rel=0.05)
+
+
+@pytest.mark.parametrize("asked", [None, 7.0])
+def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct_it(
+    asked, tmp_path
+):
+    path = tmp_path / "houses.csv"
+    rows = (f"{i},{i % 7},{i * 0.5 + 0.25}" for i in range(60_000))
+    path.write_text("\n".join(["a,b,price", *rows]))
+    suite, tables = csv_suite([path], ["price"], {})
+    options = Options(budget="quick", models=("knn", "tabr"), folds=1, timeout_s=asked)
+    plan = prepare(
+        Request(suite=limited_suite(suite, options), options=options, tables=tables), None
+    )
+    studies = {study.meta["model"]: study for study in plan.build()}
+    usual = plan.limits.timeout_s
+    set_limits(plan, studies.values())
+    limits = {model: study.limits.timeout_s for model, study in studies.items()}
+    if asked is not None:
+        assert set(limits.values()) == {asked}
+        return
+    expected = TrialCosts(plan)(next(s for s in plan.studies if s.model == "tabr"))
+    assert limits["tabr"] == math.ceil(10 * expected.seconds) > usual == limits["knn"]
+    estimates, study = Estimates(), studies["knn"]
+    trial = Trial("houses", 0, "knn", {}, 0, {})
+    estimates.observe(trial, failure("timeout", "", costs={"cpu_s": 1e6}), study)
+    assert estimates.limits(study, trial) == study.limits
+    estimates.observe(trial, Result(status=DONE, costs={"cpu_s": 1000.0}), study)
+    assert estimates.limits(study, trial).timeout_s == 10_000.0
 
 
 def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(capsys):
