@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ...common.columns.numbers import as_numbers
 from ...common.text import one_line, suggest
 from ...datasets.reading.cells import read_text
 from ...datasets.reading.files import check_size, unpacked
@@ -90,7 +89,8 @@ class Lines:
     def floats(self, column: str) -> NDArray[np.float64]:
         """A column of finite numbers, NaN where it is empty. Raises EvidenceError."""
         text = self.cells[column]
-        numbers, _ = as_numbers(text, self.delimiter)
+        plain = text.str.replace(",", ".", regex=False) if self.delimiter == ";" else text
+        numbers = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64)
         bad = (text != "").to_numpy() & ~np.isfinite(numbers)
         self.refuse(bad, f"{column} must be a finite number or empty, not {{{column}}}")
         law = f"{column} {{{column}}} is larger than {LARGEST:g}; no spread follows from it"

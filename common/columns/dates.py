@@ -78,10 +78,8 @@ def form_of(texts: Iterable[str], day_first: bool | None = None, *, numbers: boo
     different = list(dict.fromkeys(text.strip() for text in texts if not is_no_date(text)))
     if not different:
         return ""
-    if all(_ISO_CELL.fullmatch(text) for text in different) and not _missing(different, ISO):
-        return ISO
-    known = FORMS + (NUMBERS if numbers else ())
-    fits = [form for form in known if _fits(different[0], form) and not _missing(different, form)]
+    known = (ISO, *FORMS, *(NUMBERS if numbers else ()))
+    fits = [form for form in known if _fits(different[0], form) and _all_fit(different, form)]
     if len(fits) > 1:
         moments = {tuple(parsed(different, form)): form for form in reversed(fits)}
         if day_first is not None:
@@ -93,9 +91,9 @@ def form_of(texts: Iterable[str], day_first: bool | None = None, *, numbers: boo
             )
     if fits:
         return fits[0]
-    first = _any_form(different[0], known)
-    odd = next((t for t in different if first and _any_form(t, known) != first), "")
-    if odd and _any_form(odd, known):
+    first = _form(different[0], known)
+    odd = next((text for text in different if first and _form(text, known) != first), "")
+    if odd and _form(odd, known):
         raise DateError(
             f"dates are written in several ways ({different[0]!r}, {one_line(odd, 40)!r}); write "
             "all of them alike, such as 2024-12-31"
@@ -108,20 +106,20 @@ def first_no_date(texts: Iterable[str]) -> str:
     where less than half of the texts are dates."""
     different = [text.strip() for text in dict.fromkeys(texts) if not is_no_date(text)]
     some = different[:SAMPLED]
-    if sum(not _any_form(text, FORMS) for text in some) > len(some) / 2:  # most columns of texts
+    if sum(not _form(text) for text in some) > len(some) / 2:  # most columns of texts
         return ""
-    odd = [text for text in different if not _any_form(text, FORMS)]
+    odd = [text for text in different if not _form(text)]
     return odd[0] if odd and len(odd) <= len(different) / 2 else ""
 
 
-def _any_form(text: str, known: Iterable[str]) -> str:
+def _form(text: str, known: Iterable[str] = (ISO, *FORMS)) -> str:
     """The first form in which a text is a date, "" for none."""
-    if _ISO_CELL.fullmatch(text) and not _missing([text], ISO):
-        return ISO
     return next((form for form in known if _fits(text, form)), "")
 
 
 def _fits(text: str, form: str) -> bool:
+    if form == ISO:
+        return bool(_ISO_CELL.fullmatch(text)) and _all_fit([text], ISO)
     try:
         datetime.strptime(text, form)
     except ValueError:
@@ -129,9 +127,9 @@ def _fits(text: str, form: str) -> bool:
     return True
 
 
-def _missing(texts: list[str], form: str) -> bool:
-    """Whether a text is no date in this form."""
-    return bool(parsed(texts, form).isna().any())
+def _all_fit(texts: list[str], form: str) -> bool:
+    written = form != ISO or all(map(_ISO_CELL.fullmatch, texts))
+    return written and not parsed(texts, form).isna().any()
 
 
 def parsed(values: Iterable[Any], form: str) -> pd.Series:

@@ -24,7 +24,6 @@ PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
 
 _PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-_DECIMAL_COMMA = r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?"  # without a mark between thousands
 _MARKS = " \u00a0\u202f\u2009'\u2019"  # spaces and apostrophes that stand between thousands
 _BEFORE = re.compile(r"\s*([-+]?)\s*([$€£¥])\s*")
 _BEHIND = re.compile(r"\s*([%$€£¥])\s*$")
@@ -151,17 +150,6 @@ def as_float(text: str) -> float:
         return math.nan
 
 
-def as_numbers(cells: pd.Series, delimiter: str) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers (N,), NaN where a cell is no number; mask (N,) of the missing cells). Decimal commas
-    count where semicolons separate the fields; no other form is guessed."""
-    missing = is_missing(cells)
-    present = cells[~missing]
-    if delimiter == ";" and present.str.contains(",", regex=False).any():
-        if present.str.fullmatch(_DECIMAL_COMMA).all():
-            cells = cells.str.replace(",", ".", regex=False)
-    return _parsed(cells, missing), missing
-
-
 def _parsed(cells: pd.Series, missing: np.ndarray) -> np.ndarray:
     numbers = pd.to_numeric(cells.where(~missing, None), errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -198,24 +186,24 @@ def _style_in(cells: pd.Series, delimiter: str) -> str | None:
     if not odd.any():
         return ""
     text, sign = without_sign(str(cells[odd].iloc[0]))
-    names = [*STYLES]
-    if sign:
-        names = [*(f"'{sign}' and {name}" for name in STYLES), f"'{sign}'"]
     if len(sign) > 1 and not re.fullmatch(UNIT, sign):  # of currency, and another one
         return None
+    known = {f"'{sign}' and {name}" if sign else name: style for name, style in STYLES.items()}
+    known |= {f"'{sign}'": _AS_IT_IS} if sign else {}
     # Most columns of text are told by one cell.
-    if not any(re.fullmatch(style_of(name)[1].form, text) for name in names):
+    if not any(re.fullmatch(style.form, text) for style in known.values()):
         return None
     bare = _unsigned(cells, sign)
     if sign not in SIGNS and ((bare == cells).any() or bare.str.match(r"[-+]?0\d").any()):
         return None  # some cell has no unit, or is a code such as 007A
-    fits = []
-    for name in names:
-        style = style_of(name)[1]
-        if bare.str.fullmatch(style.form).all() and bare.str.fullmatch(style.needed).any():
-            fits.append(name)
-    commas = next((name for name in fits if name.endswith("commas between thousands")), None)
-    return commas if commas and delimiter != ";" else next(iter(fits), None)
+    fits = [
+        name
+        for name, style in known.items()
+        if bare.str.fullmatch(style.form).all() and bare.str.fullmatch(style.needed).any()
+    ]
+    if delimiter != ";":  # "1,234" has thousands, where it may
+        fits.sort(key=lambda name: not name.endswith("commas between thousands"))
+    return next(iter(fits), None)
 
 
 def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
