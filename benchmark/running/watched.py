@@ -119,11 +119,11 @@ class Watch:
             if stream is not None:
                 stream.flush()
         here = os.getpid()
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self._child = os.fork()
         if self._child:
             os.close(tells)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return None
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != here:
@@ -136,7 +136,7 @@ class Watch:
             os.set_inheritable(descriptor, True)
         os.environ[WATCHED] = f"{os.getpid()}:{tells}:{stderr}"
         _print_to(stderr)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return Teller(tells)
 
     # ------------------------------------------------------------------ the child
@@ -188,10 +188,8 @@ class Watch:
             stands = stat_of(self._child)[0] in "Tt"
             if silent > NOTICE_S and not said:
                 said = True
-                why = (
-                    f"was stopped (kill -CONT {self._child})" if stands else "gives no sign of life"
-                )
-                self._say(f"warning: the process of the sweep ({self._child}) {why}")
+                what = f"was stopped: kill -CONT {self._child}" if stands else "does not answer"
+                self._say(f"warning: the process of the sweep {what}")
             computes = _cpu_s(self._child) - computed > BUSY * silent
             if silent > self._patience_s and not (stands or computes):
                 os.kill(self._child, signal.SIGKILL)
