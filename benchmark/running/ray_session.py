@@ -32,7 +32,6 @@ from ..errors import resume_with, way_out
 from .cpus import available_cpus
 
 NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
-ATTEMPTS = 3  # to connect to a cluster that is there
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
 
@@ -44,19 +43,18 @@ class RayNotUp(ClusterLost):
 class RayStart:
     """Starts Ray while the data loads; a sweep with nothing to run never waits for it.
 
-    workers: CPUs for trials, None for all, 0 for none. address: of a cluster, or "local". folder:
-    of the run, for messages.
+    workers: CPUs for trials, None for all, 0 for none. address: of a cluster, or "local".
 
     A start that hangs cannot be taken back in this process: `wait` raises RayNotUp, and `end` kills
     what it started.
     """
 
-    def __init__(self, workers: int | None, address: str, folder: Path) -> None:
+    def __init__(self, workers: int | None, address: str) -> None:
         # None: all that a cluster has
         self.n_workers = workers
         if self.n_workers is None and address == "local":
             self.n_workers = available_cpus()
-        self._address, self._folder = address, folder
+        self._address = address
         self._patience_s = patience_s()
         self._up: Future[None] | None = None
         self._connected = False
@@ -70,22 +68,10 @@ class RayStart:
             self._up = RAY.submit(self._start)
 
     def _start(self) -> None:
-        self._connect()
+        start_ray(slots=self.n_workers, address=self._address)
         self._connected = True
         if self._address == "local":
             check_worker(self._over)
-
-    def _connect(self) -> None:
-        """Start Ray or join the cluster, which may answer late where its machines are busy: Ray
-        gives up after some seconds, and is asked again."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return start_ray(slots=self.n_workers, address=self._address)
-            except NobodyAnswers:
-                raise
-            except ConnectionError:
-                if self._address == "local" or attempt == ATTEMPTS or self._over.is_set():
-                    raise
 
     def wait(
         self,
@@ -96,18 +82,15 @@ class RayStart:
         """Wait until Ray is up, and on this machine a worker process, too.
 
         `say` is told what a slow start waits for, `show` at once what any start does. Raises
-        RayNotUp, the error of a cluster that does not answer, and KeyboardInterrupt for a stop.
+        RayNotUp, NobodyAnswers for a cluster, and KeyboardInterrupt for a stop.
         """
         self.begin()
         assert self._up is not None, "a sweep without workers needs no Ray"
         error = self._error(self._up, stop, say, show)
         if error is not None:
-            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            if self._address == "local" and isinstance(error, Exception):
-                raise self._not_up(text)
-            if isinstance(error, ConnectionError) and not isinstance(error, NobodyAnswers):
-                raise ClusterLost(text)
-            raise error
+            if isinstance(error, NobodyAnswers) or not isinstance(error, Exception):
+                raise error
+            raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         take_back_sigterm()
         RAY.say = say
         if self._address == "local":

@@ -149,7 +149,7 @@ def run(
     if existed and not (request.folder / "ledger").is_dir() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
-    ray = RayStart(options.workers, options.address, request.folder)
+    ray = RayStart(options.workers, options.address)
     listener("waiting", {"for": "the data"})
     try:
         plan = None

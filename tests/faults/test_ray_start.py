@@ -149,12 +149,11 @@ def test_whatever_happens_to_ray_in_its_start_the_driver_ends_well_or_with_the_w
 
 AGAIN = """
 import sys, time
-from pathlib import Path
 from tabsweep.benchmark.running.ray_session import RayNotUp, RayStart
 from tabsweep.sweeps.scheduling.interface import Stop
 
 def attempt():
-    start = RayStart(1, "local", Path("run"))
+    start = RayStart(1, "local")
     try:
         start.wait(Stop())
         import ray
