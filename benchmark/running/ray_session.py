@@ -145,8 +145,11 @@ class RayStart:
         up, self._up = self._up, None
         if up is None:
             return
-        RAY.say = RAY.tell = lambda text: None  # from here on this process ends by itself
+        # From here on this process ends by itself, and whoever watches it ends what is left of Ray.
+        watched, RAY.tell, RAY.say = RAY.tell is not None, None, lambda text: None
         self._over.set()  # nobody waits for a worker any more
+        if watched and (RAY.lost or not up.done()):
+            return
         with suppress(TimeoutError):
             up.exception(0.0 if RAY.lost and not self._connected else END_S)
         with suppress(ClusterLost):

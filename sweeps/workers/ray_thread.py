@@ -55,13 +55,13 @@ class RayThread:
     """Calls Ray for all threads of this process, one call after the other.
 
     lost: why Ray is lost, "" while it is not. Then nothing of Ray is called any more.
-    answer_s: seconds for an answer. say: is told where one takes long. tell: is called with the
-    reason once Ray is lost.
+    answer_s: seconds for an answer. say: is told where one takes long. tell: where another process
+    watches this one, is called with the reason once Ray is lost.
     """
 
     def __init__(self) -> None:
         self.say: Callable[[str], None] = lambda text: None
-        self.tell: Callable[[str], None] = lambda reason: None
+        self.tell: Callable[[str], None] | None = None
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -137,7 +137,8 @@ class RayThread:
 
     def _lose(self, reason: str) -> NoReturn:
         self.lost = reason
-        self.tell(reason)
+        if self.tell is not None:
+            self.tell(reason)
         raise ClusterLost(reason)
 
 
