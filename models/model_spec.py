@@ -20,7 +20,8 @@ FAMILIES = ("baseline", "classical", "gbdt", "feature network", "row attention",
 
 @cache
 def model_file(name: str) -> dict[str, Any]:
-    """What the file of a registered model says: `title`, `summary`, `paper`, a table a space."""
+    """What the file of a registered model says: `title`, `summary`, `paper`, a table a space, and
+    `[preset]` and `[testing]`, which are no spaces."""
     return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -44,8 +45,7 @@ class ModelSpec:
     `device` of a fit in a sweep with GPUs, why it is the CPU). "" for "cuda".
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
-    sample_weight: whether `fit` takes weights of rows. quick: what the preset "quick" of the
-    library sets, for a model without a space `quick`. told: `summary` and `paper` of a model that
+    sample_weight: whether `fit` takes weights of rows. told: `summary` and `paper` of a model that
     has no file in `spaces/`.
     """
 
@@ -57,7 +57,7 @@ class ModelSpec:
     threads: int = 1
     max_rows: int | None = None
     max_classes: int | None = None
-    told: Mapping[str, str] | None = field(default=None, hash=False)
+    told: Mapping[str, Any] | None = field(default=None, hash=False)
     preprocessing: Policy = field(default_factory=Policy)
     memory_bytes_per_cell: float = 64.0
     memory_bytes_per_pair: float = 0.0
@@ -68,7 +68,6 @@ class ModelSpec:
     gpu_device: str = ""
     checkpoint: bool = False
     sample_weight: bool = False
-    quick: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def summary(self) -> str:
@@ -81,7 +80,12 @@ class ModelSpec:
         return self._told.get("paper", "")
 
     @property
-    def _told(self) -> Mapping[str, str]:
+    def preset(self) -> Mapping[str, Any]:
+        """What the preset "quick" of the library sets, for a model without a space `quick`."""
+        return self._told.get("preset", {})
+
+    @property
+    def _told(self) -> Mapping[str, Any]:
         return model_file(self.name) if self.told is None else self.told
 
     @property

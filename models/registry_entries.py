@@ -50,25 +50,18 @@ _NETWORK: dict[str, Any] = {
     "libraries": ("torch", "numpy", "pandas", "scikit-learn"),
     "memory_bytes_per_cell": 5000.0,  # of `quick` 1,000; the defaults take up to 50,000
 }
-# What the preset "quick" of the library sets.
-_SHORT: dict[str, Any] = {"epochs": 100, "patience": 16, "stop_on": "loss", "batch_size": 128}
-_PRETRAINED: dict[str, Any] = {**_SHORT, "epochs": 60, "pretrain_epochs": 10}
-_TOKENS: dict[str, Any] = {"width": 32, "n_layers": 2, "lr": 3e-3}
-_PERCEPTRON: dict[str, Any] = {"width_first": 128, "width_middle": 128, "width_last": 128}
 
 MODELS: dict[str, ModelSpec] = {
     spec.name: spec
     for spec in (
         _own("adaboost", "adaboost:AdaBoost", _IMPUTED, sample_weight=True),
-        _own("autoint", "autoint:AutoInt", _ROWS, **_FEATURES, quick={**_SHORT, **_TOKENS}),
+        _own("autoint", "autoint:AutoInt", _ROWS, **_FEATURES),
         _own("bagging", "bagging:Bagging", _TREE, sample_weight=True),
         _own(
             "catboost", "catboost:CatBoost", _NATIVE, libraries=("catboost", *SKLEARN), **_GBDT_GPU
         ),
         _own("constant", "constant:Constant", Policy(), family="baseline", sample_weight=True),
-        _own(
-            "dcn-v2", "dcn_v2:DCNV2", _ROWS, **_EMBEDDED, quick={**_SHORT, "lr": 3e-3, "width": 128}
-        ),
+        _own("dcn-v2", "dcn_v2:DCNV2", _ROWS, **_EMBEDDED),
         _own("decision-tree", "decision_tree:DecisionTree", _ONE_HOT, sample_weight=True),
         _own(
             "discriminant-analysis",
@@ -91,14 +84,7 @@ MODELS: dict[str, ModelSpec] = {
             memory_bytes_per_pair=64.0,
         ),
         _own("gradient-boosting", "gradient_boosting:GradientBoosting", _IMPUTED, **_GBDT),
-        _own(
-            "grownet",
-            "grownet:GrowNet",
-            _ROWS,
-            tasks=("binary", "regression"),
-            **_FEATURES,
-            quick={"epochs": 20, "hidden": 32, "lr": 5e-3},
-        ),
+        _own("grownet", "grownet:GrowNet", _ROWS, tasks=("binary", "regression"), **_FEATURES),
         _own(
             "hist-gradient-boosting",
             "hist_gradient_boosting:HistGradientBoosting",
@@ -123,15 +109,9 @@ MODELS: dict[str, ModelSpec] = {
             **_GBDT_GPU,
         ),
         _own("linear", "linear:Linear", _SCALED, sample_weight=True),
-        _own("met", "met:MET", _STANDARD_ROWS, **_FEATURES, quick={**_PRETRAINED, "lr": 3e-3}),
-        _own(
-            "met-cheatt",
-            "met:METCheAtt",
-            _STANDARD_ROWS,
-            **_FEATURES,
-            quick={**_PRETRAINED, "lr": 3e-3},
-        ),
-        _own("mlp", "mlp:MLP", _ROWS, **_EMBEDDED, quick={**_SHORT, **_PERCEPTRON, "lr": 3e-3}),
+        _own("met", "met:MET", _STANDARD_ROWS, **_FEATURES),
+        _own("met-cheatt", "met:METCheAtt", _STANDARD_ROWS, **_FEATURES),
+        _own("mlp", "mlp:MLP", _ROWS, **_EMBEDDED),
         _own("mlp-sklearn", "mlp_sklearn:MLPSklearn", _SCALED),
         _own("modern-nca", "modern_nca:ModernNCA", _STANDARD_ROWS, **_EMBEDDED),
         _own(
@@ -141,13 +121,7 @@ MODELS: dict[str, ModelSpec] = {
             tasks=_CLASSES,
         ),
         _own("nearest-centroid", "nearest_centroid:NearestCentroid", _SCALED_X, tasks=_CLASSES),
-        _own(
-            "node",
-            "node:NODE",
-            _ROWS,
-            **_FEATURES,
-            quick={**_SHORT, "n_trees": 256, "depth": 5, "lr": 1e-2},
-        ),
+        _own("node", "node:NODE", _ROWS, **_FEATURES),
         _own("npt", "npt.estimator:NPT", _CELLS, family="row attention", **_NETWORK, gpu_mb=4000.0),
         _own("pls", "pls:PLS", _SCALED),
         _own("random-forest", "random_forest:RandomForest", _TREE, sample_weight=True),
@@ -166,21 +140,9 @@ MODELS: dict[str, ModelSpec] = {
             Policy("shift", "one-hot", "impute", "none"),
             tasks=_CLASSES,
         ),
-        _own(
-            "saint",
-            "saint.estimator:SAINT",
-            _STANDARD_ROWS,
-            **_SAINT,
-            quick={**_PRETRAINED, "hidden": 64, "lr": 3e-3},
-        ),
-        _own(
-            "saint-cheatt",
-            "saint.estimator:SAINTCheAtt",
-            _STANDARD_ROWS,
-            **_SAINT,
-            quick={**_PRETRAINED, "hidden": 64, "lr": 3e-3},
-        ),
-        _own("snn", "snn:SNN", _ROWS, **_EMBEDDED, quick={**_SHORT, **_PERCEPTRON, "lr": 3e-3}),
+        _own("saint", "saint.estimator:SAINT", _STANDARD_ROWS, **_SAINT),
+        _own("saint-cheatt", "saint.estimator:SAINTCheAtt", _STANDARD_ROWS, **_SAINT),
+        _own("snn", "snn:SNN", _ROWS, **_EMBEDDED),
         _own("stacking", "stacking:Stacking", _SCALED),
         _own("svm", "svm:SVM", _SCALED, max_rows=20_000),
         _own(
@@ -189,28 +151,16 @@ MODELS: dict[str, ModelSpec] = {
             _ROWS,
             **_EMBEDDED | {"libraries": ("tabm", *_EMBEDDED["libraries"])},
         ),
-        _own("tabnet", "tabnet:TabNet", _ROWS, **_FEATURES, quick={**_SHORT, "lr": 2e-2}),
+        _own("tabnet", "tabnet:TabNet", _ROWS, **_FEATURES),
         _own("tabr", "tabr:TabR", _ROWS, **_EMBEDDED),
-        _own(
-            "tabtransformer",
-            "tabtransformer:TabTransformer",
-            _STANDARD_ROWS,
-            **_FEATURES,
-            quick={**_PRETRAINED, "lr": 3e-3},
-        ),
+        _own("tabtransformer", "tabtransformer:TabTransformer", _STANDARD_ROWS, **_FEATURES),
         _own(
             "tabtransformer-cheatt",
             "tabtransformer:TabTransformerCheAtt",
             _STANDARD_ROWS,
             **_FEATURES,
         ),
-        _own(
-            "vime",
-            "vime:VIME",
-            Policy("min-max", "one-hot", "impute", "standard"),
-            **_FEATURES,
-            quick={**_PRETRAINED, "lr": 3e-3},
-        ),
+        _own("vime", "vime:VIME", Policy("min-max", "one-hot", "impute", "standard"), **_FEATURES),
         _own("xgboost", "xgboost:XGBoost", _ONE_HOT, libraries=("xgboost", *SKLEARN), **_GBDT_GPU),
         _own(
             "xrfm",

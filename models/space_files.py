@@ -22,7 +22,8 @@ SPACE_KEYS = (
     "params",
     *sorted({s for v in SECTIONS.values() for s in v}),
 )
-TESTING = "testing"  # the table of a space file that is no space
+TESTING = "testing"
+NO_SPACES = ("preset", TESTING)  # tables of a space file
 TESTING_KEYS = (
     "config",
     "random",
@@ -43,7 +44,7 @@ class BadSpace(ValueError):
 def tables(name: str) -> dict[str, Any]:
     """{space: its table} in the file of a registered model."""
     data = model_file(name).items()
-    return {key: table for key, table in data if isinstance(table, dict) and key != TESTING}
+    return {key: table for key, table in data if isinstance(table, dict) and key not in NO_SPACES}
 
 
 def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:

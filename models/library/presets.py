@@ -1,8 +1,8 @@
 """Presets of hyperparameters: "quick" for a CPU and small tables, "paper" for the published values.
 
-The quick preset of a model is its space `quick`, where its space file has one, and else what
-its registry entry says. A network without either trains for fewer steps; other models have one
-preset, their defaults.
+The quick preset of a model is its space `quick`, where its file of spaces has one, and else the
+table `[preset]` of that file. A network without either trains for fewer steps; other models have
+one preset, their defaults.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def quick_preset(spec: ModelSpec, defaults: Mapping[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {}
     if "quick" in spaces(spec.name, task):
         found = default_config(spec.name, task, "quick")
-    elif spec.quick:
-        found = dict(spec.quick)
+    elif spec.preset:
+        found = dict(spec.preset)
     elif spec.resource in STEPS and spec.resource in defaults:
         most = STEPS[spec.resource]
         found = {spec.resource: min(int(defaults[spec.resource]), most)}
