@@ -37,8 +37,8 @@ def run_in(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 ENTRY = re.compile(
-    r'        _own\(\n            "([a-z0-9-]+)",\n(?:            .*\n)*        \),\n'
-)
+    r'^ {8}_own\(\s*"([a-z0-9-]+)",(?:.*\),|.*\n(?: {12}.*\n)* {8}\),)\n', re.MULTILINE
+)  # on one line or on several
 
 
 def add_to_registry(copy: Path, name: str, target: str) -> Path:
