@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from ..console import NOTHING, OK, REGRESSION, Console, common
 from ..errors import SweepError, check_run
 from ..planning import environment
 from ..planning.plan_record import drawn_by, plan_in
-
-if TYPE_CHECKING:
-    from ...reports.evidence import Evidence
 
 
 @click.command()
@@ -55,17 +51,16 @@ def compare(
         check_run(run)
     first, second = plan_in(Ledger(base)), plan_in(Ledger(new))
     apart = drawn_apart(first, second)
-    shared = set(first["datasets"]) & set(second["datasets"])
-    if apart and apart == shared:
+    if apart:
         raise SweepError(
             f"{base} has seed {first['options']['seed']}, {new} {second['options']['seed']}: the "
-            f"folds of {', '.join(sorted(apart))} are drawn by seed and hold other rows, so no "
-            "two scores are a pair; sweep both with the same --seed"
+            f"folds of {', '.join(sorted(apart))} are drawn by seed and hold other rows, so their "
+            "scores are no pairs; sweep both with the same --seed"
         )
     names = (base.name, new.name) if base.name != new.name else (str(base), str(new))
     diff = compare_runs(
-        without_datasets(evidence_of([base]), apart),
-        without_datasets(evidence_of([new]), apart),
+        evidence_of([base]),
+        evidence_of([new]),
         min_effect=min_effect,
         names=names,
     )
@@ -115,29 +110,12 @@ def drawn_apart(first: Record, second: Record) -> set[str]:
     }
 
 
-def without_datasets(evidence: Evidence, names: set[str]) -> Evidence:
-    """The evidence on the other datasets."""
-    from ...reports.evidence import Evidence
-
-    if not names:
-        return evidence
-    kept = [frame[~frame["dataset"].isin(names)] for frame in (evidence.trials, evidence.planned)]
-    trials, planned = (frame.reset_index(drop=True) for frame in kept)
-    return Evidence.of(trials, planned, evidence.meta)
-
-
 def differences(first: Record, second: Record) -> list[str]:
     """How the plans of the two runs differ: seed, data, code, lock file, processor, libraries."""
     texts = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:
         texts.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
-    apart = drawn_apart(first, second)
-    if apart:
-        texts.append(
-            f"not compared: {', '.join(sorted(apart))}, whose folds are drawn by seed and hold "
-            "other rows"
-        )
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
             texts.append(f"{name} holds other data")
