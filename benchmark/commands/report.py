@@ -78,11 +78,14 @@ def report(
         files, _, damage = make_report(runs, out, **how)
     else:
         from ..results.entrants import results_file
+        from ..results.page_facts import registered
 
         del how["beside"]
         del how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
+        families = registered(evidence.models)
+        evidence = evidence.but(meta={**evidence.meta, "families": families})
         notes = evidence.meta["notes"]
         files = parts_and_files(evidence, out or file.folder / "report", **how)[1]
         for note in notes:

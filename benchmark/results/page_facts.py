@@ -19,17 +19,22 @@ MAX_FEATURES = 300  # of a dataset
 def families_of(plans: Iterable[Record]) -> dict[str, list[str]]:
     """{model of the plans: [family, summary, paper]}; a class of the user's is "external", a
     variant of a model has that model's."""
-    from ...models.registry_entries import MODELS
-
     found = {}
     for plan in plans:
         options = plan["options"]
         variants = plan["suite"]["budgets"][options["budget"]].get("model") or {}
         for name in {study["model"] for study in plan["studies"]}:
             asked = (variants.get(name) or {}).get("of") or name
-            spec = MODELS.get(asked)
-            found[name] = [spec.family, spec.summary, spec.paper] if spec else ["external", "", ""]
+            found[name] = registered([asked]).get(asked, ["external", "", ""])
     return dict(sorted(found.items()))
+
+
+def registered(models: Iterable[str]) -> dict[str, list[str]]:
+    """{model: [family, summary, paper]} of those that the registry has."""
+    from ...models.registry_entries import MODELS
+
+    specs = {name: MODELS[name] for name in models if name in MODELS}
+    return {name: [spec.family, spec.summary, spec.paper] for name, spec in specs.items()}
 
 
 def names_of(plans: Iterable[Record]) -> dict[str, str]:

@@ -5,7 +5,7 @@ const SIZES = [
   ["medium", "1,000 to 10,000 rows", 1000, 10000],
   ["large", "10,000 rows and more", 10000, Infinity],
 ];
-const COLUMNS = ["model", "mean", "median", "win", "elo", "score", "best", "fit", "predict", "cpu"];
+const COLUMNS = ["model", "mean", "win", "elo", "score", "best", "fit", "predict", "cpu"];
 let order = ["mean", false]; // column and whether descending
 
 /** The boxes of a list that are not ticked, by value. */
@@ -36,7 +36,6 @@ function showBoard(matrix, entries) {
     const error = entry.se === null ? null : make("small", {}, ` ± ${fixed(entry.se, 2)}`);
     const texts = {
       mean: fixed(entry.mean, 2),
-      median: fixed(entry.median, 2),
       win: `${fixed(100 * entry.win, 1)} %`,
       elo: fixed(entry.elo, 0),
       score: fixed(entry.score, 3),
@@ -78,7 +77,7 @@ function showBoard(matrix, entries) {
 function isTop(entries, entry, key) {
   if (["fit", "predict", "cpu"].includes(key)) return false;
   const values = entries.map((other) => other[key]);
-  const best = key === "mean" || key === "median" ? Math.min(...values) : Math.max(...values);
+  const best = key === "mean" ? Math.min(...values) : Math.max(...values);
   return Math.abs(entry[key] - best) <= 1e-12;
 }
 

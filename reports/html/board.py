@@ -145,7 +145,6 @@ def standings(matrix: RankingMatrix, cpu: Mapping[str, float]) -> list[dict[str,
     figures = {
         "mean": found["mean_rank"],
         "se": found["se"],
-        "median": found["median_rank"],
         "win": found["win_rate"],
         "elo": elo(rank, centre=ELO_MEAN),
         "score": normalised(matrix.losses).mean(axis=0),
