@@ -1,4 +1,5 @@
-"""Progress of a running sweep on standard error: a bar on a terminal, else a line per 30 s."""
+"""Progress of a running sweep on standard error: a bar on a terminal and in a notebook, else a line
+per 30 s."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ...models.library.progress import bar, in_notebook
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import count, duration, printable
@@ -98,6 +100,8 @@ class Progress:
         self._known = 0
         self._best = ""
         self._terminal = sys.stderr.isatty() and not quiet
+        self._notebook = in_notebook() and not quiet and not self._terminal
+        self._line = ""  # the bar that stands in a notebook
         self._color = color
 
     # ------------------------------------------------------------------ life
@@ -152,7 +156,8 @@ class Progress:
         self._live.start()
 
     def end(self) -> None:
-        """Remove the bar from the terminal."""
+        """Remove the bar from the terminal; in a notebook it stays."""
+        self._leave_line()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -226,11 +231,23 @@ class Progress:
             note = f"{failed} without score  {self._best}" if failed else self._best
             ended = self._ended
             self._live.update(self._task, completed=ended, total=self.total, note=note[:70])
+        elif self._notebook:
+            before, ended = len(self._line), self._ended
+            best = f"; {self._best}" if self._best else ""
+            self._line = f"{bar(ended, self.total)} {ended}/{self.total}, ETA {self._eta()}{best}"
+            sys.stderr.write(f"\r{printable(self._line).ljust(before)}")
+            sys.stderr.flush()
         elif not self.quiet and time.monotonic() - self._spoke > EVERY_S:
             self._spoke = time.monotonic()
             ended = self._ended
             best = f"; {self._best}" if self._best else ""
             self._say(f"{ended} of {self.total} trials, ETA {self._eta()}{best}")
+
+    def _leave_line(self) -> None:
+        """What is printed next stands below the bar of a notebook."""
+        if self._line:
+            sys.stderr.write("\n")
+            self._line = ""
 
     def _eta(self) -> str:
         left, said = self._left
@@ -245,4 +262,5 @@ class Progress:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         else:
+            self._leave_line()
             print(text, file=sys.stderr, flush=True)

@@ -49,11 +49,10 @@ class FitProgress:
         self.stream.flush()
 
     def _line(self, loss: float, now: float) -> str:
-        done = round(WIDTH * min(1.0, self.at / max(1, self.total)))
-        bar = "█" * done + "░" * (WIDTH - done)
         return (
-            f"{self.name} {bar} {self.at}/{self.total} {self.unit}, validation loss {loss:.4g} "
-            f"(best {self.best:.4g} at {self.best_step}), {now - self.started:.0f} s"
+            f"{self.name} {bar(self.at, self.total)} {self.at}/{self.total} {self.unit}, "
+            f"validation loss {loss:.4g} (best {self.best:.4g} at {self.best_step}), "
+            f"{now - self.started:.0f} s"
         )
 
     def _show(self, text: str) -> None:
@@ -64,6 +63,16 @@ class FitProgress:
         self.stream.write(f"\r{text.ljust(self.width)}")
         self.width = len(text)
         self.stream.flush()
+
+
+def bar(at: int, total: int) -> str:
+    """How much of `total` is done, as a bar of text.
+
+    >>> bar(3, 4)
+    '██████████████████░░░░░░'
+    """
+    done = round(WIDTH * min(1.0, at / max(1, total)))
+    return "█" * done + "░" * (WIDTH - done)
 
 
 def in_notebook() -> bool:

@@ -35,6 +35,20 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     assert "warning: beta is left out" in text and "beta; its trials" in text
 
 
+def test_in_a_notebook_a_bar_is_written_over_and_messages_stand_below_it(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # what a notebook's process has imported
+    progress = Progress(quiet=False, color=False)
+    progress.begin(4, "r")
+    for index in range(2):
+        done = SimpleNamespace(status="done", cause="", costs={}, info={})
+        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": done})
+    progress.listen("warning", {"message": "beta is left out"})
+    progress.end()
+    first, bars, *rest = capsys.readouterr().err.split("\n")
+    assert first == "r: 4 trials planned" and rest == ["warning: beta is left out", ""]
+    assert [part.split(",")[0][-3:] for part in bars.split("\r")] == ["", "1/4", "2/4"]
+
+
 def test_the_best_score_keeps_its_sign(capsys):
     progress = Progress(quiet=False, color=False, verbose=True)
     for metric, loss in (("r2", 6.204), ("r2", 0.0), ("roc_auc", -0.9), ("rmse", 2.5)):
