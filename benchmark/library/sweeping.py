@@ -202,7 +202,7 @@ def sweep(
     seed: int = 0,
     name: str | None = None,
     runs: str | Path = "runs",
-    workers: int | None = 0,
+    workers: int | None = None,
     verbose: int = 1,
 ) -> SweepResult:
     """Tune models against each other and compare them on rows that none has seen.
@@ -246,8 +246,8 @@ def sweep(
         Name of the run's folder; default: the target's name and a hash of the data.
     runs : str or Path, default "runs"
         The folder that holds runs. A DataFrame is kept there too, as `<name>.csv`.
-    workers : int or None, default 0
-        CPUs for trials, on Ray; 0 for this process, without Ray; None for all CPUs.
+    workers : int or None, default None
+        CPUs for trials, on Ray; None for all CPUs; 0 for this process, without Ray.
     verbose : int, default 1
         1 shows progress on the standard error, 0 nothing.
 

@@ -38,7 +38,9 @@ def frame(n=80):
 def swept(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     models = ["knn", "LinearClassifier", tabsweep.DecisionTreeClassifier]
-    return tabsweep.sweep(frame(), "dear", models=models, trials=2, runs=runs, verbose=0), runs
+    return tabsweep.sweep(
+        frame(), "dear", models=models, trials=2, runs=runs, workers=0, verbose=0
+    ), runs
 
 
 def test_a_sweep_of_a_frame_is_a_run_that_every_command_knows(swept):
@@ -77,7 +79,7 @@ def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
         "frame = pickle.load(open(sys.argv[1], 'rb'))\n"
         "for trials in (1, 1, 2):\n"
         "    result = tabsweep.sweep(frame, 'dear', models=['knn'], trials=trials,"
-        " runs=sys.argv[2], name='again')\n"
+        " runs=sys.argv[2], name='again', workers=0)\n"
         "    print(len(result.results()), 'ray' in sys.modules)\n"
     )
     file = runs / "frame.pkl"
@@ -92,16 +94,27 @@ def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
 
 def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
     table = frame().assign(dear=lambda f: np.linspace(1, 2, len(f)))
-    result = tabsweep.sweep(table, "dear", models=["linear"], trials=1, runs=tmp_path, verbose=0)
+    result = tabsweep.sweep(
+        table, "dear", models=["linear"], trials=1, runs=tmp_path, workers=0, verbose=0
+    )
     assert "test_rmse" in result.leaderboard()
     assert result.best_model.predict(table.drop(columns="dear")).dtype == np.float64
-    known = tabsweep.sweep("iris", models=["knn"], trials=1, folds=1, runs=tmp_path, verbose=0)
+    known = tabsweep.sweep(
+        "iris", models=["knn"], trials=1, folds=1, runs=tmp_path, workers=0, verbose=0
+    )
     assert known.run.name == "only-iris-quick"
     assert known.best_model.predict(tabsweep.load_dataset("iris").frame).shape == (150,)
 
 
 def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame(tmp_path):
-    how = {"models": ["linear"], "trials": 1, "folds": 1, "runs": tmp_path, "verbose": 0}
+    how = {
+        "models": ["linear"],
+        "trials": 1,
+        "folds": 1,
+        "runs": tmp_path,
+        "workers": 0,
+        "verbose": 0,
+    }
     f1 = tabsweep.sweep(frame(), "dear", metric="f1", positive=False, **how)
     assert "test_f1" in f1.leaderboard() and list(f1.best_model.classes_) == [True, False]
     found = tabsweep.sweep(frame(), "dear", metric="cost", costs={True: 3}, name="c", **how)
@@ -152,6 +165,7 @@ def test_the_best_model_gives_labels_of_any_text_back(case, tmp_path):
         "y",
         models=["knn"],
         trials=1,
+        workers=0,
         folds=1,
         runs=tmp_path,
         verbose=0,
@@ -215,7 +229,9 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
 def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
     values = np.linspace(1, 2, 60)
     table = pd.DataFrame({"x": values, "y": [Decimal(f"{v:.3f}") for v in values]})
-    result = tabsweep.sweep(table, "y", models=["knn"], trials=1, folds=1, runs=tmp_path, verbose=0)
+    result = tabsweep.sweep(
+        table, "y", models=["knn"], trials=1, folds=1, runs=tmp_path, workers=0, verbose=0
+    )
     assert "test_rmse" in result.leaderboard()
     assert result.best_model.predict(table[["x"]]).dtype == np.float64
 
@@ -223,7 +239,14 @@ def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
 def test_free_text_is_read_unless_it_is_left_out_and_every_notice_is_a_warning(tmp_path):
     said = [f"{'old new'.split()[i % 2]} house number {i} of the street" for i in range(40)]
     table = pd.DataFrame({"x": np.arange(40.0), "said": said, "y": ["a", "b"] * 20})
-    given = {"models": ["knn"], "trials": 1, "folds": 1, "runs": tmp_path, "verbose": 0}
+    given = {
+        "models": ["knn"],
+        "trials": 1,
+        "folds": 1,
+        "runs": tmp_path,
+        "workers": 0,
+        "verbose": 0,
+    }
     with pytest.warns(tabsweep.ColumnNotice, match="left out") as told:
         result = tabsweep.sweep(table, "y", text="drop", **given)
     assert len(told) == 1 and told[0].filename == __file__

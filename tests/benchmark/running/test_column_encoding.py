@@ -107,7 +107,9 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
     own = ["--workers", "0", "--tracking-uri", "none", "--name", "cli"]
     bench("sweep", "--csv", "d.csv", "--target", "price", *words, *own)
     with pytest.warns(tabsweep.ColumnNotice):
-        swept = tabsweep.sweep(flats(), "price", models=models, runs="python", name="d", verbose=0)
+        swept = tabsweep.sweep(
+            flats(), "price", models=models, runs="python", name="d", workers=0, verbose=0
+        )
     from_python = swept.leaderboard().set_index("model").sort_index()["test_rmse"]
     from_cli = tabsweep.leaderboard("runs/cli").set_index("model").sort_index()["test_rmse"]
     np.testing.assert_allclose(from_cli, from_python, rtol=1e-12)
