@@ -350,6 +350,7 @@ class _Sweep:
                 except ClusterLost:
                     if not self._stop.soon:  # else it was ended with this driver
                         raise
+                    search.tally.interrupted = True
             self._engine.admit(study for study in search.studies.values() if not search.left(study))
         self._engine.run()
         return self._tally()
