@@ -149,12 +149,8 @@ def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_pat
     assert latex.count("\\textbf{.900}") == 1 and latex.count("\\underline{.800}") == 2
     assert markdown.count("**.900**") == 1 and markdown.count("*.800*") == 2
     assert "Italic: underlined" in markdown
-
-
-def test_a_model_behind_several_best_ones_is_not_second(tmp_path):
     frame = rows_of({"d": "binary"}, list("abc"), score=lambda d, j: (0.9, 0.5, 0.9)[j])
-    written = texts(evidence_of(frame), tmp_path)
-    latex = written["scores.tex"].decode()
+    latex = texts(evidence_of(frame), tmp_path / "two best")["scores.tex"].decode()
     assert latex.count("\\textbf{.900}") == 2 and "\\underline" not in latex
 
 

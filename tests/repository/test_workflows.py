@@ -162,6 +162,7 @@ def test_a_red_night_opens_one_issue_that_is_kept_up_to_date_and_closed_when_it_
     calls = (checkout.parent / "calls").read_text().splitlines()
     assert calls.count("issue create") == 1 and calls.count("issue edit") == 1
     assert issues_after(checkout, "## Nothing broke; 1 step found something to look at.\n") == {}
+    assert "did not end" in issues_after(checkout, None)[TITLE]
 
 
 def test_a_night_against_a_release_has_an_issue_of_its_own(checkout):
@@ -170,11 +171,6 @@ def test_a_night_against_a_release_has_an_issue_of_its_own(checkout):
     assert set(issues_after(checkout, "## Red: y\n", drift)) == {TITLE, DRIFT}
     assert set(issues_after(checkout, "## Nothing broke.\n")) == {DRIFT}
     assert issues_after(checkout, "## Nothing broke.\n", drift) == {}
-
-
-def test_a_night_that_did_not_end_is_red(checkout):
-    assert "did not end" in issues_after(checkout, None)[TITLE]
-    assert issues_after(checkout, "## Nothing broke.\n") == {}
 
 
 def test_the_summary_is_the_nights_or_says_how_far_it_came(checkout, tmp_path):
@@ -237,30 +233,22 @@ def a_night(checkout: Path, **environment: str) -> subprocess.CompletedProcess[s
     return run_step(step_of("nightly", "Night"), checkout, **given)
 
 
-def test_the_script_ends_as_the_night_did_and_leads_to_its_folder(prepared):
+def test_the_script_ends_as_the_night_did_and_leaves_its_folder_alone_and_the_store(prepared):
     done = a_night(prepared, NIGHT="2026-11-22-77aa001", CODE="4", AGAINST="v1 x")
     assert done.returncode == 4, done.stderr
     latest = prepared / "nights" / "latest"
     assert os.readlink(latest) == "2026-11-22-77aa001" and (latest / "summary.md").is_file()
     assert (prepared / "asked").read_text() == "nightly --out nights --against v1 x\n"
-
-
-def test_old_nights_are_removed_and_the_store_is_kept(prepared):
-    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
     left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
     assert left == {"2026-11-22-77aa001", "latest", "store"}
-
-
-def test_a_night_that_wrote_nothing_is_not_shown_as_the_one_before(prepared):
-    assert a_night(prepared, NIGHT="2026-11-22-77aa001").returncode == 0
-    assert a_night(prepared, CODE="2").returncode == 2
-    assert not (prepared / "nights" / "latest").is_symlink()
 
 
 def test_who_wants_to_know_is_told_of_a_red_night_alone(prepared):
     tell = {"TABSWEEP_NIGHTLY_NOTIFY": "cat >> told", "NIGHT": "2026-11-22-77aa001"}
     assert a_night(prepared, **tell).returncode == 0
     assert not (prepared / "told").exists()
+    assert a_night(prepared, CODE="2").returncode == 2  # it wrote nothing: not the one before
+    assert not (prepared / "nights" / "latest").is_symlink()
     assert a_night(prepared, **tell, CODE="4").returncode == 4
     assert (prepared / "told").read_text() == "## Red\n"
 

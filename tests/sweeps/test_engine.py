@@ -301,17 +301,19 @@ def test_a_death_is_forgiven_as_often_as_its_rule_says(tmp_path):
 
 
 @pytest.mark.fault(31)
-def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path):
+@pytest.mark.parametrize(("given", "then"), [(500.0, math.inf), (0.0, 0.0)])
+def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself(tmp_path, given, then):
+    """A trial that was given none asks for none."""
     asked = []
 
     def once(job: Job, nth: int) -> JobOutcome | None:
         asked.append(job.needs.gpu_mb)
         return JobOutcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
 
-    study = make_study(n_trials=2, needs=Needs(gpu_mb=500.0))
+    study = make_study(n_trials=2, needs=Needs(gpu_mb=given))
     found = run(tmp_path, [study], ScriptedPool(script=once, slots=1))
     assert [status for _, _, status, *_ in found.values()] == [DONE, DONE]
-    assert asked == [500.0, math.inf] * 2  # the next trial shares again
+    assert asked == [given, then] * 2  # the next trial shares again
 
 
 @pytest.mark.fault(31)
@@ -335,19 +337,6 @@ def test_a_trial_that_ran_out_of_a_shared_gpu_gets_one_to_itself_after_a_restart
         assert asked in ([], [math.inf if died else 500.0])
         seen += [died] * len(asked)
     assert set(seen) == {False, True}
-
-
-@pytest.mark.fault(31)
-def test_a_trial_that_was_given_no_gpu_asks_for_none_after_it_ran_out_of_one(tmp_path):
-    asked = []
-
-    def once(job: Job, nth: int) -> JobOutcome | None:
-        asked.append(job.needs.gpu_mb)
-        return JobOutcome(job, failure("gpu_oom", "no memory")) if nth == 1 else None
-
-    found = run(tmp_path, [make_study(n_trials=2)], ScriptedPool(script=once, slots=1))
-    assert [status for _, _, status, *_ in found.values()] == [DONE, DONE]
-    assert asked == [0.0] * 4
 
 
 @pytest.mark.fault(9)

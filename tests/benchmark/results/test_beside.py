@@ -162,12 +162,6 @@ def test_two_datasets_of_the_same_rows_each_have_the_published_models(tmp_path):
     assert theirs["dataset"].tolist() == ["d", "d (2)"] and not len(found.apart)
 
 
-def test_a_name_that_there_is_not_is_one_line(run):
-    found = bench("report", run, "--beside", "rtld")
-    assert found.code != 0 and "rtdl" in found.err
-    assert "Traceback" not in found.err
-
-
 def test_the_list_names_every_entrant_with_its_licence():
     found = answer("beside", "list")
     assert [one["name"] for one in found] == entrant_names()

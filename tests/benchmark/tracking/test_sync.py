@@ -32,6 +32,15 @@ from tracking_records import (
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 
 
+@pytest.fixture(scope="module")
+def synced(raced: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three studies and twelve trials after one pass; nobody changes it."""
+    run = make_run(tmp_path_factory.mktemp("synced") / "a", records())
+    shutil.copy(raced.database, run / "mlflow.db")
+    sync(run)
+    return run
+
+
 def everything(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What MLflow shows of a run: its studies with their history, and its trials."""
     return shown(run, history=True), trials_shown(run)
@@ -112,13 +121,12 @@ def test_a_pass_that_dies_in_any_call_is_completed_by_the_next_and_nothing_is_th
 
 
 def test_params_and_scores_are_those_of_the_configuration_that_the_reports_select(
-    fresh: Any,
+    synced: Path,
 ) -> None:
-    run = fresh("a", records())
-    sync(run)
-    frame = load_results(run)
+    frame = load_results(synced)
+    studies = {item["name"]: item for item in shown(synced).values()}
     for row in frame[frame["selected"]].itertuples():
-        item = next(v for v in shown(run).values() if v["name"] == row.study)
+        item = studies[row.study]
         config = json.loads(row.config)
         assert item["params"] == {
             "depth": str(config["depth"]),
@@ -134,11 +142,9 @@ def test_params_and_scores_are_those_of_the_configuration_that_the_reports_selec
             assert item["tags"][tag]
 
 
-def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(fresh: Any) -> None:
+def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(synced: Path) -> None:
     rows = records()
-    run = fresh("a", rows)
-    sync(run)
-    found = trials_shown(run)
+    found = trials_shown(synced)
     assert len(found) == 12
     for row in rows:
         item = found[row["study"], row["index"]]
@@ -153,10 +159,8 @@ def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(fresh: An
     assert sorted(study for study, _ in chosen) == sorted({row["study"] for row in rows})
 
 
-def test_failed_trials_are_counted_by_cause_and_leave_no_score(fresh: Any) -> None:
-    run = fresh("a", records())
-    sync(run)
-    svm = next(v for k, v in shown(run, history=True).items() if k.endswith("svm"))
+def test_failed_trials_are_counted_by_cause_and_leave_no_score(synced: Path) -> None:
+    svm = next(v for k, v in shown(synced, history=True).items() if k.endswith("svm"))
     assert svm["metrics"]["n_failed"] == svm["metrics"]["n_failed_timeout"] == 1
     assert svm["tags"]["failures"] == "timeout 1"
     assert "timeout `took longer than '300' s`" in svm["tags"]["mlflow.note.content"]

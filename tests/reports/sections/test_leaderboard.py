@@ -52,11 +52,8 @@ def test_example_e_stands_in_the_leaderboard():
     share = (1.0 - errors.min(axis=1, keepdims=True) / errors).mean(axis=0)
     assert column(found, "improvability") == pytest.approx(share.tolist())
     assert column(found, "place") == [2, 1, 3, 4]
-
-
-def test_a_place_counts_all_better_models():
-    found, _ = rows(np.array([[0.9, 0.9, 0.5, 0.4]] * 6))
-    assert column(found, "place") == [1, 1, 3, 4]
+    shared, _ = rows(np.array([[0.9, 0.9, 0.5, 0.4]] * 6))
+    assert column(shared, "place") == [1, 1, 3, 4]
 
 
 def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
@@ -92,16 +89,6 @@ def test_identical_models_share_every_figure():
     assert column(found, "win_rate") == [0.5] * 4 and column(found, "place") == [1] * 4
     assert column(found, "elo") == pytest.approx([1000.0] * 4, abs=1e-6)
     assert column(found, "elo_low") == pytest.approx([1000.0] * 4, abs=1e-6)
-
-
-def test_the_frame_does_not_know_the_order_of_models_and_datasets_in_the_evidence():
-    scores = many()
-    made = evidence(scores)
-    first = leaderboard.section(made, headline(made)[1], matrices(made)).frame
-    mixed = made.trials.sample(frac=1.0, random_state=3)
-    again = type(made).of(mixed, made.planned.iloc[::-1], made.meta)
-    second = leaderboard.section(again, headline(again)[1], matrices(again)).frame
-    assert first.equals(second)
 
 
 @settings(max_examples=40, deadline=None)
