@@ -145,7 +145,8 @@ class Supervisor:
             output = self._group.output_of(actor)
             actor.queue.popleft()
             self._group.refs.pop(ref, None)
-            message = f"ran for {job.limits.wall_s:g} s, ten times its limit of CPU seconds"
+            limits = job.limits
+            message = f"ran for {limits.wall_s:g} s, ten times its limit of {limits.timeout_s:g} s"
             used = actor.cpu_s()  # before the worker is ended; unknown on another machine
             costs = {} if used is None else {"cpu_s": used}
             result = failure("timeout", message, output=output, costs=costs)
