@@ -127,7 +127,7 @@ class Plot:
         for n, (curve, (colour, dash)) in enumerate(zip(self.curves, self.looks(), strict=True)):
             pairs = zip(curve.x.tolist(), curve.y.tolist(), strict=True)
             points = " ".join(f"({x:.6g},{y:.6g})" for x, y in pairs if y == y)
-            on = DASHES[dash][1] if dash else ()
+            on = DASHES[dash][1] if dash and not self.scattered else ()
             pattern = " ".join(f"{'off' if i % 2 else 'on'} {w}pt" for i, w in enumerate(on))
             style = f"c{n}, thick" + (f", dash pattern={pattern}" if pattern else "")
             name = escape.latex(named(curve.label))
