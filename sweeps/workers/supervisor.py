@@ -13,6 +13,7 @@ from .pool import ClusterLost, JobOutcome, News
 from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node
+from .ray_private import take_crash_cause
 from .ray_start import stat_of
 from .ray_thread import RAY
 
@@ -148,7 +149,9 @@ class Supervisor:
             limits = job.limits
             message = f"ran for {limits.wall_s:g} s, ten times its limit of {limits.timeout_s:g} s"
             used = actor.cpu_s()  # before the worker is ended; unknown on another machine
-            costs = {} if used is None else {"cpu_s": used}
+            said = take_crash_cause(actor.name)  # it may be about to end itself
+            costs = said.get("costs") or ({} if used is None else {"cpu_s": used})
+            message = said.get("message") or message
             result = failure("timeout", message, output=output, costs=costs)
             outcomes.append(JobOutcome(job, result, worker=actor.name))
             outcomes.extend(self._group.retire(actor))
