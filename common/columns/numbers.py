@@ -15,7 +15,7 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
 WORDS = frozenset(("-", "--", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing"))
 """Texts, in lower case, that mark a missing value among numbers and dates, and nowhere else."""
 SIGNS = "$€£¥%"
-UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}"
+UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}[23]?"
 GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 # "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
 TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
