@@ -66,8 +66,8 @@ node() {
     local ray= ended= attempt code blocked='import signal, sys
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # which the shell took from it
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-from ray.scripts.scripts import main
-main(prog_name="ray")'
+from ray.scripts.scripts import cli
+cli(prog_name="ray")'
     trap : TERM
     trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
     for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...reports.metrics import score_all
+from .own_models import nothing_counts
 
 if TYPE_CHECKING:
     from ...datasets.protocols import Fold
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
     """sizes: rows to train, validate and test, of each fold in order. constant: {metric: mean test
     score over the folds} of the training rows' mean, or of the frequencies of their classes; a
-    metric without a meaning on a fold is left out."""
+    metric without a meaning on a fold is left out, a fold with a part of no weight, too."""
     known = [fold for _, fold in sorted(folds.items())]
-    scores = [constant_scores(table, fold) for fold in known]
+    scores = [constant_scores(table, fold) for fold in known if not _empty(table, fold)]
     return {
         "sizes": [[len(fold.train), len(fold.val), len(fold.test)] for fold in known],
         "constant": {
@@ -28,6 +29,10 @@ def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
             if all(one[name] is not None for one in scores)
         },
     }
+
+
+def _empty(table: Table, fold: Fold) -> bool:
+    return table.weights is not None and bool(nothing_counts(table.weights, fold))
 
 
 def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:

@@ -244,7 +244,8 @@ class Options:
             for value in values if isinstance(values, tuple) else (values,):
                 said = f"{value:.15g}" if isinstance(value, float) else str(value)
                 on, _, off = flag.partition("/")
-                words += [on if value else off] if isinstance(value, bool) else [flag, said]
+                turned = [word for word in [on if value else off] if word]  # off may need no word
+                words += turned if isinstance(value, bool) else [flag, said]
         return words
 
     def shipped(self) -> list[Path]:

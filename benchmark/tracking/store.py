@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -208,23 +208,34 @@ def open_store(uri: str) -> MlflowClient:
 
 
 def _make_sqlite(path: Path) -> None:
-    """Move a copy of an empty store of this version of MLflow into place, complete.
+    """Move an empty store of this version of MLflow into place, complete.
 
-    The first one is made by MLflow's own migrations, unsynced, and kept beside the datasets: they
-    take as long as many small sweeps.
+    The first one is kept beside the datasets, where a folder there can be written: MLflow's
+    migrations take as long as many small sweeps.
     """
     import mlflow
 
     from ...datasets.source import cache_dir
 
     empty = cache_dir() / "mlflow" / f"{mlflow.__version__}.db"
-    with file_lock(empty.with_suffix(".lock")):
+    with suppress(OSError), file_lock(empty.with_suffix(".lock")):
         if not empty.exists():
-            with _whole(empty) as fresh, _pragma("synchronous=OFF"):
-                client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{fresh}")
-                client.search_experiments(max_results=1)
+            with _whole(empty) as fresh:
+                _migrate(fresh)
     with _whole(path) as fresh:
-        shutil.copyfile(empty, fresh)
+        if empty.exists():
+            shutil.copyfile(empty, fresh)
+        else:
+            _migrate(fresh)
+
+
+def _migrate(path: Path) -> None:
+    """Make an empty store by MLflow's own migrations, unsynced."""
+    import mlflow
+
+    with _pragma("synchronous=OFF"):
+        client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{path}")
+        client.search_experiments(max_results=1)
 
 
 @contextmanager

@@ -367,7 +367,7 @@ def _improbable(scores: np.ndarray, metrics: Sequence[str], n_folds: int) -> boo
 def _leaks(evidence: Evidence, whole: pd.DataFrame) -> Iterator[Finding]:
     for dataset, facts in (evidence.meta.get("facts") or {}).items():
         mine = whole.loc[whole["dataset"] == dataset, ["dataset", "model", "mean"]]
-        seen = [flag["detail"] for flag in facts["flags"] if flag["id"] in LEAKS]
+        seen = [flag["detail"] for flag in facts.get("flags", ()) if flag["id"] in LEAKS]
         if seen and len(mine):
             cause = "known only after the target: leave the feature out (--drop)"
             cells = tuple(mine.itertuples(index=False, name=None))

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
-from .ray_thread import bounded
+from .ray_thread import RAY, bounded
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -185,6 +185,7 @@ def stop_ray() -> None:
     later would end every actor at its start."""
     import ray
 
+    RAY.watch(())  # its daemons end now
     ray.shutdown()
     unconfined()
     say_deaths_of_workers(True)

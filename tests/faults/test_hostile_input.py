@@ -27,6 +27,7 @@ from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import ray_session
+from tabsweep.sweeps.store.blocks import FORMAT
 from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
@@ -262,7 +263,7 @@ def as_log(run: Path, bomb: bytes) -> None:
 def as_columns(run: Path, bomb: bytes) -> None:
     """A file of columns whose checksums are right, and whose tables are none."""
     log = log_of(run).read_bytes()
-    block = {"kind": "block", "format": 1, "start": 0, "end": len(log), "kinds": ["plan"]}
+    block = {"kind": "block", "format": FORMAT, "start": 0, "end": len(log), "kinds": ["plan"]}
     block |= {"records": log.count(b"\n"), "heads": len(bomb), "columns": len(bomb)}
     block |= {"log_crc32": zlib.crc32(log), "crc32": zlib.crc32(2 * bomb)}
     (run / "ledger" / "columns.bin").write_bytes(encode(block) + 2 * bomb)

@@ -53,7 +53,9 @@ def test_a_driver_whose_ray_dies_says_how_to_go_on_and_blames_no_trial(
         assert driver.wait(60) == 3, sweep.output()
     finally:
         sweep.off()
-    assert not alive(line.pid) and line in sweep.running()  # a trial was hit
+    assert not alive(line.pid)
+    if number == signal.SIGKILL:  # a trial was hit; beside a server that stands still it ends
+        assert line in sweep.running()
     last = sweep.output().strip().splitlines()[-1]
     assert last.startswith("error BENCH-E021: ") and last.endswith(f"bench resume {sweep.run}")
     wait_for(lambda: not any(alive(process.pid) for process in family), "the end of all of Ray")

@@ -289,6 +289,8 @@ def test_every_registered_model_brings_the_shared_code_and_no_other_room():
         assert {f"tabsweep.{name}" for name in SHARED} <= set(found)
         outside = [name for name in found if not name.startswith("tabsweep.models.")]
         common = ["tasks"]
+        if "tabsweep.models.deep.trainer" in found:  # says how far a fit has come
+            common += ["fit_progress"]
         if "tabsweep.models.deep.matrix_products" in found:  # asks which processor this is
             common += ["portable", "processor"]
         assert sorted(outside) == sorted([cell, *(f"tabsweep.common.{c}" for c in common)]), (

@@ -246,7 +246,7 @@ def test_quick_models_run_on_a_table_with_hostile_names(kind, models):
     assert changed.code == 2 and "BENCH-E005" in changed.err and "sha256" in changed.err
     path.unlink()
     gone = bench("resume", run, *AGAIN)
-    assert gone.code == 2 and "BENCH-E005" in gone.err and "put the file back" in gone.err
+    assert gone.code == 2 and "BENCH-E005" in gone.err and "put it back there" in gone.err
 
 
 CONSTRUCTORS = """

@@ -153,6 +153,6 @@ def test_columns_that_cannot_be_had_stand_with_the_published_value_and_the_reaso
     rows = {row["dataset"]: row for row in outcome.tables[0].rows}
     assert rows["yacht"]["after"] is None and rows["yacht"]["change, paper"] == -52.0
     had = [name for name, row in rows.items() if row["measured on"] != "not measured"]
-    assert had == ["cifar-10", "mnist", "breast-cancer-wdbc"]  # they come with scikit-learn
+    assert had == ["breast-cancer-wdbc"]  # it comes with scikit-learn
     assert len(outcome.remarks) == 12 - len(had)
     assert any("yacht" in remark and "offline" in remark for remark in outcome.remarks)
