@@ -271,7 +271,8 @@ def test_a_job_that_is_cancelled_while_ray_starts_on_a_node_prints_no_traceback(
         folder = Path(short) / "ray"
         command = ["bash", "-c", NODE, "bash", str(script), str(folder)]
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "ab" * 32}  # as the script has them
-        env = {**os.environ, **token}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # that of an activated shell
+        env = {**os.environ, **token, "PATH": path}
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
         assert (done.returncode, done.stderr) == (130, "")
         assert not folder.exists()

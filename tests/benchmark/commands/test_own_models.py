@@ -191,7 +191,7 @@ def test_the_check_of_a_model_names_the_law_that_it_breaks(work):
         "OfTheBatch": "no row of a prediction",
         "NoSum": "have the form",
         "KnownLevels": "levels and gaps",
-        "Blind": "beats the constant",
+        "Blind": "beats each constant",
     }.items():
         rows = answer("models", "check", f"own_faulty.py:{name}", code=1)["checks"]
         broken = {row["law"] for row in rows if row["broken"]}
