@@ -8,12 +8,13 @@ import numpy as np
 
 from .hyperparameters import ENCODING, PATIENCE, RATE, ROUNDS, hyper
 from .policy import Policy
+from .quantile import QuantileEstimator
 from .resumable import Stepwise
 from .weighted import WeightedEstimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Boosted(WeightedEstimator, Stepwise):
+class Boosted(QuantileEstimator, WeightedEstimator, Stepwise):
     """Rounds of boosting, which validation rows may end early.
 
     After `fit` with validation rows: `curve_`, (n, 2) rounds and validation losses (not saved).

@@ -120,6 +120,8 @@ class CatBoost(CategoryBoosted):
         )
 
     def _loss(self) -> str:
+        if self.quantile is not None:
+            return f"Quantile:alpha={self.quantile}"
         if self.task == "regression":
             return "RMSE"
         return "Logloss" if len(self.classes_) == 2 else "MultiClass"

@@ -16,9 +16,10 @@ from .resumable import by_round, seed_at
 class Patience:
     """Early stopping by validation loss, called each round by scikit-learn's `fit(monitor=...)`."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, rounds: int, regression: bool) -> None:
+    def __init__(self, x: np.ndarray, y: np.ndarray, settings: GradientBoosting) -> None:
         self.x, self.y = np.ascontiguousarray(x, dtype=np.float32), y
-        self.rounds, self.regression = rounds, regression
+        self.rounds, self.quantile = settings.early_stopping_rounds, settings.quantile
+        self.regression = settings.task == "regression"
         self.best, self.best_round = np.inf, 0
         self.losses: list[float] = []
 
@@ -37,6 +38,9 @@ class Patience:
 
     def _loss(self) -> float:
         raw, y = self.raw, self.y
+        if self.quantile is not None:
+            below = y - raw[:, 0]
+            return float(np.maximum(self.quantile * below, (self.quantile - 1) * below).mean())
         if self.regression:
             return float(((raw[:, 0] - y) ** 2).mean())
         if raw.shape[1] == 1:
@@ -74,6 +78,8 @@ class GradientBoosting(Boosted):
         from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
         regression = self.task == "regression"
+        if self.quantile is not None:
+            given |= {"loss": "quantile", "alpha": self.quantile}
         return (GradientBoostingRegressor if regression else GradientBoostingClassifier)(
             n_estimators=rounds,
             learning_rate=self.learning_rate,
@@ -86,8 +92,7 @@ class GradientBoosting(Boosted):
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
         self.model_ = self._library(self.n_estimators)
-        regression = self.task == "regression"
-        watch = Patience(*val, self.early_stopping_rounds, regression) if val else None
+        watch = Patience(*val, self) if val else None
 
         def ends(i: int, model: Any, inside: dict[str, Any]) -> bool:
             patient = watch is None or not watch(i, model, inside)

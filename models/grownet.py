@@ -103,9 +103,10 @@ class GrowTask(RowTask):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        mean = self.targets.double().mean()
+        targets, quantile = self.targets.double(), self.settings.quantile
+        start = targets.mean() if quantile is None else targets.quantile(quantile)
         binary = self.settings.task == "binary"
-        self.module.start.copy_(torch.log(mean / (1 - mean)) if binary else mean)
+        self.module.start.copy_(torch.log(start / (1 - start)) if binary else start)
 
     def optimiser(self) -> torch.optim.Optimizer:
         """Adam, whose weight decay is part of the gradient."""
@@ -129,13 +130,16 @@ class GrowTask(RowTask):
         return self.criterion(self.module(batch.numbers, batch.codes), targets)
 
     def stage_loss(self, numbers: Tensor, codes: Tensor, targets: Tensor, stage: int) -> Tensor:
-        """Weighted squared error of learner `stage` to the step that the sum before it needs."""
+        """Weighted squared error of learner `stage` to the step that the sum before it needs: a
+        Newton step, or for a quantile the negative gradient."""
         with torch.no_grad():
             x = self.module.input(numbers, codes)
             below, total = self.module.partial(x, stage)
         wanted, weight = targets - total, torch.ones_like(total)
         if self.settings.task == "binary":
             wanted, weight = newton_step(total, 2.0 * targets - 1.0)
+        elif self.settings.quantile is not None:
+            wanted = (targets > total).to(total.dtype) - (1.0 - self.settings.quantile)
         out = self.module.models[stage](x, below)[1]
         return (weight * (self.module.boost_rate.detach() * out - wanted).square()).mean()
 

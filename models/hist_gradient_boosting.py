@@ -53,6 +53,8 @@ class HistGradientBoosting(CategoryBoosted):
         native = self.preprocessor_.categorical_ if self.categorical == "native" else None
         regression = self.task == "regression"
         kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+        if self.quantile is not None:
+            given |= {"loss": "quantile", "quantile": self.quantile}
         return kind(
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,

@@ -105,6 +105,8 @@ class LightGBM(CategoryBoosted):
             params |= {"deterministic": True, "force_row_wise": True}
         else:  # the library knows neither there
             params["device_type"] = self.device
+        if self.quantile is not None:
+            return params | {"objective": "quantile", "metric": "quantile", "alpha": self.quantile}
         if self.task == "regression":
             return params | {"objective": "regression", "metric": "l2"}
         if len(self.classes_) == 2:

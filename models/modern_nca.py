@@ -19,7 +19,7 @@ from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
 from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import DEPTH, DROPOUT, SHARE, WIDTH, Number, hyper
+from .hyperparameters import DEPTH, DROPOUT, SHARE, WIDTH, Number, OneOf, hyper
 
 LEAST = 1e-7  # added to a class's share before its logarithm
 SAMPLES = 17  # names the draws of candidates beside those of batches
@@ -158,6 +158,9 @@ class ModernNCA(LookupRows):
     make_task: ClassVar[Callable[..., Task]] = NCATask
     batch_norm = True
 
+    quantile: None = hyper(
+        None, OneOf((None,)), "None: a mean of labels, as the answer is, is no quantile."
+    )
     numeric: str = "standard"
     lr: float = 0.01
     weight_decay: float = 2e-4

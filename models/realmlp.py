@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .base import Estimator
 from .hyperparameters import (
     COUNT,
     DROPOUT,
@@ -24,13 +23,14 @@ from .hyperparameters import (
 )
 from .optional import optional, undisturbed
 from .policy import Policy
+from .quantile import QuantileEstimator
 
 ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RealMLP(Estimator):
+class RealMLP(QuantileEstimator):
     """RealMLP with its tuned defaults, of the library `pytabkit` (extra `realmlp`).
 
     The library scales numbers, encodes categories and scales the target; gaps in numbers get the
@@ -95,6 +95,9 @@ class RealMLP(Estimator):
             settings["act"] = self.activation
         if self.lr:
             settings["lr"] = self.lr
+        if self.quantile is not None:
+            loss = f"pinball({self.quantile})"
+            settings |= {"train_metric_name": loss, "val_metric_name": loss}
         if self.task != "regression":
             settings |= {"use_ls": self.smoothing > 0, "ls_eps": self.smoothing}
         return settings

@@ -22,7 +22,7 @@ from .deep.embedded_rows import FlatRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
-from .deep.row_network import RowTask
+from .deep.row_network import RowTask, regression_loss
 from .deep.trainer import Recipe, Task, seed_of
 from .hyperparameters import DROPOUT, LAYERS, SWITCH, WIDTH, Number, OneOf, hyper
 
@@ -131,12 +131,12 @@ class TabMNetwork(nn.Module):
         return out.log_softmax(dim=-1).logsumexp(dim=1) - math.log(out.shape[1])
 
 
-def mean_loss(out: Tensor, targets: Tensor) -> Tensor:
+def mean_loss(out: Tensor, targets: Tensor, quantile: float | None = None) -> Tensor:
     """The mean of all members' losses: out (B, k) or (B, k, C), targets (B,) or (B, k)."""
     if targets.dim() == 1:
         targets = targets[:, None].expand(out.shape[:2])
     if out.dim() == 2:
-        return F.mse_loss(out, targets)
+        return regression_loss(out, targets, quantile)
     return F.cross_entropy(out.flatten(0, 1), targets.flatten())
 
 
@@ -164,12 +164,12 @@ class TabMTask(RowTask):
         rows = self.batch(step)
         batch = self.rows.at(rows)
         out = self.module.members(batch.numbers, batch.codes, (self.settings.seed, step))
-        return mean_loss(out, self.targets[rows])
+        return mean_loss(out, self.targets[rows], self.settings.quantile)
 
     def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
-        """The ensemble's mean log loss or squared error."""
+        """The ensemble's mean log loss, squared error or pinball loss."""
         if self.settings.task == "regression":
-            return F.mse_loss(out, targets)
+            return regression_loss(out, targets, self.settings.quantile)
         return F.nll_loss(out, targets.long())
 
 

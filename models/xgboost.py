@@ -94,6 +94,8 @@ class XGBoost(CategoryBoosted):
         )
 
     def _objective(self) -> dict[str, Any]:
+        if self.quantile is not None:
+            return {"objective": "reg:quantileerror", "quantile_alpha": self.quantile}
         if self.task == "regression":
             return {"objective": "reg:squarederror"}
         if len(self.classes_) == 2:
@@ -107,11 +109,8 @@ class XGBoost(CategoryBoosted):
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""
         not_of_training = {"task", "seed", "threads", "n_estimators", "early_stopping_rounds"}
-        params = {
-            name: getattr(self, name)
-            for name in self.rules
-            if name not in not_of_training and name != "categorical"
-        }
+        not_of_training |= {"categorical", "quantile"}
+        params = {name: getattr(self, name) for name in self.rules if name not in not_of_training}
         own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0}
         return params | own | self._objective()
 

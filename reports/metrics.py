@@ -214,6 +214,7 @@ class Metric:
     )
     synonyms: tuple[str, ...] = ()  # names that other tools give it
     usual: bool = True
+    quantile: float | None = None  # of the target, whose pinball loss it is
 
     def value(
         self,
@@ -327,6 +328,7 @@ METRICS: dict[str, Metric] = {
                 f"pinball_{p}",
                 fn=partial(_scikit_learn, "mean_pinball_loss", None, alpha=p / 100),
                 label=f"pinball loss, {p} %",
+                quantile=p / 100,
             )
             for p in PERCENTILES
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...reports.metrics import score_all
+from ...reports.metrics import METRICS, score_all
 from .own_models import nothing_counts
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
     """sizes: rows to train, validate and test, of each fold in order. constant: {metric: mean test
-    score over the folds} of the training rows' mean, or of the frequencies of their classes; a
-    metric without a meaning on a fold is left out, a fold with a part of no weight, too."""
+    score over the folds} of the training rows' mean (the quantile where the table's metric is the
+    pinball loss of one), or of the frequencies of their classes; a metric without a meaning on a
+    fold is left out, a fold with a part of no weight, too."""
     known = [fold for _, fold in sorted(folds.items())]
     scores = [constant_scores(table, fold) for fold in known if not _empty(table, fold)]
     return {
@@ -39,10 +40,13 @@ def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:
     """Every metric on a fold's test rows of the constant of its training rows."""
     weights, y = table.weights_of(fold.train), table.target[fold.train]
     if table.task == "regression":
-        answer = np.average(y, weights=weights)
+        q = METRICS[table.metric].quantile if table.metric else None
+        how = {} if weights is None else {"weights": weights, "method": "inverted_cdf"}
+        answer = np.average(y, weights=weights) if q is None else np.quantile(y, q, **how)
         answers = np.full(len(fold.test), answer)
     else:
         shares = np.bincount(y, weights, minlength=table.n_classes)
         answers = np.tile(shares / shares.sum(), (len(fold.test), 1))
     truth, test_weights = table.target[fold.test], table.weights_of(fold.test)
-    return score_all(table.task, truth, answers, table.n_classes, test_weights)
+    also = {"chosen": table.metric, "costs": table.costs}
+    return score_all(table.task, truth, answers, table.n_classes, test_weights, **also)

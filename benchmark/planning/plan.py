@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...common.portable import LEVEL
+from ...common.tasks import REGRESSION
 from ...datasets.passport import counted
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
@@ -25,7 +26,13 @@ from .chosen_metrics import chosen_metrics
 from .code_identity import PACKAGE, from_outside, own_code, source_print
 from .fold_facts import fold_facts
 from .options import Options as Options
-from .own_models import check_constructor, find_model, weight_notes
+from .own_models import (
+    check_constructor,
+    find_model,
+    quantile_notes,
+    trained_quantile,
+    weight_notes,
+)
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
@@ -156,6 +163,7 @@ class Plan:
         self.notes += contamination_notes(self.specs, self.data)
         weighted = [name for name, one in self.data.items() if one.table.weights is not None]
         self.notes += weight_notes(self.specs, weighted)
+        self.notes += quantile_notes(self.specs, self._named, self.metric[REGRESSION])
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -197,7 +205,7 @@ class Plan:
         budget, options, asked = self.budget, self.options, self.given[model]
         search, of = budget.search(asked, dataset), budget.asked(asked)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
-        fixed = dict(search.fixed)
+        fixed = trained_quantile(of, self.metric[task]) | dict(search.fixed)
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True

@@ -27,6 +27,7 @@ from ..hyperparameters import (
     hyper,
 )
 from ..policy import NUMERIC, Policy
+from ..quantile import QuantileEstimator
 from .estimator import DeepEstimator, Rows
 from .trainer import Recipe, Task, computing, seed_of, torch_device
 
@@ -48,6 +49,14 @@ class Batch(NamedTuple):
     def at(self, rows: Any) -> Batch:
         """Some of the rows."""
         return Batch(self.numbers[rows], self.codes[rows])
+
+
+def regression_loss(out: Tensor, targets: Tensor, quantile: float | None) -> Tensor:
+    """Mean squared error, or the mean pinball loss of a quantile; out, targets of one shape."""
+    if quantile is None:
+        return F.mse_loss(out, targets)
+    below = targets - out
+    return torch.maximum(quantile * below, (quantile - 1) * below).mean()
 
 
 class RowTask:
@@ -104,15 +113,16 @@ class RowTask:
         return self.criterion(out, self.targets[rows])
 
     def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
-        """Mean log loss or squared error."""
+        """Mean log loss, squared error or pinball loss."""
         if self.settings.task == "multiclass":
             return F.cross_entropy(out, targets)
         if self.settings.task == "binary":
             return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
-        return F.mse_loss(out, targets)
+        return regression_loss(out, targets, self.settings.quantile)
 
     def val_loss(self) -> float | None:
-        """On validation rows: share of wrong classes, RMSE (standardised) or the training loss."""
+        """On validation rows: share of wrong classes, RMSE (standardised), or the training loss,
+        which that of a quantile always is."""
         if self.val is None:
             return None
         rows, targets = self.val
@@ -123,7 +133,7 @@ class RowTask:
 
     def val_loss_of(self, out: Tensor, targets: Tensor) -> float:
         """The validation loss of outputs (B,) or (B, C)."""
-        if self.settings.stop_on == "loss":
+        if self.settings.stop_on == "loss" or self.settings.quantile is not None:
             wanted = targets if self.settings.task == "multiclass" else targets.double()
             return float(self.criterion(out, wanted))
         if self.settings.task == "regression":
@@ -161,7 +171,7 @@ def _blocks(n: int, size: int) -> list[slice]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RowNetwork(DeepEstimator):
+class RowNetwork(QuantileEstimator, DeepEstimator):
     """Base of networks that see one row at a time.
 
     A subclass writes `_network`: a module that is called with the numbers and codes of rows and a

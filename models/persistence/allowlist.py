@@ -54,7 +54,13 @@ CLASSES = frozenset(
 NATIVE = tuple(f"sklearn.{module}." for module in ("ensemble", "neighbors", "svm", "tree"))
 """Modules whose compiled code reads memory at positions that attributes name."""
 
-LOSSES = ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
+LOSSES: dict[str, tuple[str, ...]] = {
+    "HalfBinomialLoss": (),
+    "HalfMultinomialLoss": ("n_classes",),
+    "HalfSquaredError": (),
+    "PinballLoss": ("quantile",),
+}
+"""Losses of scikit-learn that predictions read, with the arguments that make them again."""
 TYPES: dict[str, type] = {
     t.__name__: t for t in (np.float64, np.float32, np.int64, np.int32, bool, int, float, str)
 }

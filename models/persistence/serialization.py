@@ -93,8 +93,10 @@ class Writer:
             made = {"n_features": n_features, "n_classes": n_classes, "n_outputs": n_outputs}
             return {"$": "tree", "made": inner(made), "state": inner(state)}
         if type(value).__name__ in LOSSES and name.startswith("sklearn._loss.loss:"):
-            classes = int(value.n_classes) if type(value).__name__ == LOSSES[1] else None
-            return {"$": "loss", "name": type(value).__name__, "n_classes": classes}
+            given: dict[str, Any] = {"n_classes": value.n_classes}
+            given["quantile"] = getattr(value.closs, "quantile", None)
+            made = {name: given[name] for name in LOSSES[type(value).__name__]}
+            return {"$": "loss", "name": type(value).__name__, **made}
         if name in CLASSES:
             state = dict(vars(value))
             if type(value).__name__ in _NEIGHBOURS:
@@ -237,7 +239,7 @@ class Reader:
         if data["name"] not in LOSSES:
             raise NotPlain(f"the loss {data['name']!r}")
         made = getattr(import_module("sklearn._loss.loss"), data["name"])
-        return made(n_classes=data["n_classes"]) if data["name"] == LOSSES[1] else made()
+        return made(**{name: data[name] for name in LOSSES[data["name"]]})
 
     def _check_array(self, data: dict[str, Any], depth: int) -> Any:
         from sklearn.utils.validation import check_array

@@ -295,6 +295,31 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
 
 
+def test_a_pinball_loss_trains_the_models_that_have_a_quantile_on_it_and_no_other():
+    houses(120).drop(columns="id").to_csv("h.csv", index=False)
+    asked = ("sweep", "--csv", "h.csv", "--target", "price", *FAST, "--folds", 1)
+    models = ("--model", "knn", "--model", "lightgbm", "--trials", 2)
+    for name in ("rmse", "pinball_90"):
+        assert bench(*asked, *models, "--metric", name, "--name", name).code == 0
+    ids = {}
+    for name in ("rmse", "pinball_90"):
+        rows = load_results(f"runs/{name}")
+        ids[name] = rows.groupby("model")["id"].agg(set)
+        given = rows.set_index("model")["config"].map(lambda text: json.loads(text).get("quantile"))
+        assert given["knn"].isna().all() and given["lightgbm"].eq(0.9).all() == (name != "rmse")
+    assert ids["rmse"]["knn"] == ids["pinball_90"]["knn"]
+    assert not ids["rmse"]["lightgbm"] & ids["pinball_90"]["lightgbm"]
+    plan = plan_in(Ledger(Path("runs/pinball_90")))
+    (said,) = (note for note in plan["notes"] if "quantile" in note)
+    assert said.endswith("trained on this quantile: lightgbm; trained as for the mean: knn.")
+    constant = plan["datasets"]["h"]["constant"]
+    assert (
+        constant["pinball_90"]
+        < 0.7 * plan_in(Ledger(Path("runs/rmse")))["datasets"]["h"]["constant"]["rmse"]
+    )
+    assert said in Path("runs/pinball_90/report/index.html").read_text()
+
+
 def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_are_shown_first():
     frame = houses(200).assign(churn=lambda f: np.where(f["price"] > 100, "yes", "no"))
     left = (frame["churn"] == "yes") & (np.arange(200) % 9 > 0)
