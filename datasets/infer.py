@@ -17,7 +17,6 @@ from ..common.columns.kinds import Kind, NotOfKind, kind_of, leading_zeros
 from ..common.columns.numbers import (
     GROUPED_BY_POINT,
     MISSING,
-    Numbers,
     as_float,
     exact_as_floats,
     is_missing,
@@ -50,9 +49,7 @@ def feature(
     stated kind, and for dates in several forms.
     """
     column = cells.frame[name]
-    stated = reading.stated(name)
-    if not stated and cells.kinds.get(name) == "categorical":
-        stated = kinds.CATEGORY
+    stated = reading.stated(name) or cells.kinds.get(name, "")
     how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
     try:
         kind = kind_of(column, stated=stated, **how)  # type: ignore[arg-type]
@@ -73,12 +70,9 @@ def feature(
         return kind, parsed(texts.where(~kind.missing, None), kind.style)
     if kind.word == kinds.TEXT:
         return kind, text_column(present.astype(object).tolist())
-    numbers = kind.numbers
     if kind.word == kinds.CATEGORY:
-        if numbers is not None and exact_as_floats(column, numbers.values):
-            floats = pd.Series(numbers.values, dtype=object)
-            return kind, categorical_column(floats.where(~kind.missing, None))
-        return kind, categorical_column(present.tolist())
+        return kind, categorical_column(levels(column, kind))
+    numbers = kind.numbers
     assert numbers is not None
     if numbers.style:
         notes.styles.setdefault(numbers.style, {})[name] = numbers
@@ -162,12 +156,14 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
     return "classification"
 
 
-def levels(column: pd.Series, found: Numbers) -> pd.Series | np.ndarray:
-    """What tells classes and groups apart: the numbers of a column that has no others, so that "17"
-    is "17.0"; its texts where a number has leading zeros, or is written as 1.1 and as 1.10, and
-    where float64 takes two for one."""
-    coded = bool(np.isnan(found.values).any()) or leading_zeros(column) or two_spellings(column)
-    return column if coded or not exact_as_floats(column, found.values) else found.values
+def levels(column: pd.Series, kind: Kind) -> pd.Series:
+    """What tells categories, classes and groups apart, None where missing: the plain numbers of a
+    column, so that "17" is "17.0"; its texts where it has others or none, and where float64 takes
+    two for one."""
+    numbers = kind.numbers
+    exact = numbers is not None and exact_as_floats(column, numbers.values)
+    found = pd.Series(numbers.values) if numbers is not None and exact else column
+    return found.astype(object).where(~kind.missing, None)
 
 
 def encode_target(
@@ -188,14 +184,12 @@ def encode_target(
             f"target {name!r} is missing or infinite in {bad.sum()} rows, first on"
             f" {cells.where(first)}{said}; --drop-missing-target leaves these rows out"
         )
-    if found.style:
-        notes.styles.setdefault(found.style, {})[name] = found
-    stated = cells.kinds.get(name)
-    told = "regression" if name in reading.numeric else None
-    if stated == "categorical" or name in reading.categorical:
-        told = "classification"
-    chosen = task or told or guess_task(column, numbers, name, notes.sentences)
+    told = {kinds.NUMBER: "regression", kinds.CATEGORY: "classification"}
+    stated = told.get(reading.stated(name) or cells.kinds.get(name, ""))
+    chosen = task or stated or guess_task(column, numbers, name, notes.sentences)
     if chosen == "regression":
+        if found.style:
+            notes.styles.setdefault(found.style, {})[name] = found
         wrong = np.isnan(numbers)
         if wrong.any():
             first = int(np.argmax(wrong))
@@ -216,7 +210,7 @@ def encode_target(
             f"target {name!r}: {pair[0]!r} and {pair[1]!r} are taken as two classes; write them "
             "alike if they are one, or say task 'regression' if they are amounts"
         )
-    coded = categorical_column(levels(column, found))
+    coded = categorical_column(levels(column, category_of(cells, name, reading)))
     classes = tuple(coded.cat.categories)
     if len(classes) < 2:
         raise DataError(f"target {name!r} has one value in all rows: nothing to learn")
@@ -283,18 +277,22 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
     return task != "regression" and pairs == len(np.unique(codes)) == len(np.unique(target))
 
 
-def group_codes(cells: Cells, name: str, marks: Collection[str] = ()) -> np.ndarray:
+def category_of(cells: Cells, name: str, reading: Reading) -> Kind:
+    """The kind of a column that is a category, whatever it looks like."""
+    column, marks = cells.frame[name], reading.missing
+    return kind_of(column, stated=kinds.CATEGORY, delimiter=cells.delimiter, marks=marks)
+
+
+def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
     """(N,) a number for each group, in the order of the file; see `levels`. DataError for a missing
     group."""
-    column = cells.frame[name]
-    found = read_numbers(column, cells.delimiter, marks)
-    if found.missing.any():
-        first = int(np.argmax(found.missing))
+    kind = category_of(cells, name, reading)
+    if kind.missing.any():
         raise DataError(
-            f"group column {name!r} is missing in {found.missing.sum()} rows, first on "
-            f"{cells.where(first)}; fill it or remove these rows"
+            f"group column {name!r} is missing in {kind.missing.sum()} rows, first on "
+            f"{cells.where(int(np.argmax(kind.missing)))}; fill it or remove these rows"
         )
-    return pd.factorize(levels(column, found))[0].astype(np.int64)
+    return pd.factorize(levels(cells.frame[name], kind))[0].astype(np.int64)
 
 
 def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = ()) -> np.ndarray:
@@ -402,7 +400,7 @@ def table_from_cells(
         problems.add(f"{path.name} has no feature left: {'; '.join(notes.all())}")
     if reading.group:
         with problems.watched():
-            groups = group_codes(cells, reading.group, marks)
+            groups = group_codes(cells, reading.group, reading)
     if reading.time:
         with problems.watched():
             column, first = cells.frame[reading.time], reading.day_first

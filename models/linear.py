@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .hyperparameters import COUNT, POSITIVE, hyper
+from .hyperparameters import COUNT, POSITIVE, OneOf, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Linear(WeightedSklearnEstimator):
-    """Logistic regression (multinomial, L2) or ridge regression on standardised, one-hot features.
+    """Logistic regression (multinomial, L2) or ridge regression on scaled, one-hot features.
 
     References
     ----------
@@ -29,6 +29,15 @@ class Linear(WeightedSklearnEstimator):
         "Inverse strength of the L2 penalty; ridge takes alpha = 1 / C on the standardised target.",
     )
     max_iter: int = hyper(500, COUNT, "Steps of the L-BFGS solver, at most (logistic regression).")
+
+    numeric: str = hyper(
+        "standard",
+        OneOf(("standard", "squash")),
+        "How numbers are scaled, see `Policy`; `squash` keeps far values from deciding.",
+    )
+
+    def _policy(self) -> Policy:
+        return replace(self.policy, numeric=self.numeric)
 
     def _build(self, n_rows: int) -> Any:
         from sklearn.linear_model import LogisticRegression, Ridge

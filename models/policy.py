@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-NUMERIC = ("none", "shift", "standard", "quantile", "min-max")
+NUMERIC = ("none", "shift", "standard", "quantile", "min-max", "squash")
 CATEGORICAL = ("native", "ordinal", "one-hot")
 MISSING = ("native", "impute")
 TARGET = ("none", "shift", "standard")
@@ -17,7 +17,10 @@ class Policy:
     numeric: `none` leaves values as they are; `shift` does, but subtracts the median where that is
     far from zero (`preprocessing.FAR`); `standard` subtracts the mean and divides by the standard
     deviation (ddof 0); `quantile` maps to a standard normal, fitted on slightly noisy values
-    (Gorishniy 2021, sec. 4.4); `min-max` maps the least and largest value to 0 and 1.
+    (Gorishniy 2021, sec. 4.4); `min-max` maps the least and largest value to 0 and 1;
+    `squash` subtracts the median, divides by the distance of the quartiles (half the range where
+    that is 0) and bends values x beyond smoothly to x / sqrt(1 + (x / 5)^2) (Holzmüller 2024,
+    sec. 3), so that no value is above 5.
     categorical: `native` gives codes 0..K-1 that a library treats as categories; `ordinal` gives
     the same codes to be read as numbers, unseen levels as K; `one-hot` gives one 0/1 column a
     level, all zeros for a level that training did not hold. A missing value is a level of its own

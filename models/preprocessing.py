@@ -88,6 +88,7 @@ def _ordered(levels: np.ndarray) -> np.ndarray:
         return np.array(sorted(positions, key=lambda i: texts[i]), dtype=np.int64)
 
 
+SQUASHED = 5.0  # the largest size of a squashed number
 FEW = 64  # rows of texts that are looked up one by one
 
 
@@ -160,6 +161,10 @@ class _Numbers:
         elif numeric == "min-max" and not self.constant:
             self.centre = float(seen.min())
             self.scale = min(float(seen.max() / 2 - self.centre / 2) * 2, sys.float_info.max)
+        elif numeric == "squash" and not self.constant:
+            low, self.centre, high = np.quantile(seen, [0.25, 0.5, 0.75], method="lower").tolist()
+            spread = high / 2 - low / 2 or (seen.max() / 2 - seen.min() / 2) / 2
+            self.scale = min(spread * 2, sys.float_info.max)
         else:
             self.centre = self.mean
 
@@ -304,8 +309,10 @@ class Preprocessor:
             out = _normal(values, self._quantile.quantiles_, self._quantile.references_)
             out[:, [n.constant for n in self._numbers]] = 0.0
             return out
-        if self.policy.numeric in ("standard", "min-max"):
+        if self.policy.numeric in ("standard", "min-max", "squash"):
             values = values / self._scale - self._centre / self._scale
+            if self.policy.numeric == "squash":
+                values = values / np.hypot(1.0, values / SQUASHED)
         elif self.policy.numeric == "shift":
             values = values - self._centre
         return np.clip(values, -LARGEST, LARGEST)

@@ -8,7 +8,6 @@ reads them: numbers, categories, dates and texts.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -17,27 +16,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.columns.encoder import text_column
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
-from ...common.columns.numbers import MISSING, SIGNS, UNIT, read_numbers
+from ...common.columns.numbers import MISSING, WORDS, as_float
 from ...common.files import write_atomically
 from ...datasets.infer import MAX_CLASSES_GUESSED
 from ...datasets.table import number_text
-from ...models.library.columns import ColumnReader
+from ...models.library.columns import ColumnReader, one_blank, texts_of
 from ..errors import SweepError
 
 NUMBER_KINDS = ("floating", "integer", "mixed-integer-float", "decimal")  # of `infer_dtype`
-NUMBER_LIKE = re.compile(
-    rf"[-+\s{SIGNS}]*\.?\d[\d.,'\u2019\seE+{SIGNS}-]*({UNIT})?\s*|[-+]?(inf|nan).*",
-    re.IGNORECASE,
-)
 
 
 class CsvColumns(ColumnReader):
     """Reads columns as the library does, with categories as a CSV file can hold them: as text.
 
-    A category whose text could be taken for a number or a gap gets the column's name before it
-    ("rooms=3").
+    Where the text of a category would be read as another one, as "1e3", or as a gap, the column's
+    name stands before all of them ("size=1e3").
     """
 
     categories: list[Any]
@@ -51,7 +45,7 @@ class CsvColumns(ColumnReader):
         self.named_ = {
             name
             for name in self.of_kind(CATEGORY)
-            if doubtful({text for text in category_texts(frame[name]) if text})
+            if doubtful({text for text in texts_of(frame[name]) if text})
         }
 
     def of_kind(self, kind: str) -> list[str]:
@@ -62,22 +56,11 @@ class CsvColumns(ColumnReader):
         """The rows; names of columns are text, and texts and categories are on one line."""
         found = super().read(named_cleanly(frame))
         for name in self.of_kind(CATEGORY):
-            texts = category_texts(found[name])
+            texts = texts_of(found[name])
             if name in self.named_:
                 texts = [None if text is None else f"{name}={text}" for text in texts]
             found[name] = pd.Series(texts, dtype=object)
-        for name in self.of_kind(TEXT):
-            found[name] = text_column(category_texts(found[name]))
         return found
-
-
-def one_blank(value: Any) -> str:
-    """A value as text on one line, with one blank between words and none around them.
-
-    >>> one_blank("  number of\trooms "), one_blank(3)
-    ('number of rooms', '3')
-    """
-    return " ".join(str(value).split())
 
 
 def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,34 +77,20 @@ def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
-def category_texts(column: pd.Series) -> list[str | None]:
-    """Values as text on one line, None where missing."""
-    values = column.astype(object)
-    return [
-        None if gap else one_blank(value) or None
-        for value, gap in zip(values, values.isna(), strict=True)
-    ]
-
-
 def doubtful(texts: Collection[str]) -> bool:
-    """Whether the reader of CSV files could take one of the texts for a number or a gap.
+    """Whether the reader of CSV files gives one of the texts of a column of categories back as a
+    gap, or as a number that is written in another way.
 
-    >>> [doubtful([text]) for text in ("12", "NA", "0,5", "1 000", "red", "12 High Street")]
-    [True, True, True, True, False, False]
-    >>> doubtful(["40 %"]), doubtful(["1\u00a0000"]), doubtful(["$"])
-    (True, True, False)
+    >>> [doubtful([text]) for text in ("12", "NA", "-", "012", "1e3", "40 %", "red")]
+    [False, True, True, True, True, False, False]
     """
-    # a column is read as numbers by one text at least that is a number by itself
+    numbers = {text: as_float(text) for text in texts}
     return any(
         text in MISSING
-        or (
-            NUMBER_LIKE.fullmatch(text) is not None
-            and any(
-                not np.isnan(read_numbers(pd.Series([text], dtype=str), delimiter).values[0])
-                for delimiter in ",;"
-            )
-        )
-        for text in texts
+        or text.lower() in WORDS
+        or np.isinf(number)
+        or not (np.isnan(number) or number_text(number) == text)
+        for text, number in numbers.items()
     )
 
 
@@ -143,9 +112,9 @@ def label_text(label: Any) -> str:
 def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[Any, str]:
     """{label: its text in a CSV file}, such that each class is read back as itself.
 
-    The target's name stands before all of them where the text of one could be taken for a number
-    or a gap; texts are quoted, too, where two labels differ only in blanks or in their type. task:
-    None where numbers may be amounts or classes. SweepError for labels with one text.
+    The target's name stands before all of them where one is `doubtful`; texts are quoted, too,
+    where two labels differ only in blanks or in their type. task: None where numbers may be amounts
+    or classes. SweepError for labels with one text.
 
     >>> label_texts(["01", "02"], "y", "classification")
     {'01': 'y=01', '02': 'y=02'}
@@ -258,7 +227,7 @@ class FrameData:
     @property
     def reading(self) -> dict[str, Any]:
         """How the file is read, beside its target."""
-        kinds = {"date": self.columns.of_kind(DATE), "text": self.columns.of_kind(TEXT)}
+        kinds = {kind: self.columns.of_kind(kind) for kind in (CATEGORY, DATE, TEXT)}
         return {"task": self.task} | {kind: tuple(names) for kind, names in kinds.items() if names}
 
     def about_classes(self, positive: Any, costs: Mapping[Any, float]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ...common.columns.kinds import CATEGORY, DATE, NUMBER, TEXT
 from ...common.text import suggest
 from ...datasets import catalog
 from ...models import registry
@@ -179,8 +178,7 @@ class SweepResult:
 def reader_of(table: Table) -> ColumnReader:
     """The reader of columns of the kinds that a table has."""
     reader = ColumnReader(categories=table.categorical)
-    words = {"numeric": NUMBER, "categorical": CATEGORY, "date": DATE, "text": TEXT}
-    reader.kinds_ = {n: (words[kind], table.styles.get(n, "")) for n, kind in table.kinds.items()}
+    reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
     reader.notices_ = []
     return reader
 

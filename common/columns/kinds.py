@@ -15,7 +15,9 @@ from ..text import one_line
 from .dates import first_no_date, form_of, is_no_date
 from .numbers import LEADING_ZERO, Numbers, read_numbers, two_spellings
 
-NUMBER, CATEGORY, DATE, TEXT, ID = "number", "category", "date", "text", "id"
+STATED = CATEGORY, NUMBER, DATE, TEXT = "categorical", "numeric", "date", "text"
+"""Kinds that a column can be said to have, and that features have."""
+ID = "id"  # it is left out
 MAX_COLUMNS = 50_000  # of a file or a DataFrame
 EMPTY = "empty"  # a column without a value, which is kept as missing numbers
 

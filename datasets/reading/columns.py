@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ...common.columns import kinds
+from ...common.columns.kinds import STATED
 from ...common.columns.numbers import Numbers
 from ...common.text import suggest
 from ..errors import DataError
 
-STATED = ("categorical", "numeric", "date", "text")  # kinds that a column is said to have
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
 
@@ -65,13 +64,7 @@ class Reading:
 
     def stated(self, column: str) -> str:
         """The word of the kind that a column is said to have, "" for a guess."""
-        said = {
-            kinds.CATEGORY: self.categorical,
-            kinds.NUMBER: self.numeric,
-            kinds.DATE: self.date,
-            kinds.TEXT: self.text,
-        }
-        return next((word for word, columns in said.items() if column in columns), "")
+        return next((kind for kind in STATED if column in getattr(self, kind)), "")
 
     def of_columns(self, known: Collection[str]) -> Reading:
         """Without the names that are no column."""

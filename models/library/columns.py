@@ -42,11 +42,20 @@ def is_cyclic(spec: ModelSpec) -> bool:
     return spec.preprocessing.numeric not in ("none", "shift")
 
 
+def one_blank(value: Any) -> str:
+    """A value as text on one line, with one blank between words and none around them.
+
+    >>> one_blank("  number of\trooms "), one_blank(3)
+    ('number of rooms', '3')
+    """
+    return " ".join(str(value).split())
+
+
 def texts_of(column: pd.Series) -> list[str | None]:
-    """The values as texts without blanks around them, None where missing or blank."""
+    """The values as `one_blank` makes them texts, None where missing or blank."""
     values = column.astype(object)
     gaps = values.isna().to_numpy()
-    return [None if gap else str(v).strip() or None for v, gap in zip(values, gaps, strict=True)]
+    return [None if gap else one_blank(v) or None for v, gap in zip(values, gaps, strict=True)]
 
 
 def floats(column: pd.Series, style: str = "") -> np.ndarray:  # (N,)

@@ -49,9 +49,9 @@ def cells(values):
 def test_a_column_has_the_kind_that_its_texts_have_unless_another_is_stated():
     said = [f"house {k} of the old street" for k in range(60)]
     for values, kind in (
-        (range(60), "number"),
-        (["a", "b"] * 30, "category"),
-        ([f"0{k}" for k in range(60)], "category"),
+        (range(60), "numeric"),
+        (["a", "b"] * 30, "categorical"),
+        ([f"0{k}" for k in range(60)], "categorical"),
         (["2024-01-31"] * 60, "date"),
         (said, "text"),
         ([f"id-{k}" for k in range(60)], "id"),
@@ -61,7 +61,7 @@ def test_a_column_has_the_kind_that_its_texts_have_unless_another_is_stated():
         assert kind_of(cells(values)).word == kind
         if kind != "empty":
             assert kind_of(cells(values), stated="text").word == "text"
-            assert kind_of(cells(values), stated="category").word == "category"
+            assert kind_of(cells(values), stated="categorical").word == "categorical"
     assert kind_of(cells([20240131, 20240201]), stated="date").style == "%Y%m%d"
     with pytest.raises(ValueError, match="no date"):
         kind_of(cells(["2024-01-31", "soon"]), stated="date")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler
 from tabsweep.models.policy import Policy
 from tabsweep.models.preprocessing import MAX_LEVELS, Preprocessor, as_frame
 
 POLICIES = [
     Policy(numeric, categorical, missing)
-    for numeric in ("none", "standard", "quantile")
+    for numeric in ("none", "standard", "quantile", "squash")
     for categorical in ("native", "ordinal", "one-hot")
     for missing in ("native", "impute")
 ]
@@ -113,6 +113,17 @@ def test_a_column_of_very_many_levels_keeps_the_most_frequent():
     fitted = Preprocessor(Policy()).fit(frame)
     assert fitted.n_out_ == MAX_LEVELS
     assert fitted.transform(frame)[-1].sum() == 1.0
+
+
+def test_squashed_numbers_keep_their_order_and_none_is_far():
+    x = np.append(np.arange(101.0), [1e4, 1e9, -1e300])
+    few = np.append(np.zeros(101), [8.0, -8.0, 4.0])  # its quartiles are equal
+    frame = pd.DataFrame({"x": x, "few": few})
+    out = Preprocessor(Policy("squash")).fit_transform(frame)
+    known = RobustScaler().fit_transform(frame[["x"]])[:, 0]
+    np.testing.assert_allclose(out[:, 0], known / np.sqrt(1 + (known / 5) ** 2), atol=0.02)
+    assert (np.diff(out[np.argsort(x), 0]) >= 0).all() and (np.abs(out) <= 5).all()
+    np.testing.assert_allclose(out[-3:, 1], [1 / np.sqrt(1.04), -1 / np.sqrt(1.04), 0.5], rtol=0.01)
 
 
 def test_standard_and_one_hot_agree_with_scikit_learn():

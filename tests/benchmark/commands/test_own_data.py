@@ -170,7 +170,7 @@ def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept(
     frame = houses(400)
     frame.assign(tax=frame["price"] * 2 + frame["owner"]).to_csv("h.csv", index=False)
     without = answer("data", "inspect", "h.csv")
-    assert "task" not in without and without["columns"]["rooms"]["kind"] == "number"
+    assert "task" not in without and without["columns"]["rooms"]["kind"] == "numeric"
     assert any("'rooms': -999" in text for text in without["warnings"])
     marks = ("--missing", "unknown", "--missing", -999)
     found = answer("data", "inspect", "h.csv", "--target", "price", "--group", "owner", *marks)
@@ -317,7 +317,7 @@ def test_a_pinball_loss_trains_the_models_that_have_a_quantile_on_it_and_no_othe
         constant["pinball_90"]
         < 0.7 * plan_in(Ledger(Path("runs/rmse")))["datasets"]["h"]["constant"]["rmse"]
     )
-    assert said in Path("runs/pinball_90/report/index.html").read_text()
+    assert said in Path("runs/pinball_90/report/html/index.html").read_text()
 
 
 def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_are_shown_first():
