@@ -11,7 +11,6 @@ from ..errors import DataError
 UTF_16 = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 MOSTLY = 0.7  # of every second byte is zero in UTF-16 without a mark (Latin letters)
-C1 = frozenset(range(0x80, 0xA0))  # letters and quotes in Windows-1252, controls in Latin-1
 OTHERS = {  # codec -> what it is called; these tell themselves apart from Western texts
     "gb18030": "GB 18030 (GBK)",
     "big5": "Big5",
@@ -24,7 +23,7 @@ OTHERS = {  # codec -> what it is called; these tell themselves apart from Weste
     "cp1255": "Windows-1255",
     "cp1256": "Windows-1256",
 }
-NAMES = {"latin-1": "Latin-1", "cp1252": "Windows-1252", "utf-16": "UTF-16", **OTHERS}
+NAMES = {"cp1252": "Windows-1252", "utf-16": "UTF-16", **OTHERS}
 NAMES |= {"utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
 TWO_BYTES = {"gb18030", "big5", "cp932", "euc_jp", "cp949"}
 WESTERN = ("cp1250", "cp1252", "latin_1")
@@ -36,8 +35,8 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
     """(codec, notice) of a text file; the notice is "" for UTF-8. `name` stands in errors.
 
     A file whose letters beyond ASCII are no UTF-8 is read in one of OTHERS where its text is likely
-    in that, else as Windows-1252 where it has bytes of that alone, else as Latin-1: no byte is
-    wrong in these, so the notice shows a word to look at. Where other letters of the file are
+    in that, else as Windows-1252, which has all letters of Latin-1: few bytes are wrong in these,
+    so the notice shows a word to look at. Where other letters of the file are
     UTF-8, single bytes are damaged, and DataError names the
     first; it also refuses UTF-32 and control characters, which no text has.
     """
@@ -68,18 +67,15 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
             "the file is; save the file as UTF-8"
         )
     _check_controls(data, data, name)
-    codec = "latin-1"
-    if C1.intersection(data):
-        codec = "cp1252"
-        try:
-            data.decode(codec)
-        except UnicodeDecodeError as error:
-            bad = data.count(b"\n", 0, error.start) + 1
-            raise DataError(
-                f"{name}: line {bad}: byte 0x{data[error.start]:02x} is no text in UTF-8, Latin-1 "
-                "or Windows-1252; save the file as UTF-8"
-            ) from None
-    return codec, _notice(data, first, codec)
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError as error:
+        bad = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{name}: line {bad}: byte 0x{data[error.start]:02x} is no text in UTF-8 or "
+            "Windows-1252; save the file as UTF-8"
+        ) from None
+    return "cp1252", _notice(data, first, "cp1252")
 
 
 def _other(data: bytes) -> str:

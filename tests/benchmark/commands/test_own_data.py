@@ -104,7 +104,7 @@ def test_a_file_is_the_same_table_in_every_format_and_encoding():
     noticed = {
         "utf16.csv": "read as UTF-16",
         "utf16-without-mark.csv": "read as UTF-16",
-        "latin.csv": "read as Latin-1 (line ",
+        "latin.csv": "read as Windows-1252 (line ",
         "us.tsv": "commas between thousands in column 'area'",
         "german.csv": "decimal commas in columns ",
     }
@@ -252,7 +252,7 @@ def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
     ran = bench(*files, "--target", "price", "--target", "rent", "--drop", "id", *FAST, *MODELS)
     assert ran.code == 0, ran
     assert "warning: a: tax alone predicts the target with skill 1.000" in ran.err
-    assert "warning: b: b.csv: not UTF-8; read as Latin-1" in ran.err
+    assert "warning: b: b.csv: not UTF-8; read as Windows-1252" in ran.err
     plan = plan_in(Ledger(Path("runs/csv-a-b-quick")))
     assert list(plan["datasets"]) == ["a", "b"]
     scores = Path("runs/csv-a-b-quick/report/scores.md").read_text()
