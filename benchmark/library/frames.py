@@ -20,7 +20,7 @@ from ...common.columns.kinds import CATEGORY, DATE, TEXT
 from ...common.columns.numbers import MISSING, WORDS, as_float
 from ...common.files import write_atomically
 from ...datasets.infer import MAX_CLASSES_GUESSED
-from ...datasets.table import number_text
+from ...datasets.table import Table, number_text
 from ...models.library.columns import ColumnReader, one_blank, texts_of
 from ..errors import SweepError
 
@@ -36,6 +36,16 @@ class CsvColumns(ColumnReader):
 
     categories: list[Any]
 
+    @classmethod
+    def of_table(cls, table: Table) -> CsvColumns:
+        """The reader of rows such as those of a table."""
+        reader = cls(categories=table.categorical)
+        reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
+        reader.notices_ = []
+        levels = {name: table.frame[name].cat.categories for name in table.categorical}
+        reader.named_ = {n for n, known in levels.items() if known.str.startswith(f"{n}=").all()}
+        return reader
+
     def decide(self, frame: pd.DataFrame) -> None:
         """As `ColumnReader.decide`; and which columns' categories get their name. SweepError for
         two columns whose names differ in blanks alone."""
@@ -45,7 +55,7 @@ class CsvColumns(ColumnReader):
         self.named_ = {
             name
             for name in self.of_kind(CATEGORY)
-            if doubtful({text for text in texts_of(frame[name]) if text})
+            if doubtful({text for text in category_texts(frame[name]) if text})
         }
 
     def of_kind(self, kind: str) -> list[str]:
@@ -56,11 +66,18 @@ class CsvColumns(ColumnReader):
         """The rows; names of columns are text, and texts and categories are on one line."""
         found = super().read(named_cleanly(frame))
         for name in self.of_kind(CATEGORY):
-            texts = texts_of(found[name])
-            if name in self.named_:
-                texts = [None if text is None else f"{name}={text}" for text in texts]
-            found[name] = pd.Series(texts, dtype=object)
+            texts, before = category_texts(found[name]), f"{name}=" if name in self.named_ else ""
+            found[name] = pd.Series(
+                [text and before + text.removeprefix(before) for text in texts], dtype=object
+            )
         return found
+
+
+def category_texts(column: pd.Series) -> list[str | None]:
+    """Values as text on one line, numbers in their shortest form, None where missing."""
+    return texts_of(
+        pd.Series([number_text(v) if is_number(v) and float(v) == v else v for v in column])
+    )
 
 
 def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ...common.text import suggest
 from ...datasets import catalog
 from ...models import registry
 from ...models.library.classes import class_of
-from ...models.library.columns import ColumnNotice, ColumnReader
+from ...models.library.columns import ColumnNotice
 from ...models.library.estimator import steps_of
 from ...models.library.names import class_names
 from ...sweeps.engine import Stop
@@ -43,11 +43,10 @@ from ..results.evidence_builder import load_results
 from ..running import sweep as engine
 from ..running.progress import Progress
 from ..running.request import Request, import_folders, models_of
-from .frames import FrameData
+from .frames import CsvColumns, FrameData
 from .leaderboard import leaderboard
 
 if TYPE_CHECKING:
-    from ...datasets.table import Table
     from ..planning.own_tables import OwnTable
 
 TASKS = ("binary", "multiclass", "classification", "regression")
@@ -122,7 +121,7 @@ class SweepResult:
         estimator = cls(**known, preset="paper", random_state=seed)
         data = self._data
         seen = table.frame if data is None else data.features
-        estimator.columns_ = reader_of(table) if data is None else data.columns
+        estimator.columns_ = CsvColumns.of_table(table) if data is None else data.columns
         estimator.estimator_ = fitted
         estimator.n_iter_ = steps_of(fitted)
         estimator.n_features_in_ = seen.shape[1]
@@ -173,14 +172,6 @@ class SweepResult:
             link = f'<p>Report: <a href="{html.escape(page.resolve().as_uri())}">index.html</a></p>'
         board = self.leaderboard().to_html(index=False, na_rep="", float_format="{:.4g}".format)
         return f"<div><p>{html.escape(repr(self))}</p>{board}{link}</div>"
-
-
-def reader_of(table: Table) -> ColumnReader:
-    """The reader of columns of the kinds that a table has."""
-    reader = ColumnReader(categories=table.categorical)
-    reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
-    reader.notices_ = []
-    return reader
 
 
 def sweep(

@@ -103,7 +103,7 @@ def read_text(path: Path, name: str) -> Cells:
     encoding, notice = encoding_of(path, name)
     frame, lines, delimiter = _read_csv(path, name, encoding)
     form = ["CSV", f"separated by {DELIMITERS[delimiter]}"]
-    form += [] if encoding == "utf-8-sig" else [_called(encoding)]
+    form += [] if encoding == "utf-8-sig" else [NAMES[encoding]]
     return Cells(
         name,
         frame,
@@ -112,10 +112,6 @@ def read_text(path: Path, name: str) -> Cells:
         form=", ".join(form),
         notices=(notice,) if notice else (),
     )
-
-
-def _called(encoding: str) -> str:
-    return NAMES.get(encoding, encoding)
 
 
 def records(
