@@ -45,7 +45,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     if table is None:
         notes = Notes(list(cells.notices))
         for name in names:
-            if name not in decided and name not in (known.target, *known.drop):
+            if name not in (known.target, *known.drop):
                 with Problems(keep=True).watched():
                     decided[name] = feature(name, cells, known, notes)[0]
         warnings = notes.all()

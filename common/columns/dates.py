@@ -23,6 +23,7 @@ _ISO_CELL = re.compile(
 )
 _DAYS = (
     *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d"),
+    "%Y年%m月%d日",
     *("%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d %B %Y"),
     *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
 )

@@ -116,7 +116,7 @@ def test_a_column_of_very_many_levels_keeps_the_most_frequent():
 
 
 def test_squashed_numbers_keep_their_order_and_none_is_far():
-    x = np.append(np.arange(101.0), [1e4, 1e9, -1e300])
+    x = np.append(np.arange(101.0), [1e4, 1e9, -1e100])
     few = np.append(np.zeros(101), [8.0, -8.0, 4.0])  # its quartiles are equal
     frame = pd.DataFrame({"x": x, "few": few})
     out = Preprocessor(Policy("squash")).fit_transform(frame)
