@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from .weighted import WeightedSklearnEstimator
 NO_BETTER = "worse than random"  # of scikit-learn's error where the first tree is
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoost(WeightedSklearnEstimator):
     """AdaBoost (SAMME; R2 for regression) of trees on unscaled, one-hot features.
 

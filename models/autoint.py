@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
 from .deep.layers.dropout import Seed, dropout
@@ -84,7 +82,6 @@ class AutoIntNetwork(nn.Module):
         ]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class AutoInt(TokenRows):
     """AutoInt: attention between the features of a row, all of which are read at the end.
 

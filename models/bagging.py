@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Bagging(WeightedSklearnEstimator):
     """Trees on bootstrap samples, averaged; categories one-hot, missing values native.
 

@@ -15,7 +15,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -65,7 +64,6 @@ def _pools(n_modules: int) -> Any:
     return ThreadpoolController()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Estimator(Hyperparameters, BaseEstimator):
     """Base of every model: checks, preprocessing, labels, constant targets, threads.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from .resumable import Stepwise
 from .weighted import WeightedEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Boosted(QuantileEstimator, WeightedEstimator, Stepwise):
     """Rounds of boosting, which validation rows may end early.
 
@@ -39,7 +38,6 @@ class Boosted(QuantileEstimator, WeightedEstimator, Stepwise):
         return self.model_.predict_proba(x)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CategoryBoosted(Boosted):
     """Boosting by a library that splits categories itself, or takes them encoded."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ class _Clock:
         return not self.over()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CatBoost(CategoryBoosted):
     """CatBoost; categories and missing values native by default.
 

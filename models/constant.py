@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .hyperparameters import OneOf, hyper
@@ -27,7 +25,6 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:  # (N,), 
     return float((values[order[low]] + values[order[high]]) / 2)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Constant(WeightedEstimator):
     """Predicts the frequencies of the classes, or the mean or median of the target.
 

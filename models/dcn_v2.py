@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +73,6 @@ class DCNV2Network(nn.Module):
         return self.last_linear(x).squeeze(-1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DCNV2(FlatRows):
     """Deep and cross network V2, in the form of Gorishniy et al. 2021 (Table 15).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .hyperparameters import COUNT, DEPTH, PENALTY, hyper
@@ -10,7 +9,6 @@ from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionTree(WeightedSklearnEstimator):
     """CART on unscaled features; categories one-hot, missing values native.
 

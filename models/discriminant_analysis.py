@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .base import Estimator, softmax
@@ -13,7 +11,6 @@ from .policy import Policy
 LEAST = 1e-6  # least variance in any direction, as a share of the mean variance of a feature
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DiscriminantAnalysis(Estimator):
     """Normal distributions in each class, with covariances pooled over classes and shrunk.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .base import SklearnEstimator
@@ -13,7 +12,6 @@ from .policy import Policy
 PAIRS = tuple(f"{n}x" for n in (0.5, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 25))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class EBM(SklearnEstimator):
     """Explainable boosting machine of the library `interpret-core` (extra `ebm`).
 

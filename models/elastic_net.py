@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ElasticNet(WeightedSklearnEstimator):
     """Multinomial logistic or linear regression with L1 and L2 penalties; one-hot features.
 

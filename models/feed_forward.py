@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -141,7 +140,6 @@ def _linear(d_in: int, d_out: int, gain: float) -> nn.Linear:
     return made
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class FeedForward(RowNetwork):
     """Feed-forward network of standardised numbers and one-hot categories.
 

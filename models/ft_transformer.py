@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -116,7 +115,6 @@ class FTTransformerNetwork(nn.Module):
         ]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class FTTransformer(TokenRows, EmbeddedRows):
     """FT-Transformer: attention between the features of a row, read from one token.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .base import SklearnEstimator
@@ -10,7 +9,6 @@ from .hyperparameters import Number, OneOf, hyper
 from .policy import Policy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianProcess(SklearnEstimator):
     """Exact Gaussian process (classification: Laplace approximation, one against the rest).
 

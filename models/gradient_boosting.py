@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,6 @@ class Patience:
         return float((total - raw[np.arange(len(y)), y]).mean())
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoosting(Boosted):
     """scikit-learn's exact gradient boosting; categories one-hot, missing values imputed.
 

@@ -7,7 +7,7 @@ Newton step of the sum so far, all others held; then all of them are trained tog
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -144,7 +144,6 @@ class GrowTask(RowTask):
         return (weight * (self.module.boost_rate.detach() * out - wanted).square()).mean()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GrowNet(RowNetwork):
     """GrowNet: boosting of small networks, for two classes or a number.
 

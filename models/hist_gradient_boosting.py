@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from .hyperparameters import COUNT, DEPTH, PATIENCE, PENALTY, ROUNDS, SHARE, Num
 from .resumable import by_round, seed_at
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HistGradientBoosting(CategoryBoosted):
     """scikit-learn's histogram gradient boosting; categories and missing values native.
 

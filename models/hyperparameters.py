@@ -1,6 +1,6 @@
 """Hyperparameters of estimators: each is one field, with its default, its rule and its meaning.
 
-An estimator is a dataclass with keyword-only fields, so that scikit-learn finds an explicit
+An estimator becomes a dataclass with keyword-only fields, so that scikit-learn finds an explicit
 `__init__`. A rule says which values are accepted. The section Parameters of the docstring is made
 from the fields, those of the base classes included.
 """
@@ -12,9 +12,9 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import Field, dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
@@ -140,8 +140,9 @@ def required(rule: Rule, meaning: str = "") -> Any:
     return field(metadata={"rule": rule, "meaning": meaning})
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class Hyperparameters:
-    """Base that collects the `rules` and `meanings` of its subclasses for their docstrings.
+    """Base that makes its subclasses dataclasses, with `rules` and `meanings` of their fields.
 
     A subclass may give a field another default and keep the rest: `lr: float = 1e-4`. With
     `example`, the arguments of a quick fit, it gets a section Examples with such a fit.
@@ -162,6 +163,8 @@ class Hyperparameters:
         cls.rules = rules | {n: facts["rule"] for n, facts in own.items() if "rule" in facts}
         told = {n: facts.get("meaning") or meanings.get(n, "") for n, facts in own.items()}
         cls.meanings = _first(told, meanings)
+        if inspect.get_annotations(cls):
+            dataclass(kw_only=True, eq=False, repr=False)(cls)
         if vars(cls).get("__doc__"):
             cls.__doc__ = _completed(cls)
 
@@ -252,11 +255,8 @@ def _example(cls: type[Hyperparameters]) -> list[str]:
 
 
 def _field(cls: type[Hyperparameters], name: str) -> tuple[str, Any, Rule]:
-    """Type, default and range of a field, also while its class is being made."""
-    default = getattr(cls, name, NO_DEFAULT)
-    default = default.default if isinstance(default, Field) else default
-    default = NO_DEFAULT if default is MISSING else default
-    return _kind(cls, name), default, cls.rules[name]
+    """Type, default and range of a field."""
+    return _kind(cls, name), getattr(cls, name, NO_DEFAULT), cls.rules[name]
 
 
 def _kind(cls: type[Hyperparameters], name: str) -> str:

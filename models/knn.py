@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .base import SklearnEstimator
@@ -10,7 +9,6 @@ from .hyperparameters import COUNT, OneOf, hyper
 from .policy import Policy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class KNN(SklearnEstimator):
     """k-nearest neighbours on standardised numeric and one-hot categorical features.
 

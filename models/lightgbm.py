@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ class _Clock:
             raise EarlyStopException(self.best_round if losses else env.iteration, losses)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LightGBM(CategoryBoosted):
     """LightGBM; categories and missing values native by default.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .hyperparameters import COUNT, POSITIVE, OneOf, hyper
@@ -10,7 +10,6 @@ from .policy import Policy
 from .weighted import WeightedSklearnEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Linear(WeightedSklearnEstimator):
     """Logistic regression (multinomial, L2) or ridge regression on scaled, one-hot features.
 

@@ -7,7 +7,6 @@ on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -216,7 +215,6 @@ class METTask(PretrainedTask):
         return (x.norm() if whole else x.norm(dim=1, keepdim=True)).clamp(min=1e-12)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MET(PretrainedNetwork):
     """Masked encoding for tabular data: an autoencoder of a row's columns, then a classifier.
 
@@ -294,7 +292,6 @@ class MET(PretrainedNetwork):
         return task
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class METCheAtt(MET):
     """MET with a Chebyshev polynomial of its attention matrix.
 

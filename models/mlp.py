@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from .deep.layers.dropout import Seed, dropout
@@ -18,7 +16,6 @@ class MLPNetwork(PerceptronNetwork):
         return dropout(x.relu(), self.p, seed)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MLP(Perceptron):
     """Multi-layer perceptron.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from .hyperparameters import COUNT, PENALTY, RATE, SWITCH, ListOf, hyper
 from .policy import Policy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MLPSklearn(SklearnEstimator):
     """Multi-layer perceptron (ReLU, Adam) on standardised, one-hot features.
 

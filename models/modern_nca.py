@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -136,7 +135,6 @@ class NCATask(LookupTask):
         return F.nll_loss(out, targets.long())
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ModernNCA(LookupRows):
     """Neighbourhood components analysis with vectors of numbers and samples of candidates.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from .hyperparameters import CLASSES, POSITIVE, hyper, required
 from .policy import Policy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class NaiveBayes(Estimator):
     """Features are independent within a class: numbers normal, categories with own frequencies.
 

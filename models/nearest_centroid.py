@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .base import Estimator, softmax
@@ -13,7 +11,6 @@ from .policy import Policy
 ROUNDING = 1e-9  # a standard deviation below it is rounding alone: features have one of about 1
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class NearestCentroid(Estimator):
     """The class whose mean is nearest, after means were drawn towards the common one.
 

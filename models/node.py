@@ -7,7 +7,6 @@ the rows last: (I, B) inputs, (T, D, B) decisions of T trees of depth D, (T, m, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -202,7 +201,6 @@ class _Task(RowTask):
         module.start(self.rows.at(first.to(self.targets.device)), seed_of(self.settings.seed, 13))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class NODE(RowNetwork):
     """Neural oblivious decision ensembles: differentiable trees in layers.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .base import Estimator
@@ -13,7 +11,6 @@ from .policy import Policy
 LEAST = 1e-9  # an indicator's prediction below it is raised to it before it is a probability
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PLS(Estimator):
     """Linear regression on a few components of the features that covary with the target.
 

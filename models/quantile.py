@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from .base import Estimator
 from .hyperparameters import InvalidConfig, Number, hyper
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class QuantileEstimator(Estimator):
     """An estimator whose loss in regression may be the pinball loss (Koenker and Bassett 1978).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class RealMLP(QuantileEstimator):
     """RealMLP with its tuned defaults, of the library `pytabkit` (extra `realmlp`).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -68,7 +67,6 @@ class ResNetNetwork(nn.Module):
         return self.head(self.last_normalization(x).relu()).squeeze(-1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ResNet(FlatRows):
     """Residual network of single rows.
 

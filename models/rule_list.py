@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ def leaves(tree: Any, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.array(nodes), np.array([b[0] for b in boxes]), np.array([b[1] for b in boxes])
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class RuleList(Estimator):
     """Rules that are asked one after the other; the first that covers a row answers.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -30,7 +29,6 @@ class SNNNetwork(PerceptronNetwork):
         return alpha_dropout(nn.functional.selu(x), self.p, seed)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SNN(Perceptron):
     """Self-normalising network: SELU, alpha dropout, and weights that keep mean and variance.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from .out_of_fold import parts
 from .policy import Policy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Stacking(Estimator):
     """Linear model, nearest neighbours, tree and naive Bayes below a linear model.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ def best_scale(decisions: np.ndarray, y: np.ndarray) -> float:  # (N, C), (N,)
     return float(np.exp(best.x))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SVM(Estimator):
     """C-SVC or epsilon-SVR with the RBF kernel on standardised, one-hot features.
 

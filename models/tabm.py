@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -173,7 +173,6 @@ class TabMTask(RowTask):
         return F.nll_loss(out, targets.long())
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabM(FlatRows):
     """k multi-layer perceptrons in one: most weights are shared, predictions are averaged.
 

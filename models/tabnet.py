@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -222,7 +222,6 @@ class _Task(RowTask):
         return self.criterion(out, self.targets[rows]) + self.settings.sparsity * entropy
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabNet(RowNetwork):
     """TabNet: decision steps that each look at a few features through a sparse mask.
 

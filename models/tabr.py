@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -171,7 +170,6 @@ class TabRTask(LookupTask):
         return self.criterion(net.predict(x, (*seed, 3)), self.targets[rows])
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabR(LookupRows):
     """A feed-forward network with one layer that attends to the nearest training rows.
 

@@ -7,7 +7,6 @@ attention through a polynomial is `TabTransformerCheAtt`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -231,7 +230,6 @@ class MaskedTask(PretrainedTask):
 # -- the estimators -------------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabTransformer(PretrainedNetwork):
     """TabTransformer with masked pre-training, in the form of Kim et al. 2024 (Table 7).
 
@@ -314,7 +312,6 @@ class TabTransformer(PretrainedNetwork):
         return Hidden(tokens.n_numeric, tokens.sizes, tokens.width)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabTransformerCheAtt(TabTransformer):
     """TabTransformer with a Chebyshev polynomial of its attention matrix.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ CRITERIA = {
 }
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TreeEnsemble(WeightedSklearnEstimator):
     """Many trees on unscaled features; categories one-hot, missing values kept by the splits.
 

@@ -6,7 +6,6 @@ Yoon et al. 2020 (NeurIPS); details as in the authors' code.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,7 +123,6 @@ class VIMETask(PretrainedTask):
         return loss + self.settings.consistency * unlike
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class VIME(PretrainedNetwork):
     """VIME: pre-training that finds exchanged values and predicts the original ones.
 

@@ -19,7 +19,7 @@ class WeightedEstimator(Estimator):
     where all count alike.
     """
 
-    _weights: np.ndarray | None = None  # (N,), during a fit
+    _weights = None  # type: np.ndarray | None  # (N,), during a fit
 
     def fit(
         self,

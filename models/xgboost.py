@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from .policy import Policy
 from .resumable import by_round
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class XGBoost(CategoryBoosted):
     """XGBoost (tree booster); categories one-hot by default, missing values native.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ LEAST = 1e-300  # a share of a class is at least so large before its logarithm
 ASKED = 256  # rows of a prediction: always so many, as the rounding of products depends on it
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class XRFM(Estimator):
     """Kernel machines whose kernel learns which directions of the features matter, in the leaves of
     a tree; of the library `xrfm` (extra `xrfm`), with its Laplace kernel.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from .row_network import RowNetwork
 from .trainer import Task
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class EmbeddedRows(RowNetwork):
     """Base of networks of single rows whose numbers may become vectors (Gorishniy et al. 2022).
 
@@ -92,7 +90,6 @@ class EmbeddedRows(RowNetwork):
         return [edges.numpy() for edges in bins]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class FlatRows(EmbeddedRows):
     """Base of networks that read a row as one vector, the vectors of its numbers side by side."""
 

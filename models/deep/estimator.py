@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
@@ -36,7 +35,6 @@ Module = TypeVar("Module")
 Rows = tuple[np.ndarray, np.ndarray]  # x (N, F) as the preprocessing gives it; y (N,)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DeepEstimator(Stepwise):
     """Base of the networks: trained in steps, the weights with the least validation loss kept.
 

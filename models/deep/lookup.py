@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -37,7 +36,6 @@ def in_parts(rows: Batch) -> list[Batch]:
     return [rows.at(slice(at, at + ENCODED)) for at in range(0, len(rows), ENCODED)]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LookupRows(FlatRows):
     """Base of networks that look up the training rows: the fitted model keeps those rows."""
 

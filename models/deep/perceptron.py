@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -52,7 +51,6 @@ class PerceptronNetwork(nn.Module):
         return self.head(x).squeeze(-1)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Perceptron(FlatRows):
     """Base of perceptrons; a subclass names its `network`."""
 

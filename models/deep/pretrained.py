@@ -6,7 +6,7 @@ Both phases are steps of one training: a fit can stop in either and go on elsewh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -49,7 +49,6 @@ class PretrainedTask(RowTask):
         return self.pretext_loss(self.rows.at(rows), rows, step)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PretrainedNetwork(RowNetwork):
     """Base of networks of single rows that are pre-trained on the training rows without targets.
 

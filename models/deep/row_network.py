@@ -7,7 +7,6 @@ AdamW with a constant rate, the weights of the best epoch by accuracy or RMSE on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -170,7 +169,6 @@ def _blocks(n: int, size: int) -> list[slice]:
     return [slice(at, at + size) for at in range(0, n, size)]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class RowNetwork(QuantileEstimator, DeepEstimator):
     """Base of networks that see one row at a time.
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..hyperparameters import DROPOUT, LAYERS, SHARE, WIDTH, InvalidConfig, OneOf, hyper
 from .layers.polynomial_attention import ATTENTIONS, ORDER
 from .layers.token_attention import LINFORMER, Mixtures
 from .row_network import RowNetwork
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TokenRows(RowNetwork):
     """Base of networks whose tokens are the features of a row."""
 

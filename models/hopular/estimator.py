@@ -7,7 +7,6 @@ that is in the memory finds its own target there when it is asked; in training i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ from .schedules import SCHEDULES, rate
 from .task import HopularTask, ask
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Hopular(CellEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from ..policy import Policy
 from .checkpoint_file import CheckpointFile, checkpoint_of
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class InContextEstimator(Estimator):
     """Base of adapters whose fit keeps the training rows and whose weights are a checkpoint."""
 

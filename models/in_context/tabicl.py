@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from .checkpoint_file import without_downloads
 from .estimator import InContextEstimator
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TabICL(InContextEstimator):
     """TabICL of the library `tabicl` (extra `tabicl`), with a checkpoint file of the user's.
 

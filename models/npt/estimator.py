@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,6 @@ from .prediction import (
 from .task import NPTTask
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class NPT(CellEstimator):
     """Non-Parametric Transformer: self-attention between datapoints, and between attributes.
 

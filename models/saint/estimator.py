@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -42,7 +41,6 @@ MANY = 100  # features; above them tokens and batches are small
 MANY_WIDTH, MANY_ROWS = 8, 64
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SAINT(PretrainedNetwork):
     """SAINT: attention between the columns of a row and between rows, with pre-training.
 
@@ -207,7 +205,6 @@ class SAINT(PretrainedNetwork):
             return self.together(module, self._rows(x)).cpu().numpy().astype(np.float64)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SAINTCheAtt(SAINT):
     """SAINT with Chebyshev polynomials of its attention matrices.
 

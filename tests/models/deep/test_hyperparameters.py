@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 
 import pytest
 from sklearn.base import clone
@@ -14,14 +13,12 @@ from tabsweep.models.registry import MODELS, load_class
 CLASSES = [(load_class(spec.target), spec.paper) for spec in MODELS.values()]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Base(DeepEstimator):
     """A base."""
 
     width: int = hyper(8, Number(1, 64, whole=True), "The width.")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Narrow(Base):
     """A subclass with another default.
 

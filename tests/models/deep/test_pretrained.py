@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +41,6 @@ class HalvesTask(PretrainedTask):
         return torch.optim.RMSprop(self.module.parameters(), lr=self.settings.pretrain_lr)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Told(PretrainedNetwork):
     make_task: ClassVar[Callable[..., Task]] = HalvesTask
 
