@@ -208,12 +208,13 @@ class CatBoost(CategoryBoosted):
             return False
         return self.categorical != "native" or not self.preprocessor_.categorical_.any()
 
-    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
         return self._pool(x, y)
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+    def _grow(self, data: Any, step: int, until: int) -> Any:
         booster = self._library(until - step, seed_at(self.seed, step))
         self.model_ = self._train(booster, data, init_model=self.model_ if step else None)
+        return self.model_
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(self._pool(x), thread_count=self.threads)

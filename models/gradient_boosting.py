@@ -103,11 +103,11 @@ class GradientBoosting(Boosted):
             self.curve_ = by_round(watch.losses)
             self.model_.estimators_ = self.model_.estimators_[: self.best_iteration_]
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+    def _grow(self, data: Any, step: int, until: int) -> Any:
         if step == 0:
             self.model_ = self._library(until, warm_start=True)
         else:
             self.model_.set_params(n_estimators=until)
             # a state holds no generator
             self.model_._rng = np.random.RandomState(seed_at(self.seed, step))
-        self.model_.fit(x, y)
+        return self.model_.fit(*data)

@@ -95,11 +95,11 @@ class HistGradientBoosting(CategoryBoosted):
             size = max(1, min(2 * size, int(size * 0.1 * self._limit_s / took)))
             until = min(self.n_estimators, until + size)
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+    def _grow(self, data: Any, step: int, until: int) -> Any:
         if step == 0:
             self.model_ = self._library(max_iter=until, early_stopping=False, warm_start=True)
         else:
             self.model_.set_params(max_iter=until)
             # a state holds no generator
             self.model_._feature_subsample_rng = np.random.default_rng(seed_at(self.seed, step))
-        self.model_.fit(x, y)
+        return self.model_.fit(*data)

@@ -174,10 +174,10 @@ class LightGBM(CategoryBoosted):
     def _continues(self) -> bool:
         return self.boosting_type == "gbdt"
 
-    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
         return self._dataset(x, y, keep=True)
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+    def _grow(self, data: Any, step: int, until: int) -> Any:
         params = self._params()
         if step:
             drawing = ("bagging_seed", "feature_fraction_seed")
@@ -185,6 +185,7 @@ class LightGBM(CategoryBoosted):
         self.model_ = self._train(
             params, data, num_boost_round=until - step, init_model=self.model_ if step else None
         )
+        return self.model_
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         rounds = self.best_iteration_

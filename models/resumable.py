@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,22 +47,30 @@ def by_round(losses: Iterable[float]) -> np.ndarray:
 class Stepwise(Estimator):
     """Base of models whose fit is a number of steps (`resource`) and can continue from a state.
 
-    A subclass writes `_grow`, `_material` where the library trains on more than arrays, and
-    `_continues` where some configurations cannot continue.
+    A subclass writes `_grow`, `_begin` where it trains on more than arrays, and `_continues` where
+    some configurations cannot continue.
     """
+
+    reads_back: ClassVar[bool] = True  # the state after each piece, so that all pieces begin alike
 
     # -- what a subclass writes -------------------------------------------------------------------
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
-        """Trains `model_` (absent at step 0, else as it was saved at `step`) to `until` steps.
+    def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
+        """What trains in all pieces: the training rows, in the form of the library."""
+        return x, y
 
-        What is random must depend on the seed and `step` alone (see `seed_at`).
-        """
+    def _grow(self, training: Any, step: int, until: int) -> Any:
+        """Trains `model_` (absent at step 0, else as it was saved at `step`) to `until` steps;
+        returns its state. What is random must depend on the seed and `step` alone (`seed_at`)."""
         raise NotImplementedError
 
-    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
-        """The training rows in the form of the library, made once for all pieces."""
-        return None
+    def _go_on(self, training: Any, state: Any) -> None:
+        """Takes over a state; BadState where it is of another model."""
+        self.model_ = state
+
+    def _end(self, training: Any, x: np.ndarray, y: np.ndarray, stop: int) -> None:
+        """Sets what `fit` sets, after the last piece."""
+        self.n_iter_ = self.best_iteration_ = stop
 
     def _continues(self) -> bool:
         """Whether this configuration can continue; else `fit_to` trains from zero in one piece."""
@@ -82,11 +90,12 @@ class Stepwise(Estimator):
         start: Start | None = None,
         save: Save | None = None,
     ) -> Stepwise:
-        """Fits `stop` steps of the configuration's schedule; no early stopping, X_val is unused.
+        """Fits `stop` steps of the configuration's schedule. Boosting does not stop early and uses
+        no X_val; the validation rows of a network choose its weights as in `fit`.
 
-        At every multiple of `every` and at `stop` the model is turned into a state, read back and
-        given to `save(step, state)`; so a fit that continues from a saved state, in this process or
-        another, equals the uninterrupted one to the bit. `start`: such a (step, state) of the same
+        At every multiple of `every` and at `stop` the state is given to `save(step, state)`; a fit
+        that continues from a saved state, in this process or another, equals the uninterrupted one
+        to the bit. `start`: such a (step, state) of the same
         configuration and data. It is ignored where it cannot be used (beyond `stop`, or saved at a
         `stop` that is no multiple of `every`). BadState (a ValueError) for bytes that are damaged
         or belong to another model or to data of another shape: train again without `start`.
@@ -97,29 +106,37 @@ class Stepwise(Estimator):
         self.check()
         self._check_steps(stop, every)
         x, target = self._prepare(X, y)
-        states, width = _states(), x.shape[1]
-        self.resumed_from_ = 0
-        if self.constant_ is not None:
+        states = _states()
+
+        def keep(step: int, members: Any) -> None:
             if save is not None:
-                save(stop, states.seal(states.dump(None), self._facts(stop, width)))
+                save(step, states.seal(members, self._facts(step, x.shape[1])))
+
+        self.resumed_from_ = step = 0
+        if self.constant_ is not None:
+            keep(stop, states.dump(None))
             return self
         every = every if self._continues() else stop
-        step = 0
+
+        def loaded(members: Any) -> Any:
+            return states.load(members, threads=self.threads)
+
         with self._limits(), self._counting_warnings():
+            training = self._begin(x, target, X_val, y_val)
             if start is not None and 0 < start[0] <= stop:
                 if start[0] == stop or start[0] % every == 0:
                     self.resumed_from_ = step = start[0]
-                    members = states.unseal(start[1], self._facts(step, width))
-                    self.model_ = states.load(members, threads=self.threads)
-            data = self._material(x, target) if step < stop else None
+                    members = states.unseal(start[1], self._facts(step, x.shape[1]))
+                    self._go_on(training, loaded(members))
             for until in boundaries(step, stop, every):
-                self._grow(data, x, target, step, until)
-                members = states.dump(self.model_)
-                self.model_ = states.load(members, threads=self.threads)
+                state = self._grow(training, step, until)
+                if self.reads_back or save is not None:
+                    members = states.dump(state)
+                    if self.reads_back:
+                        self._go_on(training, loaded(members))
+                    keep(until, members)
                 step = until
-                if save is not None:
-                    save(step, states.seal(members, self._facts(step, width)))
-        self.n_iter_ = self.best_iteration_ = stop
+            self._end(training, x, target, stop)
         return self
 
     # -- inside -----------------------------------------------------------------------------------

@@ -151,11 +151,11 @@ class XGBoost(CategoryBoosted):
         if self.device != "cpu":
             check_xgboost()
 
-    def _material(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
         self._check_device()
         return self._matrix(x, y)
 
-    def _grow(self, data: Any, x: np.ndarray, y: np.ndarray, step: int, until: int) -> None:
+    def _grow(self, data: Any, step: int, until: int) -> Any:
         from xgboost import Booster
 
         params = self._params() | {"seed_per_iteration": True}
@@ -165,6 +165,7 @@ class XGBoost(CategoryBoosted):
             self.model_.set_param(params)
         for i in range(step, until):
             self.model_.update(data, i)
+        return self.model_
 
     def _predict(self, x: np.ndarray) -> np.ndarray:
         return self.model_.predict(self._matrix(x), iteration_range=(0, self.best_iteration_))

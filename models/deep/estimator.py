@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base import BadState
 from ..hyperparameters import SWITCH, Number, OneOf, hyper
-from ..resumable import Save, Start, Stepwise, _states, boundaries
+from ..resumable import Stepwise
 from .matrix_products import by_onednn
 from .trainer import (
     PRECISIONS,
@@ -46,6 +46,7 @@ class DeepEstimator(Stepwise):
     """
 
     resource = "steps"
+    reads_back = False  # a state holds all that a later step depends on
     computes_in = "float32"
     transient: ClassVar[tuple[str, ...]] = ("step_s_", "precision_", "_loaded")
 
@@ -108,51 +109,25 @@ class DeepEstimator(Stepwise):
             del self._report
         return self
 
-    def fit_to(
-        self,
-        X: Any,
-        y: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        *,
-        stop: int,
-        every: int,
-        start: Start | None = None,
-        save: Save | None = None,
-    ) -> DeepEstimator:
-        """Fits `stop` steps of the schedule, resuming from `start` and saving as `Stepwise` does;
-        the validation rows choose the weights as in `fit`."""
-        self.check()
-        self._check_steps(stop, every)
-        x, target = self._prepare(X, y)
-        states = _states()
-        width = x.shape[1]
-        self.resumed_from_ = 0
-        if self.constant_ is not None:
-            if save is not None:
-                save(stop, states.seal(states.dump(None), self._facts(stop, width)))
-            return self
-        with self._limits(), self._counting_warnings():
-            val = self._validation(X_val, y_val)
-            training = self._training((x, target), val)
-            if start is not None and 0 < start[0] <= stop:
-                if start[0] == stop or start[0] % every == 0:
-                    self.resumed_from_ = start[0]
-                    members = states.unseal(start[1], self._facts(start[0], width))
-                    state = states.load(members, threads=self.threads)
-                    try:
-                        training.go_on_from(state)
-                    except ValueError as error:
-                        raise BadState(f"the state is of another network: {error}") from None
-            for until in boundaries(self.resumed_from_, stop, every):
-                training.run(until * self._unit())
-                if save is not None:
-                    members = states.dump(training.state())
-                    save(until, states.seal(members, self._facts(until, width)))
-            if training.step and not training.curve:
-                training.evaluate()
-            self._finish(training, (x, target), val)
-        return self
+    def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
+        val = self._validation(X_val, y_val)
+        return self._training((x, y), val), val
+
+    def _go_on(self, training: Any, state: Any) -> None:
+        try:
+            training[0].go_on_from(state)
+        except ValueError as error:
+            raise BadState(f"the state is of another network: {error}") from None
+
+    def _grow(self, training: Any, step: int, until: int) -> Any:
+        training[0].run(until * self._unit())
+        return training[0].state()
+
+    def _end(self, training: Any, x: np.ndarray, y: np.ndarray, stop: int) -> None:
+        trained, val = training
+        if trained.step and not trained.curve:
+            trained.evaluate()
+        self._finish(trained, (x, y), val)
 
     # -- inside -----------------------------------------------------------------------------------
 

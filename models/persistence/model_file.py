@@ -337,10 +337,11 @@ def load_model(
             raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
         data = path.read_bytes()
         members = unpack(data)
-        if is_native(parse(members.get("state.json", b""), "state.json")):
+        native = is_native(parse(members.get("state.json", b""), "state.json"))
+        if native:
             check_apart(data)
         model = open_members(members, trust=trust, warn=warn)
-        if model.how == "state":
+        if model.how == "state" and not native:
             predict_made_up(model)
         return model
     except ModelFileError as error:

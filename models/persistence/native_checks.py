@@ -2,7 +2,7 @@
 
 XGBoost, LightGBM, CatBoost and scikit-learn follow the numbers in a file to places in memory. Here
 these numbers are compared with the sizes of what they point into. The libraries read the file
-before, and may crash: so all this runs in a process of its own (`apart.py`).
+before, and may crash: so all this runs in a process of its own (`checking_process.py`).
 """
 
 from __future__ import annotations

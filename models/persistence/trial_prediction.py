@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,10 @@ from .archive import ModelFileError
 from .schema import Column, Schema
 
 SOUND = "sound"
-CPU_S, WALL_S = 120, 1200.0  # of the process; a file that keeps it busy for longer is refused
 FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
+_checking: tuple[int, subprocess.Popen[bytes]] | None = None  # of which process, and the process
+_one_file = threading.Lock()
 
 
 def made_up_rows(schema: Schema, n: int | None = None) -> pd.DataFrame:
@@ -73,20 +77,26 @@ def predict_made_up(model: Any, n: int | None = None) -> None:
 def check_apart(data: bytes) -> None:
     """Load the bytes of a model file and predict with it in another process: a library that reads
     crafted trees may crash. Raises ModelFileError where that process finds a fault, or dies."""
-    command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
-    try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=WALL_S)
-    except subprocess.TimeoutExpired:
-        raise ModelFileError(f"it was not read within {WALL_S:g} s; refused") from None
-    if done.returncode == -signal.SIGXCPU:
-        raise ModelFileError(
-            f"its trees kept their library busy for more than {CPU_S} s of CPU time; refused"
-        )
-    if done.returncode < 0:
-        raise ModelFileError(
-            f"its trees crashed the library that reads them (signal {-done.returncode}); refused"
-        )
-    lines = done.stdout.decode(errors="replace").splitlines()
-    if done.returncode != 0 or not lines or lines[-1] != SOUND:
-        why = (lines or done.stderr.decode(errors="replace").splitlines() or ["no answer"])[-1]
-        raise ModelFileError(why[:500])
+    with _one_file:
+        answer = _answer(data)
+    if answer != SOUND:
+        raise ModelFileError(answer or "the process that reads it first has ended without a word")
+
+
+def _answer(data: bytes) -> str:
+    """What the checking process says of a file. Its start takes as long as the imports; so it lives
+    on for other files, and ends with this process, or when nobody has asked for a while."""
+    global _checking
+    while True:
+        if _checking is None or _checking[0] != os.getpid() or _checking[1].poll() is not None:
+            command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
+            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            made = subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes)
+            _checking = os.getpid(), made
+        process: Any = _checking[1]
+        with suppress(BrokenPipeError):
+            process.stdin.write(b"%d\n" % len(data) + data)
+            process.stdin.flush()
+        answer = process.stdout.readline().decode().strip()
+        if answer or process.wait() != -signal.SIGALRM:  # else nobody had asked for a while
+            return answer
