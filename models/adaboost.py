@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .base import of_sklearn
 from .hyperparameters import COUNT, LAYERS, RATE, ROUNDS, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
@@ -36,20 +37,14 @@ class AdaBoost(WeightedSklearnEstimator):
     min_samples_leaf: int = hyper(1, COUNT, "Fewest training rows in a leaf.")
 
     def _tree(self) -> Any:
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        kind = DecisionTreeRegressor if self.task == "regression" else DecisionTreeClassifier
-        return kind(
+        return of_sklearn("tree", "DecisionTree", self.task)(
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             random_state=self.seed,
         )
 
     def _build(self, n_rows: int) -> Any:
-        from sklearn.ensemble import AdaBoostClassifier, AdaBoostRegressor
-
-        kind = AdaBoostRegressor if self.task == "regression" else AdaBoostClassifier
-        return kind(
+        return of_sklearn("ensemble", "AdaBoost", self.task)(
             self._tree(),
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+from .base import of_sklearn
 from .hyperparameters import COUNT, DEPTH, ROUNDS, SHARE, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
@@ -32,14 +33,10 @@ class Bagging(WeightedSklearnEstimator):
     min_samples_leaf: int = hyper(1, COUNT, "Fewest drawn rows in a leaf.")
 
     def _build(self, n_rows: int) -> Any:
-        from sklearn.ensemble import BaggingClassifier, BaggingRegressor
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        regression = self.task == "regression"
-        tree = (DecisionTreeRegressor if regression else DecisionTreeClassifier)(
+        tree = of_sklearn("tree", "DecisionTree", self.task)(
             max_depth=self.max_depth or None, min_samples_leaf=self.min_samples_leaf
         )
-        return (BaggingRegressor if regression else BaggingClassifier)(
+        return of_sklearn("ensemble", "Bagging", self.task)(
             tree,
             n_estimators=self.n_estimators,
             max_samples=max(1, round(self.max_samples * n_rows)),
@@ -50,20 +47,9 @@ class Bagging(WeightedSklearnEstimator):
     # Scikit-learn computes bags in processes of their own, which neither the memory limit nor the
     # end of a trial reaches; its trees release Python's lock, so that threads do as well.
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
+    @contextmanager
+    def _limits(self) -> Iterator[None]:
         from joblib import parallel_config
 
         with parallel_config(backend="threading"):
-            super()._fit(x, y, val)
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        from joblib import parallel_config
-
-        with parallel_config(backend="threading"):
-            return super()._predict(x)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        from joblib import parallel_config
-
-        with parallel_config(backend="threading"):
-            return super()._predict_proba(x)
+            yield

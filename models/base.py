@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,16 @@ def two_columns(p: np.ndarray) -> np.ndarray:  # (N,) -> (N, 2)
     """Probabilities of both classes from that of the second."""
     p = np.asarray(p, dtype=np.float64)
     return np.column_stack([1.0 - p, p])
+
+
+def of_sklearn(module: str, name: str, task: str) -> Any:
+    """The class of scikit-learn whose name ends in Classifier or Regressor, as the task wants.
+
+    >>> of_sklearn("tree", "DecisionTree", "binary").__name__
+    'DecisionTreeClassifier'
+    """
+    kind = "Regressor" if task == "regression" else "Classifier"
+    return getattr(import_module(f"sklearn.{module}"), name + kind)
 
 
 @lru_cache(maxsize=1)

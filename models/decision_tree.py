@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .base import of_sklearn
 from .hyperparameters import COUNT, DEPTH, PENALTY, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
@@ -30,10 +31,7 @@ class DecisionTree(WeightedSklearnEstimator):
     )
 
     def _build(self, n_rows: int) -> Any:
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        kind = DecisionTreeRegressor if self.task == "regression" else DecisionTreeClassifier
-        return kind(
+        return of_sklearn("tree", "DecisionTree", self.task)(
             max_depth=self.max_depth or None,
             min_samples_leaf=self.min_samples_leaf,
             ccp_alpha=self.ccp_alpha,

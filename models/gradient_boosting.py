@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .base import of_sklearn
 from .boosted import Boosted
 from .hyperparameters import COUNT, LAYERS, SHARE, hyper
 from .policy import Policy
@@ -73,12 +74,9 @@ class GradientBoosting(Boosted):
 
     def _library(self, rounds: int, **given: Any) -> Any:
         """The unfitted estimator of the library."""
-        from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
-
-        regression = self.task == "regression"
         if self.quantile is not None:
             given |= {"loss": "quantile", "alpha": self.quantile}
-        return (GradientBoostingRegressor if regression else GradientBoostingClassifier)(
+        return of_sklearn("ensemble", "GradientBoosting", self.task)(
             n_estimators=rounds,
             learning_rate=self.learning_rate,
             max_depth=self.max_depth,

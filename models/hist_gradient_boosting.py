@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .base import of_sklearn
 from .boosted import CategoryBoosted
 from .hyperparameters import COUNT, DEPTH, PATIENCE, PENALTY, ROUNDS, SHARE, Number, hyper
 from .resumable import by_round, seed_at
@@ -43,17 +44,10 @@ class HistGradientBoosting(CategoryBoosted):
 
     def _library(self, **given: Any) -> Any:
         """The unfitted estimator of the library."""
-        from sklearn.ensemble import (
-            HistGradientBoostingClassifier,
-            HistGradientBoostingRegressor,
-        )
-
         native = self.preprocessor_.categorical_ if self.categorical == "native" else None
-        regression = self.task == "regression"
-        kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
         if self.quantile is not None:
             given |= {"loss": "quantile", "quantile": self.quantile}
-        return kind(
+        return of_sklearn("ensemble", "HistGradientBoosting", self.task)(
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import SklearnEstimator
+from .base import SklearnEstimator, of_sklearn
 from .hyperparameters import COUNT, OneOf, hyper
 from .policy import Policy
 
@@ -33,10 +33,7 @@ class KNN(SklearnEstimator):
     p: int = hyper(2, OneOf((1, 2)), "1 for the Manhattan, 2 for the Euclidean distance.")
 
     def _build(self, n_rows: int) -> Any:
-        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
-        kind = KNeighborsRegressor if self.task == "regression" else KNeighborsClassifier
-        return kind(
+        return of_sklearn("neighbors", "KNeighbors", self.task)(
             n_neighbors=min(self.n_neighbors, n_rows),
             weights=self.weights,
             p=self.p,

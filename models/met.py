@@ -6,8 +6,7 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +15,13 @@ from torch.nn import functional as F
 
 from .deep.estimator import Rows
 from .deep.layers.dropout import Seed, dropout
-from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.polynomial_attention import AttentionSettings, alphas
 from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import Batch
 from .deep.trainer import Task, seed_of
-from .hyperparameters import DROPOUT, LAYERS, ROWS, SWITCH, WIDTH, Number, OneOf, hyper
+from .hyperparameters import DROPOUT, LAYERS, ROWS, WIDTH, Number, hyper
 
-NORMS = ("sample", "batch")
 EPS = 1e-6  # of the norms of layers, as in the authors' code
 RADIUS, ASCENT, ASCENTS = 2.0, 1e-2, 2  # of the adversary: its ball, a step, steps
 
@@ -188,14 +186,13 @@ class METTask(PretrainedTask):
         return F.mse_loss(told.float(), wanted)
 
     def _is_adversarial(self, step: int) -> bool:
-        late = step >= self.settings.adversarial_from * self.unit
-        return self.settings.adversarial and late and step % 2 == 1
+        return step >= self.settings.adversarial_from * self.unit and step % 2 == 1
 
     def _adversary(self, visible: Tensor, places: Tensor, wanted: Tensor, step: int) -> Tensor:
         """Values near the visible ones from which the row is harder to reconstruct.
 
         DIFF(Majmundar 2022, authors' code): lengths are those of a row's values; theirs are of the
-        whole batch (`adversarial_norm`), so that a row moves the less the more rows there are.
+        whole batch, so that a row moves the less the more rows there are.
         """
         rng = np.random.default_rng(seed_of(self.settings.seed, step, 22))
         noise = torch.from_numpy(rng.standard_normal(visible.shape, dtype=np.float32))
@@ -204,18 +201,18 @@ class METTask(PretrainedTask):
             x = x.detach().requires_grad_()
             loss = self._lost(x, places, wanted, (self.settings.seed, step, 1))
             (slope,) = torch.autograd.grad(loss, x)
-            x = x.detach() + ASCENT * slope / self._length(slope)
+            x = x.detach() + ASCENT * slope / _length(slope)
             away = x - visible
-            x = visible + away * (RADIUS / self._length(away)).clamp(max=1.0)
+            x = visible + away * (RADIUS / _length(away)).clamp(max=1.0)
         return x
 
-    def _length(self, x: Tensor) -> Tensor:
-        """(B, 1) of each row, or one of the batch; never zero."""
-        whole = self.settings.adversarial_norm == "batch"
-        return (x.norm() if whole else x.norm(dim=1, keepdim=True)).clamp(min=1e-12)
+
+def _length(x: Tensor) -> Tensor:  # (B, F) -> (B, 1)
+    """Of each row, never zero."""
+    return x.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
 
-class MET(PretrainedNetwork):
+class MET(AttentionSettings, PretrainedNetwork):
     """Masked encoding for tabular data: an autoencoder of a row's columns, then a classifier.
 
     The encoder is trained on with the classifier, as Kim et al. 2024 (sec. 4) do. Numbers are
@@ -227,7 +224,7 @@ class MET(PretrainedNetwork):
     """
 
     example = "epochs=5, pretrain_epochs=2, embedding=7"
-    make_task: ClassVar[Callable[..., Task]] = METTask
+    make_task = METTask
 
     epochs: int = 100
     pretrain_epochs: int = 40
@@ -249,24 +246,13 @@ class MET(PretrainedNetwork):
         Number(0, 100, high_open=True),
         "Share of a row's columns, in percent, that the encoder does not see in pre-training.",
     )
-    adversarial: bool = hyper(
-        True,
-        SWITCH,
-        "Whether every second step of pre-training also learns from adversarially changed values.",
-    )
-    adversarial_from: int = hyper(10, ROWS, "First epoch of pre-training with such steps.")
-    adversarial_norm: str = hyper(
-        "sample",
-        OneOf(NORMS),
-        "Whether the change is bounded for each row (`sample`) or for the whole `batch`.",
+    adversarial_from: int = hyper(
+        10,
+        ROWS,
+        "Epoch of pre-training from which on every second step also learns from adversarially "
+        "changed values.",
     )
     hidden: int = hyper(64, WIDTH, "Width of the layer before the output.")
-    attention: str = hyper(
-        "softmax",
-        OneOf(ATTENTIONS),
-        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
-    )
-    order: int = hyper(5, ORDER, "Degree of the polynomial.")
 
     def _blocks(self, n: int) -> list[Block]:
         return [

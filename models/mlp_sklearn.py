@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .base import SklearnEstimator
+from .base import SklearnEstimator, of_sklearn
 from .hyperparameters import COUNT, PENALTY, RATE, SWITCH, ListOf, hyper
 from .policy import Policy
 
@@ -36,12 +36,9 @@ class MLPSklearn(SklearnEstimator):
     )
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-        regression = self.task == "regression"
-        rarest = len(y) if regression else int(np.bincount(y).min())
+        rarest = len(y) if self.task == "regression" else int(np.bincount(y).min())
         stop = self.early_stopping and len(x) >= 20 and rarest >= 2
-        self.model_ = (MLPRegressor if regression else MLPClassifier)(
+        self.model_ = of_sklearn("neural_network", "MLP", self.task)(
             hidden_layer_sizes=tuple(self.hidden_layer_sizes),
             alpha=self.alpha,
             batch_size=min(self.batch_size, len(x) - (len(x) // 10 + 1 if stop else 0)),

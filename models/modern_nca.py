@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from .deep.layers.number_embedding import NumberVectors
 from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
 from .deep.row_network import Batch
-from .deep.trainer import Task, seed_of
+from .deep.trainer import seed_of
 from .hyperparameters import DEPTH, DROPOUT, SHARE, WIDTH, Number, OneOf, hyper
 
 LEAST = 1e-7  # added to a class's share before its logarithm
@@ -153,7 +152,7 @@ class ModernNCA(LookupRows):
     """
 
     example = "epochs=5, width=16"
-    make_task: ClassVar[Callable[..., Task]] = NCATask
+    make_task = NCATask
     batch_norm = True
 
     quantile: None = hyper(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .tree_ensemble import TreeEnsemble
 
 
@@ -21,8 +19,4 @@ class RandomForest(TreeEnsemble):
     """
 
     example = "n_estimators=10"
-
-    def _kinds(self) -> tuple[Any, Any]:
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-        return RandomForestClassifier, RandomForestRegressor
+    ensemble = "RandomForest"

@@ -7,7 +7,7 @@ and the last layer are ours, which take less time on a CPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,8 +23,8 @@ from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
 from .deep.row_network import RowTask, regression_loss
-from .deep.trainer import Recipe, Task, seed_of
-from .hyperparameters import DROPOUT, LAYERS, SWITCH, WIDTH, Number, OneOf, hyper
+from .deep.trainer import Recipe, seed_of
+from .hyperparameters import DROPOUT, LAYERS, SWITCH, WIDTH, OneOf, hyper
 
 VARIANTS = {"tabm": "tabm", "mini": "tabm-mini", "packed": "tabm-packed"}
 FEW = 4  # outputs of a member up to which products and sums are faster than matrix products
@@ -188,13 +188,13 @@ class TabM(FlatRows):
     """
 
     example = "epochs=5, k=4, width=16"
-    make_task: ClassVar[Callable[..., Task]] = TabMTask
+    make_task = TabMTask
     ple_version: ClassVar[str] = "B"
 
     lr: float = 2e-3
     weight_decay: float = 3e-4
     number_width: int = 16
-    number_activation: bool = False
+    number_activation = False
     variant: str = hyper(
         "tabm",
         OneOf(tuple(VARIANTS)),
@@ -214,9 +214,6 @@ class TabM(FlatRows):
         "Whether all members see the same batch in a step; else each goes through the rows in "
         "an order of its own.",
     )
-    clip_norm: float = hyper(
-        1.0, Number(0.0, 1e6), "Largest norm of all gradients together, 0 for no limit."
-    )
 
     @property
     def n_out(self) -> int:
@@ -224,7 +221,7 @@ class TabM(FlatRows):
         return 0 if self.task == "regression" else len(self.classes_)
 
     def _recipe(self) -> Recipe:
-        return replace(super()._recipe(), clip_norm=self.clip_norm or None)
+        return replace(super()._recipe(), clip_norm=1.0)
 
     def _network(self) -> TabMNetwork:
         embedded, binned = self.number_embedding != "none", self.number_embedding in BINNED

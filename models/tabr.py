@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,6 @@ from .deep.layers.number_embedding import NumberVectors
 from .deep.layers.one_hot import OneHot
 from .deep.lookup import LookupRows, LookupTask, in_parts
 from .deep.row_network import Batch
-from .deep.trainer import Task
 from .hyperparameters import COUNT, DEPTH, DROPOUT, WIDTH, Number, hyper
 
 
@@ -186,7 +184,7 @@ class TabR(LookupRows):
     """
 
     example = "epochs=5, width=16"
-    make_task: ClassVar[Callable[..., Task]] = TabRTask
+    make_task = TabRTask
 
     lr: float = 3.1e-4
     weight_decay: float = 1.2e-6

@@ -6,9 +6,9 @@ attention through a polynomial is `TabTransformerCheAtt`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +18,11 @@ from torch.nn import functional as F
 from .deep.layers.dropout import Seed
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.geglu import GEGLU
-from .deep.layers.polynomial_attention import ATTENTIONS, ORDER, alphas
+from .deep.layers.polynomial_attention import AttentionSettings, alphas
 from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import Batch
-from .deep.trainer import Task, seed_of
+from .deep.trainer import seed_of
 from .hyperparameters import (
     DROPOUT,
     LAYERS,
@@ -32,7 +32,6 @@ from .hyperparameters import (
     WIDTH,
     InvalidConfig,
     Number,
-    OneOf,
     hyper,
 )
 
@@ -230,7 +229,7 @@ class MaskedTask(PretrainedTask):
 # -- the estimators -------------------------------------------------------------------------------
 
 
-class TabTransformer(PretrainedNetwork):
+class TabTransformer(AttentionSettings, PretrainedNetwork):
     """TabTransformer with masked pre-training, in the form of Kim et al. 2024 (Table 7).
 
     References
@@ -239,7 +238,7 @@ class TabTransformer(PretrainedNetwork):
     """
 
     example = "epochs=5, pretrain_epochs=2, width=8"
-    make_task: ClassVar[Callable[..., Task]] = MaskedTask
+    make_task = MaskedTask
 
     epochs: int = 80
     pretrain_epochs: int = 20
@@ -249,12 +248,6 @@ class TabTransformer(PretrainedNetwork):
     width: int = hyper(32, WIDTH, "Width of a token, D.")
     n_heads: int = hyper(4, WIDTH, "Heads of attention, H.")
     d_head: int = hyper(16, WIDTH, "Width of a head.")
-    attention: str = hyper(
-        "softmax",
-        OneOf(ATTENTIONS),
-        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
-    )
-    order: int = hyper(5, ORDER, "Degree of the polynomial.")
     hidden: int = hyper(64, WIDTH, "Width of the perceptron's hidden layer.")
     attention_dropout: float = hyper(
         0.1, DROPOUT, "Dropout on the attention weights, or on the output of a polynomial."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .base import of_sklearn
 from .hyperparameters import COUNT, DEPTH, ROUNDS, InvalidConfig, Number, OneOf, hyper
 from .policy import Policy
 from .weighted import WeightedSklearnEstimator
@@ -26,6 +27,7 @@ class TreeEnsemble(WeightedSklearnEstimator):
     The criterion "absolute_error" cannot split on missing values, so they are imputed for it.
     """
 
+    ensemble: ClassVar[str]  # its name in the library
     policy = Policy(numeric="shift", categorical="one-hot", missing="native", target="shift")
 
     n_estimators: int = hyper(100, ROUNDS, "Trees.")
@@ -62,18 +64,12 @@ class TreeEnsemble(WeightedSklearnEstimator):
             return replace(self.policy, target="none")
         return self.policy
 
-    def _kinds(self) -> tuple[Any, Any]:
-        """The library's classifier and regressor."""
-        raise NotImplementedError
-
     def _build(self, n_rows: int) -> Any:
-        classifier, regressor = self._kinds()
-        regression = self.task == "regression"
         default = {"criterion": "squared_error", "max_features": 1.0}
-        if not regression:
+        if self.task != "regression":
             default = {"criterion": "gini", "max_features": "sqrt"}
         named = {name: getattr(self, name) for name in default}
-        return (regressor if regression else classifier)(
+        return of_sklearn("ensemble", self.ensemble, self.task)(
             n_estimators=self.n_estimators,
             **{name: default[name] if v == "default" else v for name, v in named.items()},
             max_depth=self.max_depth or None,

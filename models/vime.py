@@ -5,8 +5,7 @@ Yoon et al. 2020 (NeurIPS); details as in the authors' code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch.nn import functional as F
 from .deep.layers.dropout import Seed
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import Batch
-from .deep.trainer import Task, seed_of
+from .deep.trainer import seed_of
 from .hyperparameters import (
     LAYERS,
     PENALTY,
@@ -135,7 +134,7 @@ class VIME(PretrainedNetwork):
     """
 
     example = "epochs=5, pretrain_epochs=2, hidden=16"
-    make_task: ClassVar[Callable[..., Task]] = VIMETask
+    make_task = VIMETask
 
     epochs: int = 100
     pretrain_epochs: int = 20

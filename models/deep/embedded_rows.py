@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..hyperparameters import SWITCH, WIDTH, Number, OneOf, hyper
+from ..hyperparameters import WIDTH, Number, OneOf, hyper
 from .estimator import Rows
 from .layers.number_embedding import BINNED, KINDS, TREE, Embedding, NumberVectors, edges_of
 from .row_network import RowNetwork
@@ -24,6 +24,7 @@ class EmbeddedRows(RowNetwork):
     """
 
     ple_version: ClassVar[str] = "A"
+    number_activation: ClassVar[bool] = True  # a ReLU behind the linear layer of a number
 
     number_embedding: str = hyper(
         "none",
@@ -50,11 +51,6 @@ class EmbeddedRows(RowNetwork):
         64,
         Number(1, 1_000_000, whole=True),
         "Training rows between two edges at least, of `ple-tree`.",
-    )
-    number_activation: bool = hyper(
-        True,
-        SWITCH,
-        "Whether a ReLU follows the linear layer of `plr`, `ple-quantile` and `ple-tree`.",
     )
 
     def _embedding(self, width: int) -> Embedding:

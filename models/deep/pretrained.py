@@ -5,9 +5,8 @@ Both phases are steps of one training: a fit can stop in either and go on elsewh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +62,7 @@ class PretrainedNetwork(RowNetwork):
     )
     pretrain_lr: float = hyper(1e-3, RATE, "Learning rate of pre-training.")
 
-    make_task: ClassVar[Callable[..., Task]] = PretrainedTask
+    make_task = PretrainedTask
 
     def check(self) -> None:
         """Raises `InvalidConfig` where pre-training leaves no epoch for the targets."""

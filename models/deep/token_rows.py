@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ..hyperparameters import DROPOUT, LAYERS, SHARE, WIDTH, InvalidConfig, OneOf, hyper
-from .layers.polynomial_attention import ATTENTIONS, ORDER
+from .layers.polynomial_attention import AttentionSettings
 from .layers.token_attention import LINFORMER, Mixtures
 from .row_network import RowNetwork
 
 
-class TokenRows(RowNetwork):
-    """Base of networks whose tokens are the features of a row."""
+class TokenRows(AttentionSettings, RowNetwork):
+    """Base of networks whose tokens are the features of a row. `attention` other than `softmax`
+    needs linformer='none'."""
 
     n_layers: int = hyper(3, LAYERS, "Blocks.")
     width: int = hyper(32, WIDTH, "Width of a token, D; a multiple of n_heads.")
@@ -27,13 +28,6 @@ class TokenRows(RowNetwork):
     linformer_ratio: float = hyper(
         0.064, SHARE, "Number of mixtures as a share of the number of tokens."
     )
-    attention: str = hyper(
-        "softmax",
-        OneOf(ATTENTIONS),
-        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt), which needs "
-        "linformer='none'.",
-    )
-    order: int = hyper(5, ORDER, "Degree of the polynomial.")
 
     def check(self) -> None:
         """Raises `InvalidConfig` where heads do not fit, or a polynomial meets Linformer."""

@@ -7,15 +7,14 @@ that is in the memory finds its own target there when it is asked; in training i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from ..deep.cell_estimator import CellEstimator
-from ..deep.cells import fitting_width
-from ..deep.column_decoder import probabilities
-from ..deep.estimator import PATIENCE, STEPS, Rows
+from ..deep.estimator import STEPS, Rows
 from ..deep.trainer import Recipe, torch_device
 from ..hyperparameters import (
     COUNT,
@@ -24,8 +23,6 @@ from ..hyperparameters import (
     PENALTY,
     POSITIVE,
     PROBABILITY,
-    RATE,
-    ROWS,
     Number,
     OneOf,
     hyper,
@@ -53,18 +50,7 @@ class Hopular(CellEstimator):
 
     steps: int = hyper(10_000, STEPS, "Epochs.")
     eval_every: int = hyper(10, COUNT, "Epochs between two validation losses.")
-    patience: int = hyper(
-        0,
-        PATIENCE,
-        "Validation losses without a lower one that end the fit, 0 for no early stopping.",
-    )
-    width: int = hyper(32, COUNT, "Width of a cell's vector, E; a row of d columns is d E wide.")
-    max_width: int = hyper(
-        0,
-        ROWS,
-        "The widest row d E; above it `width` is reduced to a multiple of n_nets. 0 for no "
-        "limit. Not in the paper; for wide tables on small machines.",
-    )
+    width: int = 32
     n_blocks: int = hyper(8, LAYERS, "Blocks.")
     n_nets: int = hyper(8, COUNT, "Hopfield nets in each module, M; divides the width.")
     beta_scaling: float = hyper(
@@ -92,7 +78,6 @@ class Hopular(CellEstimator):
         0.175, PROBABILITY, "Share of the feature cells that are replaced by noise."
     )
     gamma: float = hyper(1.0, PROBABILITY, "Weight of the feature loss at the start.")
-    lr: float = hyper(1e-3, RATE, "Learning rate at its peak.")
     schedule: str = hyper(
         "cosine",
         OneOf(SCHEDULES),
@@ -105,11 +90,6 @@ class Hopular(CellEstimator):
         PROBABILITY,
         "Share of the new weights in the exponential average that is validated and kept, 0 for "
         "none.",
-    )
-    clip: float | None = hyper(
-        1.0,
-        Number(0.0, low_open=True, words=(None,)),
-        "Limit of the gradients' norm, None for no limit.",
     )
     batch_size: int = hyper(
         0,
@@ -141,11 +121,9 @@ class Hopular(CellEstimator):
     # -- fitting ----------------------------------------------------------------------------------
 
     def _network(self) -> HopularNetwork:
-        columns = self.columns()
-        return self._made(
+        return self._cell_network(
             HopularNetwork,
-            columns=columns,
-            width=fitting_width(self.width, self.max_width, columns.n, self.n_nets),
+            self.n_nets,
             scaling=self.beta_scaling,
             p_input=self.dropout_input,
             p_hopfield=self.dropout_hopfield,
@@ -158,42 +136,25 @@ class Hopular(CellEstimator):
         scale = self._target_scale if self.task == "regression" else 1.0
         return HopularTask(module, self.cells(*train), hidden_val, self, scale)
 
+    def _rate(self, step: int) -> float:
+        return rate(step, self.steps, self.lr, schedule=self.schedule)
+
     def _recipe(self) -> Recipe:
-        return Recipe(
-            steps=self.steps,
-            rate=lambda k: rate(k, self.steps, self.lr, schedule=self.schedule),
-            eval_every=self.eval_every,
-            patience=self.patience,
-            clip_norm=self.clip,
-            average=self.average or None,
-            precision=self.precision,
-            compile=self.compile,
-        )
+        return replace(super()._recipe(), clip_norm=1.0, average=self.average or None)
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
-        """The training rows."""
         self._memory: Memory | None = None
-        return {"x": train[0].astype(np.float32), "y": np.asarray(train[1], dtype=np.float32)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_memory"}
+        return super()._kept(train, val)
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def _answers(self, x: np.ndarray) -> Tensor:
-        """(N,) standardised values or (N, C) logits of the target; the memory is stored once."""
+    def _decoded(self, x: np.ndarray) -> Tensor:
         with self._ready() as module:
             memory = getattr(self, "_memory", None)
-            if memory is None:
+            if memory is None:  # stored once
                 memory = module.store(self.cells(self.model_["x"], self.model_["y"]))
                 self._memory = memory
             return ask(module, memory, self.cells(x)).of(self.columns().targets[0])
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self._answers(x).float().cpu().numpy().astype(np.float64)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return probabilities(self._answers(x))
 
 
 def _unbiased(n: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,10 @@ import torch
 from torch import Tensor
 
 from ..deep.cell_estimator import CellEstimator
-from ..deep.cells import Cells, fitting_width, join
-from ..deep.column_decoder import Decoded, probabilities, stacked
-from ..deep.estimator import PATIENCE, STEPS, Rows
-from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
+from ..deep.cells import Cells, join
+from ..deep.column_decoder import Decoded, stacked
+from ..deep.estimator import Rows
+from ..deep.layers.polynomial_attention import AttentionSettings
 from ..deep.schedules import SCHEDULES, rate
 from ..deep.trainer import Recipe, torch_device
 from ..hyperparameters import (
@@ -31,11 +32,8 @@ from ..hyperparameters import (
     DROPOUT,
     LAYERS,
     PROBABILITY,
-    RATE,
-    ROWS,
     SHARE,
     SWITCH,
-    Number,
     OneOf,
     hyper,
 )
@@ -53,10 +51,11 @@ from .prediction import (
 from .task import NPTTask
 
 
-class NPT(CellEstimator):
+class NPT(AttentionSettings, CellEstimator):
     """Non-Parametric Transformer: self-attention between datapoints, and between attributes.
 
-    Defaults are NPT-Base (C.1.1) with the flat share and full batches of the small sets (C.1.2).
+    Defaults are NPT-Base (C.1.1) with the flat share and full batches of the small sets (C.1.2). A
+    polynomial replaces the matrix of attention between attributes alone.
 
     References
     ----------
@@ -66,14 +65,6 @@ class NPT(CellEstimator):
     example = "steps=10, width=8, n_layers=2"
     transient = (*CellEstimator.transient, "_extra", "_contexts")
 
-    steps: int = hyper(2000, STEPS, "Steps of the optimiser in the whole schedule.")
-    eval_every: int = hyper(1, COUNT, "Steps between two validation losses.")
-    patience: int = hyper(
-        0,
-        PATIENCE,
-        "Validation losses without a lower one that end the fit, 0 for no early stopping.",
-    )
-    lr: float = hyper(1e-3, RATE, "Learning rate at its peak.")
     schedule: str = hyper(
         "flat-cosine",
         OneOf(SCHEDULES),
@@ -86,19 +77,6 @@ class NPT(CellEstimator):
         "(`cosine-cyclic`, `polynomial`). The other schedules do not use it.",
     )
     lookahead: bool = hyper(True, SWITCH, "Whether Lookahead (0.5, 6) is used.")
-    clip: float | None = hyper(
-        1.0,
-        Number(0.0, low_open=True, words=(None,)),
-        "Limit of each element of the gradient, None for no limit.",
-    )
-    batch_size: int = hyper(0, Number(0, 10_000_000, whole=True), "Rows of a step, 0 for all.")
-    width: int = hyper(64, COUNT, "Width of a cell's vector, E; a row of d columns is d E wide.")
-    max_width: int = hyper(
-        0,
-        ROWS,
-        "The widest row d E; above it `width` is reduced to a multiple of n_heads. 0 for no "
-        "limit. Not in the paper; for wide tables on small machines.",
-    )
     n_layers: int = hyper(
         8,
         LAYERS,
@@ -108,13 +86,6 @@ class NPT(CellEstimator):
     aba: bool = hyper(
         True, SWITCH, "Whether there are layers between attributes (False: sec. B.5)."
     )
-    attention: str = hyper(
-        "softmax",
-        OneOf(ATTENTIONS),
-        "`softmax` in the layers between attributes, or the basis of a polynomial of their "
-        "attention matrix (CheAtt).",
-    )
-    order: int = hyper(5, ORDER, "Degree of the polynomial.")
     norm: str = hyper(
         "query",
         OneOf(NORMS),
@@ -156,26 +127,15 @@ class NPT(CellEstimator):
     )
 
     def _network(self) -> NPTNetwork:
-        columns = self.columns()
-        return self._made(
-            NPTNetwork,
-            columns=columns,
-            width=fitting_width(self.width, self.max_width, columns.n, self.n_heads),
-            p_weights=self.dropout_weights,
-            p=self.dropout,
-        )
+        dropouts = {"p_weights": self.dropout_weights, "p": self.dropout}
+        return self._cell_network(NPTNetwork, self.n_heads, **dropouts)
+
+    def _rate(self, step: int) -> float:
+        return rate(self.schedule, step, self.steps, self.lr, self.schedule_share)
 
     def _recipe(self) -> Recipe:
-        return Recipe(
-            steps=self.steps,
-            rate=lambda s: rate(self.schedule, s, self.steps, self.lr, self.schedule_share),
-            eval_every=self.eval_every,
-            patience=self.patience,
-            clip_value=self.clip,
-            lookahead=(0.5, 6) if self.lookahead else None,
-            precision=self.precision,
-            compile=self.compile,
-        )
+        lookahead = (0.5, 6) if self.lookahead else None
+        return replace(super()._recipe(), clip_value=1.0, lookahead=lookahead)
 
     # -- fitting ----------------------------------------------------------------------------------
 
@@ -231,7 +191,7 @@ class NPT(CellEstimator):
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:
         """The training rows; the validation rows where predictions see them."""
-        kept = {"x": train[0].astype(np.float32), "y": np.asarray(train[1], dtype=np.float32)}
+        kept = super()._kept(train, val)
         if val is not None and self.val_in_context:
             kept |= {"x_val": val[0].astype(np.float32), "y_val": val[1].astype(np.float32)}
         self._contexts: dict[bool, Context] = {}
@@ -240,7 +200,6 @@ class NPT(CellEstimator):
     # -- prediction -------------------------------------------------------------------------------
 
     def _decoded(self, x: np.ndarray) -> Tensor:
-        """(N,) standardised values or (N, C) logits of the target."""
         own = self._is_validation_row(x)
         groups = [(False, np.flatnonzero(own)), ("x_val" in self.model_, np.flatnonzero(~own))]
         parts, order = [], []
@@ -274,9 +233,3 @@ class NPT(CellEstimator):
         if labelled:
             tables.append(self.cells(kept["x_val"], kept["y_val"]))
         return visible(join(tables), self.columns(), self)
-
-    def _predict(self, x: np.ndarray) -> np.ndarray:
-        return self._decoded(x).float().cpu().numpy().astype(np.float64)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return probabilities(self._decoded(x))

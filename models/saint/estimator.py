@@ -7,20 +7,20 @@ training rows and itself, so that no other row to predict changes its answer; in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..deep.estimator import Rows
-from ..deep.layers.polynomial_attention import ATTENTIONS, ORDER
+from ..deep.layers.polynomial_attention import AttentionSettings
 from ..deep.pretrained import PretrainedNetwork
 from ..deep.row_network import Batch
-from ..deep.trainer import Task, seed_of
+from ..deep.trainer import seed_of
 from ..hyperparameters import (
     DROPOUT,
     LAYERS,
@@ -36,12 +36,11 @@ from ..hyperparameters import (
 from .network import KINDS, Embedding, SAINTNetwork
 from .pretext import Pretext, SAINTTask
 
-RESIDUALS = ("normed", "plain")
 MANY = 100  # features; above them tokens and batches are small
 MANY_WIDTH, MANY_ROWS = 8, 64
 
 
-class SAINT(PretrainedNetwork):
+class SAINT(AttentionSettings, PretrainedNetwork):
     """SAINT: attention between the columns of a row and between rows, with pre-training.
 
     In training the rows of a batch attend to each other. Tables of more than 100 features have
@@ -61,7 +60,7 @@ class SAINT(PretrainedNetwork):
     example = "epochs=5, pretrain_epochs=2, hidden=16"
     transient = (*PretrainedNetwork.transient, "_context")
 
-    make_task: ClassVar[Callable[..., Task]] = SAINTTask
+    make_task = SAINTTask
 
     epochs: int = 80
     pretrain_epochs: int = 20
@@ -78,24 +77,12 @@ class SAINT(PretrainedNetwork):
     n_heads: int = hyper(
         4, WIDTH, "Heads of attention, of width 16 between columns and 64 between rows."
     )
-    residual: str = hyper(
-        "normed",
-        OneOf(RESIDUALS),
-        "Whether the residual branch is taken behind the norm (`normed`, authors' code) or "
-        "before it.",
-    )
     ffn_dropout: float = hyper(
         0.1,
         DROPOUT,
         "Dropout after the gate of the feed-forward layers (authors' code: 0.8 but for `col`).",
     )
     hidden: int = hyper(1000, WIDTH, "Width of the layer before the output.")
-    attention: str = hyper(
-        "softmax",
-        OneOf(ATTENTIONS),
-        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
-    )
-    order: int = hyper(5, ORDER, "Degree of the polynomial.")
     p_cutmix: float = hyper(
         0.1, PROBABILITY, "Share of the cells that pre-training takes from another row."
     )
@@ -155,7 +142,6 @@ class SAINT(PretrainedNetwork):
             SAINTNetwork,
             embedding=embedding,
             p=self.ffn_dropout,
-            normed=self.residual == "normed",
         )
 
     def _pretext(self, module: Any) -> Pretext:

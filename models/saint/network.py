@@ -157,10 +157,10 @@ def asking(attention: TokenAttention, x: Tensor, memory: Memory) -> Tensor:
 
 
 class Layer(nn.Module):
-    """Attention, then GEGLU, of sequences (B, T, W): each is y + f(y) of y = norm(x), or x + f(y).
+    """Attention, then GEGLU, of sequences (B, T, W): each is y + f(y) of y = norm(x).
 
-    DIFF(Somepalli 2021, eq. 1): `normed` is what the authors' code does: the residual branch is
-    taken behind the norm. Dropout acts in GEGLU alone there, on no attention weight.
+    DIFF(Somepalli 2021, eq. 1): the residual branch is taken behind the norm, and dropout acts in
+    GEGLU alone, on no attention weight, as in the authors' code.
     """
 
     def __init__(
@@ -172,10 +172,8 @@ class Layer(nn.Module):
         attention: str,
         order: int,
         p: float,
-        normed: bool,
     ) -> None:
         super().__init__()
-        self.normed = normed
         self.norm_in = nn.LayerNorm(width)
         self.attention = token_attention(
             width, n_heads, 0.0, attention=attention, order=order, d_head=d_head, bias=False
@@ -186,23 +184,22 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
         """Sequences after the layer, (B, T, W); `seed` names the dropout."""
         y = self.norm_in(x)
-        return self._after(x, y, self.attention(y), seed)
+        return self._after(y + self.attention(y), seed)
 
     def remembered(self, x: Tensor) -> tuple[Tensor, Memory]:
         """`forward` of rows that are stored, and their memory."""
         y = self.norm_in(x)
         attended, memory = remembered(self.attention, y)
-        return self._after(x, y, attended, None), memory
+        return self._after(y + attended), memory
 
     def asking(self, x: Tensor, memory: Memory) -> Tensor:
         """`forward` of rows that see the stored ones and not each other."""
         y = self.norm_in(x)
-        return self._after(x, y, asking(self.attention, y, memory), None)
+        return self._after(y + asking(self.attention, y, memory))
 
-    def _after(self, x: Tensor, y: Tensor, attended: Tensor, seed: Seed | None) -> Tensor:
-        x = (y if self.normed else x) + attended
+    def _after(self, x: Tensor, seed: Seed | None = None) -> Tensor:
         y = self.norm_ff(x)
-        return (y if self.normed else x) + self.feed_forward(y, seed)
+        return y + self.feed_forward(y, seed)
 
 
 class SAINTNetwork(nn.Module):
@@ -225,7 +222,6 @@ class SAINTNetwork(nn.Module):
         attention: str,
         order: int,
         p: float,
-        normed: bool,
         hidden: int,
         n_out: int,
     ) -> None:
@@ -240,7 +236,6 @@ class SAINTNetwork(nn.Module):
                 attention=attention,
                 order=order,
                 p=p,
-                normed=normed,
             )
             for kind in self.kinds
         )

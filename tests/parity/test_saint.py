@@ -86,7 +86,6 @@ def network_of(given, gaps=()):
         attention="softmax",
         order=5,
         p=0.8,
-        normed=True,
         hidden=len(given.get("param/mlpfory.layers.0.weight", range(1000))),
         n_out=meta["y_dim"],
     ).double()
@@ -122,7 +121,6 @@ def test_a_layer_between_columns_or_rows_is_the_official_one(name):
     shape = x.shape if kind == "column" else (1, len(x), meta["n_tokens"] * meta["dim"])
     layer = Layer(
         shape[2], n_heads=meta["heads"], d_head=HEAD[kind], attention="softmax", order=5, p=0.0,
-        normed=True,
     ).double()  # fmt: skip
     layer.load_state_dict(official(given, "layers.0.0"))
     assert_same(layer(x.view(shape)).view(x.shape), given["out/tokens"])

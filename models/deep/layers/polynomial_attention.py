@@ -13,12 +13,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...hyperparameters import Number
+from ...hyperparameters import Hyperparameters, Number, OneOf, hyper
 from ..precision import in_float32
 
 BASES = ("power", "chebyshev", "legendre", "jacobi")
 ATTENTIONS = ("softmax", *BASES)
-ORDER = Number(1, 64, whole=True)
+
+
+class AttentionSettings(Hyperparameters):
+    """The two hyperparameters of models whose attention matrix a polynomial may replace."""
+
+    attention: str = hyper(
+        "softmax",
+        OneOf(ATTENTIONS),
+        "`softmax`, or the basis of a polynomial of the attention matrix (CheAtt).",
+    )
+    order: int = hyper(5, Number(1, 64, whole=True), "Degree of the polynomial.")
+
+
 JACOBI = 1.0, 1.0  # p, q of Jacobi's polynomials: the paper gives none
 HOW = ("auto", "recurrence", "explicit")
 BLOCK = 2**18  # attention weights that a CPU computes together

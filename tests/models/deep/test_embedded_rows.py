@@ -105,7 +105,7 @@ def test_without_vectors_their_settings_change_nothing():
         settings = {key: 7 for key in SMALL if key in defaults(name)}
         fits = [
             make_model(name, task="binary", **{**TINY[name], "epochs": 2, **more}).fit(frame, y)
-            for more in ({}, {**settings, "number_sigma": 0.5, "number_activation": False})
+            for more in ({}, {**settings, "number_sigma": 0.5})
         ]
         assert len({answers(fit, frame).tobytes() for fit in fits}) == 1
 

@@ -199,7 +199,7 @@ def test_a_few_rows_are_learnt_by_heart():
 
 @pytest.mark.parametrize("config", [{"dropout": 0.0, "dropout_weights": 0.0}, {"p_feature": 0.0},
                                     {"norm": "all"}, {"aba": False}, {"lookahead": False},
-                                    {"clip": 1e-3}, {"tradeoff_schedule": "constant"},
+                                    {"tradeoff_schedule": "constant"},
                                     {"schedule": "cosine-cyclic", "schedule_share": 0.2},
                                     {"max_width": 24}])  # fmt: skip
 def test_every_switch_makes_another_model_that_answers(config):
