@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 FARTHEST = 1e6  # standard deviations; beyond them a layer norm in float32 would overflow
 
@@ -106,6 +107,51 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
         torch.from_numpy(np.where(bad, 0, categories).astype(np.int64)),
         torch.from_numpy(hidden),
     )
+
+
+def linear_init_(weight: Tensor, bias: Tensor, fan_in: int) -> None:
+    """torch's default for a linear layer."""
+    bound = fan_in**-0.5
+    nn.init.uniform_(weight, -bound, bound)
+    nn.init.uniform_(bias, -bound, bound)
+
+
+class CellMaps(nn.Module):
+    """A linear map from the value channels and the mask channel of each column, as stored by the
+    embeddings of NPT and Hopular.
+
+    `weight` holds the maps of all columns below each other (`segments`: rows of each): a row for
+    each value channel, then that of the mask channel. numeric_at, categories_at: columns of a kind;
+    numeric_rows, first_rows, mask_rows: where the maps of numeric and of categorical columns begin,
+    and the last rows of the latter.
+    """
+
+    kinds: Tensor
+    numeric_at: Tensor
+    categories_at: Tensor
+    numeric_rows: Tensor
+    first_rows: Tensor
+    mask_rows: Tensor
+
+    def __init__(self, columns: Columns, width: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.segments = [size + 1 for size in columns.sizes]
+        starts = [0, *accumulate(self.segments)]
+        self.weight = nn.Parameter(torch.empty(starts[-1], width))
+        self.bias = nn.Parameter(torch.empty(columns.n, width))
+        for j, fan_in in enumerate(self.segments):
+            linear_init_(self.weight.data[starts[j] : starts[j + 1]], self.bias.data[j], fan_in)
+        numeric, categories = columns.numeric_at, columns.categories_at
+        for name, places in {
+            "kinds": columns.categorical,
+            "numeric_at": numeric,
+            "categories_at": categories,
+            "numeric_rows": [starts[j] for j in numeric],
+            "first_rows": [starts[j] for j in categories],
+            "mask_rows": [starts[j + 1] - 1 for j in categories],
+        }.items():
+            self.register_buffer(name, torch.tensor(places, dtype=torch.long), persistent=False)
 
 
 def generator(device: torch.device | str, seed: int) -> torch.Generator:

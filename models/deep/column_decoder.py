@@ -5,23 +5,17 @@ Used by the networks that tell every cell of a row: NPT and Hopular, and SAINT i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..base import two_columns
-from .cells import Columns
-
-
-def linear_init_(weight: Tensor, bias: Tensor, fan_in: int) -> None:
-    """torch's default for a linear layer."""
-    bound = fan_in**-0.5
-    nn.init.uniform_(weight, -bound, bound)
-    nn.init.uniform_(bias, -bound, bound)
+from .cells import Cells, Columns, linear_init_
 
 
 @dataclass(frozen=True)
@@ -57,6 +51,22 @@ def stacked(parts: list[tuple[Decoded, int]]) -> Decoded:
         first.groups,
         [torch.cat([d.logits[i][:n] for d, n in parts]) for i in range(len(first.groups))],
     )
+
+
+def cell_losses(
+    decoded: Decoded, truth: Cells, columns: Columns
+) -> Iterator[tuple[list[int], Tensor]]:
+    """(columns, losses (N, K) of their cells), numeric columns first, then each group: the squared
+    error of standardised values, the log loss of categories."""
+    dtype = truth.values.dtype
+    if decoded.numeric:
+        place = {j: i for i, j in enumerate(columns.numeric_at)}
+        wanted = truth.values[:, [place[j] for j in decoded.numeric]]
+        yield decoded.numeric, (decoded.values.to(dtype) - wanted).square()
+    for group, logits in zip(decoded.groups, decoded.logits, strict=True):
+        codes = truth.codes[:, [columns.categories_at.index(j) for j in group]].flatten()
+        losses = F.cross_entropy(logits.flatten(0, 1).to(dtype), codes, reduction="none")
+        yield group, losses.view(len(truth), len(group))
 
 
 def probabilities(logits: Tensor) -> np.ndarray:  # (N, C) -> (N, C)

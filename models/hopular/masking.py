@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns, hide
-from ..deep.column_decoder import Decoded
+from ..deep.column_decoder import Decoded, cell_losses
 
 
 def noisy(
@@ -42,18 +41,10 @@ def column_losses(
     """(losses, counted), both (d,): the mean loss of each column over its chosen cells, (N, d)
     bool, and whether it has any: cross-entropy for categories, squared error of standardised values
     for numbers. Columns that are not decoded, or have no chosen cell, are 0 and not counted."""
-    sums: list[Tensor] = []
-    dtype = truth.values.dtype
-    if decoded.numeric:
-        at = [columns.numeric_at.index(j) for j in decoded.numeric]
-        errors = (decoded.values.to(dtype) - truth.values[:, at]).square()
-        sums.append(torch.where(chosen[:, decoded.numeric], errors, 0.0).sum(dim=0))
-    for group, logits in zip(decoded.groups, decoded.logits, strict=True):
-        at = [columns.categories_at.index(j) for j in group]
-        errors = F.cross_entropy(
-            logits.flatten(0, 1).to(dtype), truth.codes[:, at].flatten(), reduction="none"
-        ).view(len(truth), len(group))
-        sums.append(torch.where(chosen[:, group], errors, 0.0).sum(dim=0))
+    sums = [
+        torch.where(chosen[:, at], losses, 0.0).sum(dim=0)
+        for at, losses in cell_losses(decoded, truth, columns)
+    ]
     order = torch.tensor([*decoded.numeric, *(j for g in decoded.groups for j in g)])
     order = order.to(chosen.device)
     count = chosen[:, order].sum(dim=0)

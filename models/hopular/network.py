@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.cells import Cells, Columns
+from ..deep.cells import CellMaps, Cells, Columns
 from ..deep.column_decoder import Decoded, Decoder
 from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.layers.dropout import Seed, dropout
@@ -38,7 +37,7 @@ def _at(seed: Seed | None, place: int) -> Seed | None:
     return None if seed is None else (*seed, place)
 
 
-class Embedding(nn.Module):
+class Embedding(CellMaps):
     """Cells to vectors, all columns at once (sec. 3, (i)): (N, d) cells -> (N, d, E).
 
     Column j: a linear map from its value channels and its mask channel, plus type and index
@@ -47,21 +46,12 @@ class Embedding(nn.Module):
 
     DIFF(Schaefl 2022, sec. 3 (i)): the paper ends after the first map; this is the authors' code.
 
-    Columns share stored parameters: `weight` holds the first maps below each other (rows: value
-    channels, then the mask channel); all others have the column as their first dimension.
+    Columns share stored parameters; all but `weight` have the column as their first dimension.
     """
 
     def __init__(self, columns: Columns, width: int, p: float) -> None:
-        super().__init__()
-        d = columns.n
-        self.columns, self.p = columns, p
-        self.segments = [size + 1 for size in columns.sizes]
-        starts = [0, *accumulate(self.segments)]
-        self.weight = nn.Parameter(torch.empty(starts[-1], width))
-        self.bias = nn.Parameter(torch.empty(d, width))
-        for j, fan_in in enumerate(self.segments):
-            _uniform_(self.weight.data[starts[j] : starts[j + 1]], fan_in)
-            _uniform_(self.bias.data[j], fan_in)
+        super().__init__(columns, width)
+        self.p, d = p, columns.n
         self.kind = nn.Parameter(torch.empty(2, width))
         self.index = nn.Parameter(torch.empty(d, width))
         self.gain = nn.Parameter(torch.ones(d, width))
@@ -70,23 +60,6 @@ class Embedding(nn.Module):
         self.second_bias = nn.Parameter(torch.empty(d, width))
         for x in (self.kind, self.index, self.second, self.second_bias):
             _uniform_(x.data, width)
-        numeric, categories = columns.numeric_at, columns.categories_at
-        places = {
-            "kinds": torch.tensor(columns.categorical).long(),
-            "numeric_at": torch.tensor(numeric).long(),
-            "categories_at": torch.tensor(categories).long(),
-            "numeric_rows": torch.tensor([starts[j] + c for j in numeric for c in (0, 1)]).long(),
-            "first_rows": torch.tensor([[starts[j]] for j in categories]).long(),
-            "mask_rows": torch.tensor([[starts[j + 1] - 1] for j in categories]).long(),
-        }
-        self.kinds: Tensor
-        self.numeric_at: Tensor
-        self.categories_at: Tensor
-        self.numeric_rows: Tensor
-        self.first_rows: Tensor
-        self.mask_rows: Tensor
-        for name, rows in places.items():
-            self.register_buffer(name, rows, persistent=False)
 
     def forward(self, cells: Cells, flags: Tensor, seed: Seed | None = None) -> Tensor:
         """One vector a cell; `flags` marks the cells hidden on purpose."""
@@ -108,12 +81,12 @@ class Embedding(nn.Module):
         if numeric:
             seen = cells.values.t().masked_fill(hidden[numeric], 0.0)
             channels = torch.stack([seen, flags[numeric].to(seen.dtype)], dim=2)  # (k, N, 2)
-            maps = self.weight.index_select(0, self.numeric_rows).view(len(numeric), 2, -1)
+            rows = torch.stack([self.numeric_rows, self.numeric_rows + 1], dim=1).flatten()
+            maps = self.weight.index_select(0, rows).view(len(numeric), 2, -1)
             parts += torch.baddbmm(added[self.numeric_at][:, None], channels, maps).unbind()
         if categories:
-            rows = torch.where(
-                hidden[categories], self.mask_rows, self.first_rows + cells.codes.t()
-            )
+            first, mask = self.first_rows[:, None], self.mask_rows[:, None]
+            rows = torch.where(hidden[categories], mask, first + cells.codes.t())
             found = F.embedding(rows, self.weight)
             absent = hidden[categories] & ~flags[categories]
             found = found.masked_fill(absent[..., None], 0.0)

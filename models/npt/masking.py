@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..deep.cells import Cells, Columns
-from ..deep.column_decoder import Decoded
+from ..deep.column_decoder import Decoded, cell_losses
 
 RANDOM_SHARE = 0.1  # of the selected cells get a random value (NPT, C.4.3)
 
@@ -49,21 +48,7 @@ def loss_on(
     """
     total = truth.values.new_zeros(())
     count = chosen.new_zeros((), dtype=torch.long)
-    if decoded.numeric:
-        place = {j: i for i, j in enumerate(columns.numeric_at)}
-        at = [place[j] for j in decoded.numeric]
-        picked = chosen[:, decoded.numeric]
-        errors = decoded.values.to(truth.values.dtype) - truth.values[:, at]
-        total = total + torch.where(picked, errors.square(), 0.0).sum()
-        count = count + picked.sum()
-    for group, logits in zip(decoded.groups, decoded.logits, strict=True):
-        at = [columns.categories_at.index(j) for j in group]
-        picked = chosen[:, group]
-        losses = F.cross_entropy(
-            logits.flatten(0, 1).to(truth.values.dtype),
-            truth.codes[:, at].flatten(),
-            reduction="none",
-        ).view_as(picked)
-        total = total + torch.where(picked, losses, 0.0).sum()
-        count = count + picked.sum()
+    for at, losses in cell_losses(decoded, truth, columns):
+        total = total + torch.where(chosen[:, at], losses, 0.0).sum()
+        count = count + chosen[:, at].sum()
     return total, count

@@ -8,14 +8,13 @@ decoded. The order and place of the layer norms follow the authors' code, see `B
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.cells import Cells, Columns
-from ..deep.column_decoder import Decoded, Decoder, linear_init_
+from ..deep.cells import CellMaps, Cells, Columns
+from ..deep.column_decoder import Decoded, Decoder
 from ..deep.layers.attention import (
     attend,
     attend_with_own,
@@ -31,41 +30,17 @@ LN_EPS = 1e-12
 NORMS = ("query", "all")
 
 
-class Embedding(nn.Module):
+class Embedding(CellMaps):
     """Cells to vectors, all columns at once (NPT, sec. 2.2): (N, d) cells -> (N, d, E).
 
-    Column j has a linear map of its own from its value channels and the mask channel. Its input is
-    a one-hot vector or (value, mask), so the map is a row of `weight` or a sum of two. `weight`
-    holds the maps of all columns below each other (`segments`: rows of each), the last row of each
-    being that of the mask channel.
+    The input of a column's linear map is a one-hot vector or (value, mask), so the map is a row of
+    `weight` or a sum of two.
     """
 
     def __init__(self, columns: Columns, width: int) -> None:
-        super().__init__()
-        self.columns = columns
-        self.segments = [size + 1 for size in columns.sizes]
-        starts = [0, *accumulate(self.segments)]
-        self.weight = nn.Parameter(torch.empty(starts[-1], width))
-        self.bias = nn.Parameter(torch.empty(columns.n, width))
-        for j, size in enumerate(columns.sizes):
-            linear_init_(self.weight[starts[j] : starts[j + 1]].data, self.bias[j].data, size + 1)
+        super().__init__(columns, width)
         self.index = nn.Parameter(torch.randn(columns.n, width))
         self.kind = nn.Parameter(torch.randn(2, width)) if columns.mixed else None
-        numeric, categories = columns.numeric_at, columns.categories_at
-        self.numeric_at: Tensor
-        self.categories_at: Tensor
-        self.numeric_rows: Tensor
-        self.first_rows: Tensor
-        self.mask_rows: Tensor
-        self.kinds: Tensor
-        self.register_buffer("numeric_at", torch.tensor(numeric, dtype=torch.long), False)
-        self.register_buffer("categories_at", torch.tensor(categories, dtype=torch.long), False)
-        firsts = torch.tensor(starts[:-1], dtype=torch.long)
-        masks = torch.tensor(starts[1:], dtype=torch.long) - 1
-        self.register_buffer("numeric_rows", firsts[numeric], False)
-        self.register_buffer("first_rows", firsts[categories], False)
-        self.register_buffer("mask_rows", masks[categories], False)
-        self.register_buffer("kinds", torch.tensor(columns.categorical, dtype=torch.long), False)
 
     def forward(self, cells: Cells) -> Tensor:
         """One vector a cell, (N, d, E)."""
