@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
@@ -20,8 +17,6 @@ from ..console import NOTHING, OK, Console, common, printable
 from ..errors import check_run
 
 Line = dict[str, Any]
-
-POLL_S = 0.5
 
 
 @click.command()
@@ -38,7 +33,6 @@ POLL_S = 0.5
     show_default=True,
     help="Number of entries; 0: all.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Show new entries too, until Ctrl-C.")
 @common
 def logs(
     console: Console,
@@ -50,7 +44,6 @@ def logs(
     trial: str | None,
     worker: str | None,
     last: int,
-    follow: bool,
 ) -> int:
     """Show the output of trials, also of those that failed or lost their worker."""
     check_run(run)
@@ -65,15 +58,11 @@ def logs(
         )
 
     show = _event if events else _trial
-    before, tail = Tail(path.with_name(f"{path.name}.1")), Tail(path)
     n_wanted = 0
     shown: deque[Line] = deque(maxlen=last or None)
-    for line in chain(before.lines(), tail.lines()):
-        if wanted(line):
-            n_wanted += 1
-            shown.append(line)
-    if follow:
-        return _follow(console, tail, list(shown), wanted, show)
+    for line in filter(wanted, _lines(path)):
+        n_wanted += 1
+        shown.append(line)
     console.data({"lines": list(shown), "found": n_wanted})
     if n_wanted > len(shown):
         console.say(f"({n_wanted - len(shown)} before these: --last 0 shows all)\n")
@@ -91,25 +80,6 @@ def logs(
     return OK
 
 
-def _follow(
-    console: Console,
-    tail: Tail,
-    shown: list[Line],
-    wanted: Callable[[Line], bool],
-    show: Callable[[Line], str],
-) -> int:
-    """Print what is there and what comes, until Ctrl-C."""
-    try:
-        while True:
-            for line in shown:
-                console.line(line)
-                console.say(show(line))
-            time.sleep(POLL_S)
-            shown = [line for line in tail.lines() if wanted(line)]
-    except KeyboardInterrupt:
-        return OK
-
-
 def is_failure(line: Mapping[str, Any]) -> bool:
     """A trial without a score, or one that lost its worker; an event that warns or worse."""
     if "event" in line:
@@ -117,37 +87,15 @@ def is_failure(line: Mapping[str, Any]) -> bool:
     return line.get("status") in ("failed", "died")
 
 
-# ---------------------------------------------------------------------- reading
-
-
-class Tail:
-    """Reads the new lines of a growing log; where it has grown too large and was renamed, the rest
-    of it and then the log that was started anew."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
-        self._torn = b""  # the beginning of a line that is being written
-
-    def lines(self) -> Iterator[Line]:
-        """The whole lines that came since the last call and can be read."""
-        renamed = True
-        while renamed:
-            try:
-                now = os.stat(self.path)
-                self._file = self._file or open(self.path, "rb")
-            except FileNotFoundError:
-                return
-            renamed = not os.path.samestat(now, os.fstat(self._file.fileno()))
-            *whole, self._torn = (self._torn + self._file.read()).split(b"\n")
-            for raw in whole:
+def _lines(path: Path) -> Iterator[Line]:
+    """The lines of a log that can be read, after those of the one that was put aside before it."""
+    for part in (path.with_name(f"{path.name}.1"), path):
+        if part.exists():
+            for raw in part.read_bytes().splitlines():
                 with suppress(ValueError):
                     line = json.loads(raw)
                     if isinstance(line, dict):
                         yield line
-            if renamed:
-                self._file.close()
-                self._file, self._torn = None, b""
 
 
 # ---------------------------------------------------------------------- showing

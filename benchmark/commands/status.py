@@ -24,7 +24,6 @@ from ..running.heartbeat import RUNNING, read_live
 
 SILENT_S = 20.0  # a heartbeat that stands still so long is reported
 SHARE = 0.1  # of the time, at most, goes into looking
-BEST = 6  # datasets whose leader is shown
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class View:
     status: RunStatus
     workers: list[dict[str, Any]]
     queue: dict[str, Any]
-    best: dict[str, tuple[str, str, float, int]]
     state: str
     silent_s: float | None
 
@@ -45,10 +43,6 @@ class View:
             **self.status.to_data(),
             "workers": self.workers,
             "queue": self.queue,
-            "best": {
-                dataset: {"model": model, "metric": metric, "val": value, "folds": folds}
-                for dataset, (model, metric, value, folds) in self.best.items()
-            },
             "state": self.state,
             "silent_s": None if self.silent_s is None else round(self.silent_s, 1),
         }
@@ -66,8 +60,8 @@ class Watcher:
         """Raises LedgerError."""
         owner = owner_of(self.run)  # first: what it wrote before it ended is then seen below
         ledger = Ledger(self.run)
-        counted = RunCounts(best=True).add_all(ledger)
-        status = counted.status(self.run, owner, torn_bytes=ledger.torn_bytes)
+        counts = RunCounts().add_all(ledger)
+        status = counts.status(self.run, owner, torn_bytes=ledger.torn_bytes)
         live = read_live(self.run) or {}
         now = time.monotonic()
         beat = live.get("pid"), live.get("beat")
@@ -85,7 +79,6 @@ class Watcher:
             status=status,
             workers=workers,
             queue=live.get("queue", {}) if working else {},
-            best=counted.leaders(),
             state="running" if owner else "ended" if status.finished else "stopped",
             silent_s=since if working else None,
         )
@@ -108,18 +101,6 @@ def progress_line(status: RunStatus) -> str:
     if status.left and status.eta_s:
         parts.append(f"ETA {duration(status.eta_s)}")
     return ", ".join(parts)
-
-
-def best_lines(view: View) -> list[str]:
-    """One line per dataset with the best model so far, at most BEST of them."""
-    shown = list(view.best.items())[:BEST]
-    lines = [
-        f"{dataset}: {model}, {metric} {value:.4g} on validation"
-        + (f", mean of {count(folds, 'fold')}" if folds > 1 else "")
-        for dataset, (model, metric, value, folds) in shown
-    ]
-    left = len(view.best) - len(shown)
-    return lines + ([f"and {count(left, 'dataset')} more"] if left else [])
 
 
 def trouble(view: View, run: Path) -> str | None:
@@ -168,12 +149,8 @@ def hosts_line(view: View) -> str:
 
 def line_of(view: View, run: Path) -> str:
     """A view as one line, for a terminal that is none."""
-    best = best_lines(view)
-    more = [f"best so far {best[0]}"] if best else []
     warning = trouble(view, run)
-    return "; ".join(
-        [progress_line(view.status), *more, *([f"WARNING: {warning}"] if warning else [])]
-    )
+    return progress_line(view.status) + (f"; WARNING: {warning}" if warning else "")
 
 
 def screen_of(view: View, run: Path, height: int) -> Any:
@@ -186,7 +163,6 @@ def screen_of(view: View, run: Path, height: int) -> Any:
         progress_line(view.status),
         hosts_line(view),
         *([f"WARNING: {warning}"] if warning else []),
-        *(f"best so far: {line}" for line in best_lines(view)),
     ]
     workers, room = worker_lines(view), max(3, height - len(lines) - 2)
     lines += workers[:room]
@@ -201,18 +177,17 @@ def screen_of(view: View, run: Path, height: int) -> Any:
 
 @click.command()
 @RUN
-@click.option("--watch", is_flag=True, help="Until the run ends: workers, queue, best so far.")
-@click.option("--every", type=click.FloatRange(min=0.2), help="Seconds between updates of --watch.")
+@click.option("--watch", is_flag=True, help="Until the run ends: workers and queue, too.")
 @common
-def status(console: Console, run: Path, watch: bool, every: float | None) -> int:
+def status(console: Console, run: Path, watch: bool) -> int:
     """Show a run's progress: trials planned, done, failed by cause, running, and time to go.
 
     With --watch until the run ends or Ctrl-C: one line per update where standard output is not a
     terminal, one JSON object per line with --json.
     """
     check_run(run)
-    if watch or every:
-        return watch_command(console, run, every)
+    if watch:
+        return watch_command(console, run)
     now = status_of(run)
     console.data(now.to_data())
     console.say(
@@ -230,41 +205,29 @@ def status(console: Console, run: Path, watch: bool, every: float | None) -> int
     return OK
 
 
-def watch_command(console: Console, run: Path, every_s: float | None) -> int:
+def watch_command(console: Console, run: Path) -> int:
     """`bench status --watch`: until the run ends, or Ctrl-C."""
-    terminal = sys.stdout.isatty() and not (console.json or console.quiet)
-    every_s = every_s or (2.0 if terminal else 30.0)
+    from rich.console import Console as Terminal
+    from rich.live import Live as Screen
+
     watcher = Watcher(run)
     try:
-        if terminal:
-            view = _on_a_terminal(console, watcher, every_s)
+        if sys.stdout.isatty() and not (console.json or console.quiet):
+            terminal = Terminal(no_color=not console.color, highlight=False)
+            with Screen(console=terminal, auto_refresh=False) as screen:
+                for view in views(watcher, 2.0):
+                    height = shutil.get_terminal_size().lines
+                    screen.update(screen_of(view, run, height), refresh=True)
         else:
-            view = _line_by_line(console, watcher, every_s)
+            for view in views(watcher, 30.0):
+                console.line(view.to_data())
+                line = printable(line_of(view, run)).replace("\n", " ")
+                console.say(f"{time.strftime('%H:%M:%S')} {line}")
     except KeyboardInterrupt:
         return OK
     if view.state == "stopped" and not console.json:
         console.say(str(trouble(view, run)))
     return OK
-
-
-def _line_by_line(console: Console, watcher: Watcher, every_s: float) -> View:
-    for view in views(watcher, every_s):
-        console.line(view.to_data())
-        line = printable(line_of(view, watcher.run)).replace("\n", " ")
-        console.say(f"{time.strftime('%H:%M:%S')} {line}")
-    return view
-
-
-def _on_a_terminal(console: Console, watcher: Watcher, every_s: float) -> View:
-    from rich.console import Console as Terminal
-    from rich.live import Live as Screen
-
-    terminal = Terminal(no_color=not console.color, highlight=False)
-    with Screen(console=terminal, auto_refresh=False) as screen:
-        for view in views(watcher, every_s):
-            height = shutil.get_terminal_size().lines
-            screen.update(screen_of(view, watcher.run, height), refresh=True)
-    return view
 
 
 def views(watcher: Watcher, every_s: float) -> Iterator[View]:

@@ -7,12 +7,12 @@ ended, it resumes the run.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shlex
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext, suppress
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,6 @@ from ..tracking.store import has_secret, redact
 # Seconds after which Ray kills a driver that was asked to stop: the 30 that running trials get, and
 # what the driver needs to end; Ray's own default is 3.
 STOP_WAIT_S = 60
-POLL_S = 1.0  # between two looks at the job's log
-PATIENCE_S = 60.0  # with a head that does not answer while the job runs
 NEVER_SHIPPED = ["/runs/", "/mlruns/", "/.venv/", ".git/", "__pycache__/"]
 
 
@@ -77,8 +75,8 @@ def submit_command(
     if no_wait:
         return OK
     try:
-        show_log(console, client, job)
-        info = wait_for_end(client, job)
+        with asked(server, f"job {job} may go on ({follow}); if it does not, submit it again: "):
+            info = wait_for_end(console, client, job)
     except KeyboardInterrupt:
         console.tell(f"the job goes on without this command. Follow: {follow}   Stop: {stop}")
         console.data({"run": name, "job": job, "address": server, "interrupted": True})
@@ -187,8 +185,8 @@ def connect(server: str) -> Any:
 
 
 @contextmanager
-def asked(server: str) -> Iterator[None]:
-    """Ray's ways of saying that its head refused or did not answer, as ClusterLost."""
+def asked(server: str, what_now: str = "") -> Iterator[None]:
+    """Raises ClusterLost where Ray says that its head refused or did not answer."""
     try:
         yield
     except Exception as error:
@@ -204,7 +202,7 @@ def asked(server: str) -> Iterator[None]:
             ) from None
         elif not isinstance(error, RuntimeError | OSError):
             raise
-        raise ClusterLost(f"the cluster at {server}: {text}") from None
+        raise ClusterLost(f"the cluster at {server}: {what_now}{text}") from None
 
 
 def next_id(client: Any, name: str, server: str) -> str:
@@ -221,45 +219,16 @@ def next_id(client: Any, name: str, server: str) -> str:
     return f"tabsweep-{name}-{max(numbers, default=0) + 1}"
 
 
-def show_log(console: Console, client: Any, job: str) -> None:
-    """Print what the job prints, until it ends or its head does not answer any more."""
-    shown = 0
-    while True:
-        status = status_of(client, job)  # first: of a job that has ended, the log is whole
-        with suppress(RuntimeError, OSError):  # a head that is away for a moment
-            text = client.get_job_logs(job)
+def wait_for_end(console: Console, client: Any, job: str) -> Any:
+    """Print what the job prints, until it ends; returns Ray's record of it."""
+
+    async def show() -> None:
+        async for text in client.tail_job_logs(job):
             if not console.quiet:
-                click.echo(text[shown:], nl=False)
-            shown = len(text)
-        if status is None or status.is_terminal():
-            return
-        time.sleep(POLL_S)
+                click.echo(text, nl=False)
 
-
-def status_of(client: Any, job: str) -> Any:
-    """The job's status, None once the head has not answered for a minute."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return client.get_job_status(job)
-        except (RuntimeError, OSError):
-            if time.monotonic() > until:
-                return None
-            time.sleep(1.0)
-
-
-def wait_for_end(client: Any, job: str) -> Any:
-    """Ray's record of the job, once it has ended. Raises ClusterLost."""
-    while True:
-        status = status_of(client, job)
-        if status is None:
-            raise ClusterLost(
-                f"the cluster has not answered for {PATIENCE_S:.0f} s. Job {job} may go on; if it "
-                "does not, the same command goes on with the run"
-            )
-        if status.is_terminal():
-            return client.get_job_info(job)
-        time.sleep(0.5)
+    asyncio.run(show())
+    return client.get_job_info(job)
 
 
 def code_of(console: Console, info: Any) -> int:

@@ -59,10 +59,10 @@ class RunStatus:
 
 class RunCounts:
     """Counts of a run's slots, from its records in the order of the ledger. Adding records a second
-    time, in their order, changes nothing. With `best`, the best scores are kept as well.
+    time, in their order, changes nothing.
     """
 
-    def __init__(self, *, best: bool = False) -> None:
+    def __init__(self) -> None:
         self.plan: Record | None = None
         self._shapes: dict[str, Shape] = {}  # study -> its slots in the plan in force
         self._selective = False  # whether a study of the plan is
@@ -73,7 +73,6 @@ class RunCounts:
         self.open: dict[Place, str] = {}  # sent to a worker, not ended
         self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
         self._recent: dict[str, Read] = {}  # results, by trial id
-        self._best: dict[str, float] | None = {} if best else None  # study -> least loss
 
     def add_all(self, ledger: Ledger) -> RunCounts:
         """Add every record of a ledger; returns self."""
@@ -107,8 +106,6 @@ class RunCounts:
                 self._recent[head.id] = read
                 if len(self._recent) > RECENT:
                     del self._recent[next(iter(self._recent))]
-                if self._best is not None and head.stage == TUNE and head.status == DONE:
-                    self._score(head.study, read())
 
     def _replan(self, plan: Record) -> None:
         before, self.plan = self._shapes, checked(plan)
@@ -117,47 +114,16 @@ class RunCounts:
         for study in [s for s in self._ended if self._shapes.get(s) != before.get(s)]:
             del self._ended[study]  # it has been extended
 
-    def _score(self, study: str, record: Record) -> None:
-        loss = self._loss(record)
-        if self._best is not None and not math.isnan(loss):
-            self._best[study] = min(loss, self._best.get(study, loss))
-
     def _rank(self, record: Record) -> tuple[float, float]:
         """(validation loss, NaN where it has none, CPU seconds) of a result."""
-        return self._loss(record), (record.get("costs") or {}).get("cpu_s") or 0.0
+        from ...reports.metrics import METRICS
 
-    def _loss(self, record: Record) -> float:
-        """The validation loss of a result, NaN where it has none."""
-        if self.plan is None:
-            return math.nan
-        metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
-        value = record["val"].get(metric) if record["status"] == DONE else None
-        if value is None:
-            return math.nan
-        return -value if maximised(metric) else value
-
-    def leaders(self) -> dict[str, tuple[str, str, float, int]]:
-        """The best model so far of each dataset: {dataset: (model, metric, score, folds)}.
-
-        The score is the mean, over the folds that the model has a score on, of its best validation
-        scores. A model with scores on more folds comes first.
-        """
-        if self.plan is None or self._best is None:
-            return {}
-        losses: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for study in self.plan["studies"]:
-            loss = self._best.get(study_name(study))
-            if loss is not None:
-                losses[study["dataset"], study["model"]].append(loss)
-        found: dict[str, tuple[int, float, str]] = {}
-        for (dataset, model), those in losses.items():
-            rank = (-len(those), sum(those) / len(those), model)
-            found[dataset] = min(rank, found.get(dataset, rank))
-        answer = {}
-        for dataset, (n, loss, model) in sorted(found.items()):
-            metric = self.plan["metric"][self.plan["datasets"][dataset]["task"]]
-            answer[dataset] = (model, metric, -loss if maximised(metric) else loss, -n)
-        return answer
+        loss = math.nan
+        if self.plan is not None and record["status"] == DONE:
+            metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
+            value = record["val"].get(metric)
+            loss = math.nan if value is None else METRICS[metric].loss(value)
+        return loss, (record.get("costs") or {}).get("cpu_s") or 0.0
 
     def status(self, run: Path, owner: dict[str, Any] | None, *, torn_bytes: int = 0) -> RunStatus:
         """The status from the records so far. Raises LedgerError before the first plan."""
@@ -242,13 +208,6 @@ def pace_of(times: Sequence[str]) -> float | None:
     while len(gaps) > 10 and gaps[-1] > sum(gaps[:-1]):
         gaps.pop()
     return len(gaps) / sum(gaps) if sum(gaps) > 0 else None
-
-
-def maximised(metric: str) -> bool:
-    """Whether a higher score of the metric is better."""
-    from ...reports.metrics import METRICS
-
-    return METRICS[metric].direction == "max"
 
 
 def status_of(run: Path) -> RunStatus:

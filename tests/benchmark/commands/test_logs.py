@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import answer, bench, replace_sleep
+from calls import answer, bench
 from run_records import NAME, make_run, plan
 from tabsweep.benchmark.console import printable
 from tabsweep.benchmark.running import event_log
@@ -147,25 +146,6 @@ def test_torn_and_foreign_lines_are_passed_over(logged):
     path.write_bytes(b'{"study": "a/0/b", "warnings": ["none"]}\n{"warnings": {"Slow": 2}}\n')
     found = bench("logs", logged)
     assert found.code == 0 and "Slow 2" in found.out, found
-
-
-def test_following_shows_what_comes_also_after_the_log_was_put_aside(logged, monkeypatch):
-    monkeypatch.setattr(event_log, "MAX_BYTES", 1500)
-    log = EventLog(logged)
-    turns = iter(range(6))
-
-    def sleep(seconds: float) -> None:
-        turn = next(turns, None)
-        if turn is None:
-            raise KeyboardInterrupt
-        tell(log, Result(status=DONE, output=f"turn {turn} {'x' * 400}"))
-
-    replace_sleep(monkeypatch, sleep)
-    found = bench("logs", logged, "--follow", "--json")
-    log.close()
-    assert found.code == 0 and (logged / "logs" / "trials.jsonl.1").exists(), "it was put aside"
-    seen = [json.loads(line)["output"].split(" x")[0] for line in found.out.splitlines()]
-    assert seen[3:] == [f"turn {turn}" for turn in range(6)]
 
 
 def test_a_log_is_bounded(tmp_path, monkeypatch):

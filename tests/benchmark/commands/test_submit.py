@@ -13,19 +13,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import click
 import compose
 import pytest
-from calls import bench, replace_sleep
+from calls import bench
 from chaos import wait_for
 from ray_head import Head
 from tabsweep.benchmark.commands import running, submit
 from tabsweep.benchmark.console import Console
 from tabsweep.benchmark.errors import SweepError, check_address_form
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.workers.pool import ClusterLost
 
 ON_RAY = pytest.mark.xdist_group("ray")
 NOBODY = "http://127.0.0.1:1"  # where nobody listens
@@ -141,40 +139,6 @@ def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path
         assert shown[3:] == [*words, "--name", "h", "--runs", runs]
     own = ["--suite", "smoke", "--runs", "/r", "--name", "n"]
     assert submit.entrypoint(own, "n", parsed(*own)).endswith("--suite smoke --runs /r --name n")
-
-
-def test_the_log_is_shown_once_though_the_head_is_away_for_a_moment(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logs = ["one\ntw", None, "one\ntwo\nth", "one\ntwo\nthree\nfour\n"]
-
-    class Client:
-        def get_job_status(self, job: str) -> Any:
-            last = len(logs) == 1
-            return SimpleNamespace(is_terminal=lambda: last)
-
-        def get_job_logs(self, job: str) -> str:
-            text = logs.pop(0)
-            if text is None:
-                raise RuntimeError("Request failed with status code 502")
-            return text
-
-    replace_sleep(monkeypatch, lambda seconds: None)
-    submit.show_log(Console(), Client(), "job")
-    assert capsys.readouterr().out == "one\ntwo\nthree\nfour\n" and not logs
-
-
-def test_a_head_that_stays_silent_is_given_up_with_the_way_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Client:
-        def get_job_status(self, job: str) -> Any:
-            raise RuntimeError("Request failed with status code 502")
-
-    monkeypatch.setattr(submit, "PATIENCE_S", 0.0)
-    replace_sleep(monkeypatch, lambda seconds: None)
-    with pytest.raises(ClusterLost, match="may go on.*the same command"):
-        submit.wait_for_end(Client(), "job")
 
 
 @pytest.mark.parametrize(
