@@ -23,15 +23,15 @@ CLASSIFICATION, REGRESSION = "1", "2"  # the types of tasks that have a target a
 PUBLIC = "https://www.openml.org/search?type=task"
 
 
-def server(chosen: str | None = None) -> str:
-    """`chosen`, or TABSWEEP_OPENML, or the public server. DataError for what is no address."""
-    address = (chosen or os.environ.get("TABSWEEP_OPENML") or SERVER).rstrip("/")
-    if not re.fullmatch(r"https?://\S+", address):
+def address() -> str:
+    """TABSWEEP_OPENML, or the public server. DataError for what is no address."""
+    given = (os.environ.get("TABSWEEP_OPENML") or SERVER).rstrip("/")
+    if not re.fullmatch(r"https?://\S+", given):
         raise DataError(
-            f"{one_line(address, 80)!r} is no address of an OpenML server: give one such as "
-            f"{SERVER} by --openml or TABSWEEP_OPENML"
+            f"{one_line(given, 80)!r} is no address of an OpenML server: TABSWEEP_OPENML is one "
+            f"such as {SERVER}"
         )
-    return address
+    return given
 
 
 @dataclass(frozen=True)

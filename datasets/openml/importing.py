@@ -18,7 +18,6 @@ from . import tables
 from .api import Description, Server, Task
 from .arff import read_arff
 
-FORMATS = ("arff", "parquet")
 VALIDATION = 0.2  # share of a fold's training rows
 VALIDATION_SEED = 0
 ROLES = {"TRAIN": tables.TRAIN, "TEST": tables.TEST}
@@ -51,14 +50,13 @@ def stored(task: int, name: str | None = None) -> Card | None:
 
 
 def add(
-    task: int, server: Server, form: str, name: str | None, built_in: Iterable[str]
+    task: int, server: Server, name: str | None, built_in: Iterable[str]
 ) -> tuple[Added, tuple[str, ...]]:
     """Store a task of OpenML: (what became of it, warnings).
 
-    A task that is stored with all its files is not asked for again. `form` is the kind of file that
-    is fetched: "arff", whose MD5 OpenML states, or "parquet", which has no checksum there; a
-    dataset that was uploaded as Parquet has this file alone. Raises DataError and its subclasses,
-    see `Server`; OSError.
+    A task that is stored with all its files is not asked for again. The file that is fetched is the
+    ARFF, whose MD5 OpenML states; a dataset that was uploaded as Parquet has this file alone.
+    Raises DataError and its subclasses, see `Server`; OSError.
     """
     old = stored(task, name)
     if old is not None:
@@ -75,32 +73,24 @@ def add(
     with store.incoming() as scratch:
         made = scratch / wanted
         made.mkdir()
-        fetched = _fetch(found, about, server, form, made, what)
+        fetched = _fetch(found, about, server, made, what)
         warnings = _write(fetched, server, wanted, made, what)
         new = store.install(made, wanted)
     return Added(store.card(wanted), new), warnings
 
 
-def _fetch(
-    task: Task, about: Description, server: Server, form: str, made: Path, what: str
-) -> _Fetched:
+def _fetch(task: Task, about: Description, server: Server, made: Path, what: str) -> _Fetched:
     """The dataset's file, downloaded and checked."""
-    parquet_only = about.format.lower() in ("parquet", "pq")
-    if parquet_only or form == "parquet":
-        url = about.parquet_url or (about.url if parquet_only else "")
-        if not url:
-            raise DataError(f"{what}: OpenML has no Parquet file of it; leave --openml-file out")
-        data = server.file(url, what, about.md5 if parquet_only and url == about.url else "")
-        if data[:4] != b"PAR1" or data[-4:] != b"PAR1":
-            raise DataError(
-                f"{what}: the Parquet file at {url} is damaged or cut short ({len(data):,} bytes); "
-                "nothing was kept: try again later, or leave --openml-file out"
-            )
-        form = "parquet"
-    else:
-        if not about.url:
-            raise DataError(f"{what}: OpenML names no file of dataset {about.id}")
-        data, form = server.file(about.url, what, about.md5), "arff"
+    form = "parquet" if about.format.lower() in ("parquet", "pq") else "arff"
+    url = (about.parquet_url or about.url) if form == "parquet" else about.url
+    if not url:
+        raise DataError(f"{what}: OpenML names no file of dataset {about.id}")
+    data = server.file(url, what, about.md5 if url == about.url else "")
+    if form == "parquet" and (data[:4] != b"PAR1" or data[-4:] != b"PAR1"):
+        raise DataError(
+            f"{what}: the Parquet file at {url} is damaged or cut short ({len(data):,} bytes); "
+            "nothing was kept: try again later"
+        )
     place = made / f"data.{form}"
     place.write_bytes(data)
     return _Fetched(task, about, place, form)
@@ -127,7 +117,7 @@ def _write(found: _Fetched, server: Server, name: str, made: Path, what: str) ->
     warnings = []
     if about.status not in ("", "active"):
         warnings.append(f"{what}: OpenML marks dataset {about.id} as {about.status!r}")
-    if found.form == "parquet" and not (about.md5 and about.format.lower() in ("parquet", "pq")):
+    if found.form == "parquet" and not about.md5:
         warnings.append(
             f"{what}: OpenML states no checksum of the Parquet file; the card pins what came now"
         )

@@ -39,16 +39,6 @@ TAR = re.compile(r"\.(tar(\.\w+)?|t[gbx]z)$", re.IGNORECASE)
     help="arrays: folders of .npy files with an info.json, as RTDL, TALENT, TabR and TabReD have; "
     "default for a folder or tar.",
 )
-@click.option(
-    "--openml",
-    metavar="URL",
-    help="OpenML server; default: TABSWEEP_OPENML, or https://www.openml.org/api/v1.",
-)
-@click.option(
-    "--openml-file",
-    type=click.Choice(["arff", "parquet"]),
-    help="File of an OpenML dataset; default: arff, whose MD5 OpenML states and which is checked.",
-)
 @common
 def data_add(
     console: Console,
@@ -59,8 +49,6 @@ def data_add(
     *,
     target: str | None,
     protocol: str | None,
-    openml: str | None,
-    openml_file: str | None,
     **columns: Any,
 ) -> int:
     """Add datasets, for good: they need no network and no PATH any more.
@@ -84,10 +72,7 @@ def data_add(
 
     if ADDRESS.fullmatch(str(path)):
         own = {"target": target, "protocol": protocol, "format": form, "missing": missing}
-        return openml_command(console, str(path), name, openml, openml_file, {**own, **columns})
-    if openml or openml_file:
-        option = "--openml" if openml else "--openml-file"
-        raise DataError(f"{option} is for openml:TASK and openml-suite:ID, not for {path.name}")
+        return openml_command(console, str(path), name, {**own, **columns})
 
     form = form or ("arrays" if path.is_dir() or TAR.search(path.name) else "table")
     if form == "arrays":

@@ -9,7 +9,7 @@ import click
 
 from ...completion import ADDED, DATASETS, SUITES
 from ...console import ENVIRONMENT, OK, Console, common, count, size
-from ...planning.options import COLUMNS, DATA
+from ...planning.options import DATA
 
 if TYPE_CHECKING:
     from ....datasets.card import Card
@@ -145,39 +145,25 @@ def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) 
 
 @click.command("passport", short_help="Show the known problems of a dataset.")
 @click.argument("name", shell_complete=DATASETS)
-@click.option("--csv", is_flag=True, help="NAME is a file of yours; needs --target.")
-@click.option("--target", metavar="COLUMN", help="Column of the file to predict.")
-@COLUMNS
 @DATA
 @common
-def data_passport(console: Console, name: str, csv: bool, target: str | None, **given: Any) -> int:
-    """Show the known problems of a dataset: duplicates, leaks, drift, faults."""
+def data_passport(console: Console, name: str, **where: str | None) -> int:
+    """Show the known problems of a dataset: duplicates, leaks, drift, faults. Those of a file of
+    yours are shown by `bench data inspect FILE --target COLUMN`."""
     from ....datasets import catalog
     from ....datasets.errors import DatasetUnavailable
-    from ....datasets.infer import Reading, table_from_file
     from ....datasets.passport import passport
     from ....datasets.protocols import make_folds
-    from ...errors import SweepError
 
     others = []
-    where = {name: given.pop(name) for name in ("mirror", "cache")}
-    if csv:
-        if target is None:
-            raise SweepError("--csv needs --target COLUMN, the column to predict")
-        reading = Reading.of({**given, "target": target})
-        table = table_from_file(name, reading)
-        folds = make_folds(table, reading.protocol)
-    else:
-        if used := [option for option, value in {"target": target, **given}.items() if value]:
-            raise SweepError(f"--{used[0]} goes with --csv")
-        card = catalog.card(name)
-        table = catalog.load_dataset(name, **where)
-        folds = make_folds(table, card.protocol)
-        for other in card.overlaps:
-            try:
-                others.append(catalog.load_dataset(other, **where))
-            except DatasetUnavailable:
-                console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
+    card = catalog.card(name)
+    table = catalog.load_dataset(name, **where)
+    folds = make_folds(table, card.protocol)
+    for other in card.overlaps:
+        try:
+            others.append(catalog.load_dataset(other, **where))
+        except DatasetUnavailable:
+            console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
     found = passport(table, folds, others=others)
     console.data(found)
     console.say(

@@ -10,26 +10,24 @@ from ...planning.absences import by_reason
 
 if TYPE_CHECKING:
     from ....datasets.added.importing import Added
+    from ....datasets.openml.api import Server
 
 ADDRESS = re.compile(r"(openml|openml-suite):(.*)", re.DOTALL)
 
 
-def openml_command(
-    console: Console,
-    wanted: str,
-    name: str | None,
-    server: str | None,
-    form: str | None,
-    own: dict[str, Any],
-) -> int:
+def openml_command(console: Console, wanted: str, name: str | None, own: dict[str, Any]) -> int:
     """Add a task, or every task of a suite; `own` are options for files of the user, refused here.
     Returns the exit code."""
+    from ....datasets.download import network
     from ....datasets.errors import DataError
+    from ....datasets.openml.api import Server, address
+    from ....datasets.openml.suites import tasks_of
 
     if used := [option for option, value in own.items() if value]:
         raise DataError(
             f"--{used[0]} is for a file of yours: OpenML states target, kinds and split of a task"
         )
+    server = Server(address(), network())
     kind, _, value = wanted.partition(":")
     if kind == "openml":
         if not re.fullmatch(r"[1-9]\d{0,8}", value):
@@ -37,27 +35,21 @@ def openml_command(
                 f"{wanted[:80]!r} names no task of OpenML: give its number, such as openml:59; "
                 "a suite is openml-suite:tabarena"
             )
-        return _add(console, (int(value),), name, server, form)
+        return _add(console, server, (int(value),), name)
     if name:
         raise DataError(
             "--name is for one task; the tasks of a suite are named after their datasets"
         )
-    from ....datasets.download import network
-    from ....datasets.openml.api import Server
-    from ....datasets.openml.api import server as address
-    from ....datasets.openml.suites import tasks_of
-
-    tasks = tasks_of(value, Server(address(server), network()))
+    tasks = tasks_of(value, server)
     console.say(f"{wanted}: {count(len(tasks), 'task')}")
-    return _add(console, tasks, None, server, form, several=True)
+    return _add(console, server, tasks, None, several=True)
 
 
 def _add(
     console: Console,
+    server: Server,
     tasks: tuple[int, ...],
     name: str | None,
-    server: str | None,
-    form: str | None,
     *,
     several: bool = False,
 ) -> int:
@@ -65,22 +57,16 @@ def _add(
     added."""
     from ....datasets import catalog
     from ....datasets.added import store
-    from ....datasets.download import network
     from ....datasets.errors import DataError, DatasetUnavailable
     from ....datasets.openml import importing
-    from ....datasets.openml.api import Server
-    from ....datasets.openml.api import server as address
 
-    source = Server(address(server), network())
     built_in = set(catalog.built_in())
     added: list[Added] = []
     refused: dict[str, str] = {}
     unavailable = False
     for task in tasks:
         try:
-            one, warnings = importing.add(
-                task, source, form or importing.FORMATS[0], name, built_in
-            )
+            one, warnings = importing.add(task, server, name, built_in)
         except DataError as error:
             if not several:
                 raise

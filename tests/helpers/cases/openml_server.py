@@ -136,9 +136,7 @@ class OpenML:
                 return problem(code, said)
         return 404, "text/plain", b"not found"
 
-    def add_dataset(
-        self, number: int, name: str, frame: pd.DataFrame, *, with_parquet: bool = True, **more: Any
-    ) -> None:
+    def add_dataset(self, number: int, name: str, frame: pd.DataFrame, **more: Any) -> None:
         """A dataset with its files; `more` overrides fields of its description."""
         place, packed = f"/data/v1/download/{number}/{name}.arff", f"/datasets/{number}.pq"
         self.files[place] = arff(frame)
@@ -159,9 +157,8 @@ class OpenML:
             "visibility": "public",
             "status": "active",
             "md5_checksum": hashlib.md5(self.files[place]).hexdigest(),
+            "parquet_url": self.root + packed,
         }
-        if with_parquet:
-            about["parquet_url"] = self.root + packed
         self.answers[f"/api/v1/json/data/{number}"] = lambda: {
             "data_set_description": {**about, **more}
         }

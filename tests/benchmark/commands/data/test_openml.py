@@ -74,7 +74,10 @@ def test_a_task_is_added_with_its_target_kinds_and_every_official_fold(openml):
 
 def test_parquet_gives_the_values_of_the_arff_file(openml):
     assert bench("data", "add", "openml:59", "--name", "first").code == 0
-    ran = bench("data", "add", "openml:59", "--name", "second", "--openml-file", "parquet")
+    openml.add_dataset(62, "flowers", flowers(), format="Parquet", row_id_attribute="row",
+                       md5_checksum="")  # fmt: skip
+    openml.add_task(60, 62)
+    ran = bench("data", "add", "openml:60", "--name", "second")
     assert ran.code == 0 and "no checksum" in ran.err
     one, other = catalog.load_dataset("first"), catalog.load_dataset("second")
     assert one.kinds == other.kinds
@@ -88,9 +91,9 @@ def test_parquet_gives_the_values_of_the_arff_file(openml):
 
 def test_a_task_that_is_there_is_not_asked_for_again_and_sweeps_without_a_network(openml):
     assert bench("data", "add", "openml:59").code == 0
-    n, address = len(openml.requests), openml.url
+    n = len(openml.requests)
     openml.close()
-    again = bench("data", "add", "openml:59", "--openml", address)
+    again = bench("data", "add", "openml:59")
     assert again.code == 0 and "already" in again.err + again.out
     assert len(openml.requests) == n
     models = ("--model", "constant", "--trials", 1, "--folds", 6)
@@ -212,11 +215,11 @@ def test_a_wrong_md5_a_cut_parquet_and_cut_splits_leave_nothing(openml):
     id, line = refused("openml:59")
     assert id == "BENCH-E014" and "MD5" in line
     openml.files[DATA] = whole
-    openml.files["/datasets/61.pq"] = openml.files["/datasets/61.pq"][:-100]
-    id, line = refused("openml:59", "--openml-file", "parquet")
+    openml.add_dataset(62, "flowers", flowers(), format="Parquet")
+    openml.add_task(60, 62)
+    openml.files["/datasets/62.pq"] = openml.files["/datasets/62.pq"][:-100]
+    id, line = refused("openml:60")
     assert id == "BENCH-E007" and "cut short" in line
-    openml.add_dataset(61, "flowers", flowers(), with_parquet=False)
-    assert refused("openml:59", "--openml-file", "parquet")[0] == "BENCH-E007"
     made = splits()
     for wrong in (made[:-2000], made[:-3], b"@relation x\n@data\n", splits(91), b" ", made[:60]):
         openml.add_task(59, 61, made=wrong)
@@ -245,8 +248,7 @@ def test_text_after_a_closing_quote_is_refused_and_long_lines_are_read_at_once(o
             assert bench("data", "add", "openml:59").code == 0
 
 
-def test_a_server_that_cannot_be_reached_or_is_none_is_one_line(openml):
-    address = openml.url
+def test_a_server_that_cannot_be_reached_or_is_none_is_one_line(openml, monkeypatch):
     openml.trouble[TASK] = [(200, "application/json", b"[]"), (200, "text/plain", b"hello")]
     assert refused("openml:59")[0] == "BENCH-E007"
     assert refused("openml:59")[0] == "BENCH-E007"
@@ -254,13 +256,14 @@ def test_a_server_that_cannot_be_reached_or_is_none_is_one_line(openml):
     assert refused("openml:59")[0] == "BENCH-E007"
     openml.trouble[TASK] = [(412, "application/json", b"[" * 1_000_000)]
     assert refused("openml:59")[0] == "BENCH-E013"
-    assert refused("openml:59", "--openml", "ftp://host/api")[0] == "BENCH-E007"
     openml.close()
-    id, line = refused("openml:59", "--openml", address)
-    assert id == "BENCH-E013" and "--openml" in line
+    id, line = refused("openml:59")
+    assert id == "BENCH-E013" and "TABSWEEP_OPENML" in line
+    monkeypatch.setenv("TABSWEEP_OPENML", "ftp://host/api")
+    assert refused("openml:59")[0] == "BENCH-E007"
 
 
-def test_options_that_do_not_belong_together_are_one_line(openml, tmp_path):
+def test_options_that_do_not_belong_together_are_one_line(openml):
     for args in (
         ("openml:iris",),
         ("openml:",),
@@ -270,7 +273,6 @@ def test_options_that_do_not_belong_together_are_one_line(openml, tmp_path):
         ("openml-suite:99", "--name", "mine"),
         ("openml:59", "--name", "Iris!"),
         ("openml:59", "--name", "iris"),
-        (tmp_path / "x.csv", "--target", "y", "--openml", "http://localhost"),
     ):
         assert refused(*args)[0] in ("BENCH-E007", "BENCH-E003"), args
     openml.add_task(60, 61, target="absent")
