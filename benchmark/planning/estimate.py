@@ -27,7 +27,6 @@ from .suite import load
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
-BARE_MB = 200.0  # of a worker that has imported little
 RAY_MB = 900.0  # of the driver, Ray and its processes
 MOST = 150  # costs of a model here that are looked up
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
@@ -113,11 +112,10 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         if not left:
             continue
         cost = costs(planned[study.name])
-        fits = left - _copied(study, left)
-        low += fits * cost.seconds
-        high += fits * cost.high
-        models[str(study.meta["model"])] += fits * cost.seconds
-        in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.lag))
+        low += left * cost.seconds
+        high += left * cost.high
+        models[str(study.meta["model"])] += left * cost.seconds
+        in_turn = 1 if study.sampler.history_free else math.ceil(left / max(1, study.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:
@@ -137,13 +135,6 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     return found
 
 
-def _copied(study: Study, left: int) -> int:
-    """How many of the last `left` slots of a study take the result of an earlier one: the best
-    configuration under the seed of the search, which is one of the evaluation seeds."""
-    again = study.halving is None and study.seed in study.seeds
-    return int(again and left >= len(study.seeds) > 1)
-
-
 class TrialCosts:
     """What a trial of each study of a plan is expected to take, from the shipped costs and from the
     ledgers of earlier runs here. speed: CPU seconds of the probe on this machine, None where it was
@@ -155,15 +146,13 @@ class TrialCosts:
         self._plan = plan
         self._table = shipped()
         self._ratio = 1.0 if speed is None else speed / float(self._table.machine["probe_s"])
-        self._history: dict[bool, dict[str, list[Cost]]] = {False: {}, True: {}}
+        self._history: dict[tuple[str, bool], list[Cost]] = defaultdict(list)
         self._runs = 0
         for ledger in ledgers:
-            fits = 0
-            for gpu, history in self._history.items():
-                for model, costs in costs_in(ledger, self._defaults, gpu=gpu).items():
-                    history.setdefault(model, []).extend(costs)
-                    fits += sum(cost.fits for cost in costs)
-            self._runs += bool(fits)
+            here = costs_in(ledger, self._defaults)
+            for place, costs in here.items():
+                self._history[place] += costs
+            self._runs += bool(here)
         self._lookups: dict[tuple[str, bool], Lookup | None] = {}
         self._known: dict[Any, TrialCost] = {}
 
@@ -196,7 +185,9 @@ class TrialCosts:
         works = [Work(settings_of(config, defaults), *shape) for config in _drawn(study)]
         lookup = self._lookup(model, gpu)
         if lookup is None:
-            like = [one([Work(self._defaults(name), *shape)])[0] for name, one in self._like(model)]
+            names = [model] if model in self._table.costs else GUESSES  # the model's own, on a CPU
+            known = [(self._lookup(name, False), self._defaults(name)) for name in names]
+            like = [one([Work(default, *shape)])[0] for one, default in known if one is not None]
             seconds = [math.exp(sum(math.log(float(s[0])) for s in like) / len(like))]
             highs = [10 * seconds[0]]
         else:
@@ -214,7 +205,7 @@ class TrialCosts:
         return TrialCost(
             seconds=mean,
             high=share * sum(min(s, limit) for s in highs) / len(highs),
-            mb=self._memory(model, spec.memory_mb(*shape)),
+            mb=INTERPRETER_MB + spec.memory_mb(*shape),
             guess=lookup is None,
             slots=slots,
         )
@@ -226,7 +217,7 @@ class TrialCosts:
         """Of the costs of a model here, and of those in the table as this machine would have them:
         by its speed, or by what the model took here; None where there is none."""
         if (model, gpu) not in self._lookups:
-            own = sorted(self._history[gpu].get(model, []), key=lambda cost: -cost.fits)[:MOST]
+            own = sorted(self._history[model, gpu], key=lambda cost: -cost.fits)[:MOST]
             table = [] if gpu else self._table.costs.get(model, [])
             ratio = self._ratio
             if own and table:
@@ -235,30 +226,6 @@ class TrialCosts:
             costs = [*own, *(replace(cost, seconds=cost.seconds * ratio) for cost in table)]
             self._lookups[model, gpu] = Lookup(costs) if costs else None
         return self._lookups[model, gpu]
-
-    def _like(self, model: str) -> list[tuple[str, Lookup]]:
-        """The measured models whose mean stands for one that was never measured: those of its
-        family, on a GPU itself on the CPU."""
-        names = [model] if model in self._table.costs else []
-        if model in MODELS and not names:
-            family = MODELS[model].family
-            names = [m for m in self._table.costs if m in MODELS and MODELS[m].family == family]
-        found = [(name, self._lookup(name, False)) for name in names or GUESSES]
-        return [(name, lookup) for name, lookup in found if lookup is not None]
-
-    def _memory(self, model: str, declared: float) -> float:
-        """Peak MB of a worker: the least that a measured fit of the model had over what the model
-        declares (other fits had the libraries of other models beside them), and what it declares
-        for this shape; without a measurement the interpreter's in the first's place."""
-        known = [*self._history[False].get(model, []), *self._table.costs.get(model, [])]
-        known = [cost for cost in known if cost.mb]
-        if not known:
-            return INTERPRETER_MB + declared
-        if model not in MODELS:
-            return min(cost.mb for cost in known)
-        spec = MODELS[model]
-        over = [c.mb - spec.memory_mb(c.work.rows, c.work.features, c.work.classes) for c in known]
-        return max(min(over), BARE_MB) + declared
 
 
 def _drawn(study: StudyPlan) -> list[dict[str, Any]]:

@@ -57,8 +57,8 @@ def main() -> None:
         parser.error(f"not the folder of a run: {', '.join(strangers)}")
     found: dict[str, list[Cost]] = defaultdict(list)
     for run in given.runs:
-        for model, costs in costs_in(Ledger(run), defaults, timeouts=False).items():
-            if model in registry.MODELS:
+        for (model, gpu), costs in costs_in(Ledger(run), defaults).items():
+            if model in registry.MODELS and not gpu:
                 found[model] += costs
     machine = None
     if given.add:
@@ -130,7 +130,7 @@ def write(
         },
     }
     lines = ["{", f'"machine": {json.dumps(machine)},']
-    columns = ["rows", "features", "classes", "fits", "seconds", "mb", "settings"]
+    columns = ["rows", "features", "classes", "fits", "seconds", "settings"]
     lines += [f'"columns": {json.dumps(columns)},', '"models": {']
     models = sorted(costs)
     for model in models:
@@ -148,7 +148,7 @@ def _line(cost: Cost) -> str:
     work = cost.work
     settings = {name: float(f"{value:.4g}") for name, value in work.settings.items()}
     seconds = float(f"{cost.seconds:.3g}")
-    row = [work.rows, work.features, work.classes, cost.fits, seconds, round(cost.mb), settings]
+    row = [work.rows, work.features, work.classes, cost.fits, seconds, settings]
     return json.dumps(row)
 
 
@@ -157,7 +157,7 @@ def check(run: Path, file: Path) -> None:
     table = read_table(file)
     total = expected = 0.0
     print(f"{run}\n{'model':24} {'fits':>5} {'measured':>9} {'table':>9} {'ratio':>6}")
-    for model, costs in sorted(costs_in(Ledger(run), defaults).items()):
+    for (model, _), costs in sorted(costs_in(Ledger(run), defaults).items()):
         if model not in table.costs:
             print(f"{model:24} has no cost in the table")
             continue

@@ -80,13 +80,11 @@ def settings_of(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 
 @dataclass(frozen=True)
 class Cost:
-    """A measured cost: mean seconds of `fits` fits (CPU seconds, on a GPU those of the clock) and
-    peak memory of the process in MB."""
+    """A measured cost: mean seconds of `fits` fits (CPU seconds, on a GPU those of the clock)."""
 
     work: Work
     fits: int
     seconds: float
-    mb: float
 
 
 @dataclass
@@ -106,8 +104,8 @@ def read_table(file: Path = FILE) -> CostTable:
     for model, entry in data["models"].items():
         table.defaults[model] = entry["defaults"]
         table.costs[model] = [
-            Cost(Work(settings, rows, features, classes), fits, seconds, mb)
-            for rows, features, classes, fits, seconds, mb, settings in entry["costs"]
+            Cost(Work(settings, rows, features, classes), fits, seconds)
+            for rows, features, classes, fits, seconds, settings in entry["costs"]
         ]
     return table
 

@@ -35,7 +35,7 @@ def test_the_shipped_table_has_measured_costs_of_known_models():
 
 
 def test_the_nearest_cost_is_repeated_and_grows_with_rows_and_epochs():
-    measured = Cost(Work({"epochs": 50}, 200, 8, 2), fits=20, seconds=2.0, mb=500)
+    measured = Cost(Work({"epochs": 50}, 200, 8, 2), fits=20, seconds=2.0)
     more = [Work({"epochs": 50}, 200, 8, 2), Work({"epochs": 50}, 2000, 8, 2),
             Work({"epochs": 500}, 200, 8, 2)]  # fmt: skip
     (same, rows, epochs), sds = Lookup([measured])(more)
@@ -63,13 +63,6 @@ def limited(name: str, **changes: float) -> Plan:
         options=Options(budget="quick", models=(name,), datasets=("wine",), folds=1),
     )
     return prepare(asked, None)
-
-
-def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again():
-    plans = [limited("mlp", trials=1, seeds=n, model={}) for n in (1, 5)]
-    one, five = (estimate(plan, own=None, others=(), workers=1) for plan in plans)
-    assert (one.cells, five.cells) == (1, 6)
-    assert five.models["mlp"] == pytest.approx(5 * one.models["mlp"], rel=0.01)
 
 
 def test_a_newcomers_dry_run_says_time_and_memory(tmp_path, monkeypatch):
