@@ -17,7 +17,7 @@ from ..arguments import PAPER, options_of
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
-from ..planning.options import LIMITS, READING, Options
+from ..planning.options import READING, Options
 from ..planning.plan_record import last_plan, plan_in
 
 if TYPE_CHECKING:
@@ -237,8 +237,7 @@ class Origin:
             reading = {name: csv[name] for name in READING if name in csv}
             lists = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
             source: dict[str, Any] = {"csv": (csv["path"],), "target": (csv["target"],), **lists}
-            budget = self.plan["suite"]["budgets"][self.plan["options"]["budget"]]
-            source |= {"datasets": (), **{name: budget[name] for name in LIMITS}}
+            source["datasets"] = ()
         elif self._is_installed():
             source = {"suite": self.plan["suite"]["name"]}
         else:

@@ -12,7 +12,7 @@ from ..arguments import CHECKPOINTS, RUN, GroupedCommand, options_of
 from ..console import Console, Verbs, common
 from ..errors import check_address_form
 from ..planning.option_checks import check_options
-from ..planning.options import AGAIN, LIMITS, Options
+from ..planning.options import AGAIN, Options
 
 
 @click.command(cls=GroupedCommand)
@@ -92,7 +92,7 @@ def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int
     metavar="CAUSE[,CAUSE]",
     help="Only these: oom, gpu_oom, gpu_error, timeout, killed, nonfinite, invalid_config, error.",
 )
-@options_of(Options, *LIMITS)
+@options_of(Options, "timeout_s", "memory_mb")
 @AGAIN
 @CHECKPOINTS
 @common

@@ -35,7 +35,7 @@ from ..errors import FitError, SweepError, check_name, check_run, command_on, re
 from ..planning import suite as suites
 from ..planning.absences import by_reason
 from ..planning.estimate import Estimate, by_study, estimate
-from ..planning.options import LIMITS, Options
+from ..planning.options import Options
 from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
@@ -81,18 +81,7 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
         tables = suite_tables(chosen, () if begun else options.datasets)
     check_name(str(options.name))
     check_workers(options.workers, options.address)
-    return Request(limited(chosen, options), options, tables=tables)
-
-
-def limited(chosen: suites.Suite, options: Options) -> suites.Suite:
-    """The suite with the safety limits that the options give, in their budget."""
-    changes = options.given(*LIMITS)
-    if not changes:
-        return chosen
-    name, budget = chosen.budget(options.budget)
-    return chosen.model_copy(
-        update={"budgets": {**chosen.budgets, name: budget.model_copy(update=changes)}}
-    )
+    return Request(chosen, options, tables=tables)
 
 
 # ---------------------------------------------------------------------- resume and retry
@@ -155,7 +144,7 @@ def resume_command(
     check_workers(options.workers, options.address)
     suite = suites.parse(plan["suite"], f"the plan of {run}")
     request = Request(
-        limited(suite, options),
+        suite,
         options,
         retry=retry_rule(causes),
         verify=verify,

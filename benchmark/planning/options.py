@@ -181,9 +181,10 @@ class Options:
         help="Time limit of a trial, CPU seconds; on the clock ten times as many.",
         flag="--timeout",
         type=SECONDS,
+        kept=STAYS,
     )
     memory_mb: float | None = machine(
-        help="Memory limit of a trial, MB.", type=click.FloatRange(min=64)
+        help="Memory limit of a trial, MB.", type=click.FloatRange(min=64), kept=STAYS
     )
 
     runs: Path = output(
@@ -266,7 +267,6 @@ class Options:
 
 FIELDS = {one.name: one for one in fields(Options)}
 KEPT = tuple(one for one in fields(Options) if one.metadata["kept"])
-LIMITS = ("timeout_s", "memory_mb")  # of a trial, on which no result depends; so named in suites
 READING = tuple(one.name for one in fields(Options) if one.metadata["reads"])
 DATA = options_of(Options, "mirror", "cache")  # of every command that reads datasets
 AGAIN = options_of(Options, *(one.name for one in fields(Options) if one.metadata["again"]))

@@ -152,7 +152,10 @@ class Plan:
             self.specs[spec.name] = spec
             self.given[spec.name] = asked
         self.models = tuple(self.specs)
-        self.limits = Limits(timeout_s=self.budget.timeout_s, memory_mb=self.budget.memory_mb)
+        self.limits = Limits(
+            timeout_s=options.timeout_s or self.budget.timeout_s,
+            memory_mb=options.memory_mb or self.budget.memory_mb,
+        )
         self.study_s = options.study_s or self.budget.study_s
         self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)

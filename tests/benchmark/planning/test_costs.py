@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.commands.sweep import limited as limited_suite
 from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
 from tabsweep.benchmark.planning.estimate import TrialCosts, by_study, estimate, set_limits
@@ -100,9 +99,7 @@ def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct
     path.write_text("\n".join(["a,b,price", *rows]))
     suite, tables = csv_suite([path], ["price"], {})
     options = Options(budget="quick", models=("knn", "tabr"), folds=1, timeout_s=asked)
-    plan = prepare(
-        Request(suite=limited_suite(suite, options), options=options, tables=tables), None
-    )
+    plan = prepare(Request(suite=suite, options=options, tables=tables), None)
     studies = {study.meta["model"]: study for study in plan.build()}
     usual = plan.limits.timeout_s
     set_limits(plan, studies.values())
