@@ -10,23 +10,14 @@ from typing import Any
 
 import click
 
-from .completion import complete_runs
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 OTHER = "output"  # the group of options that name none, such as --json
 
-RUN = click.argument(
-    "run", type=click.Path(path_type=Path), metavar="DIR/NAME", shell_complete=complete_runs
-)
-SEVERAL_RUNS = click.argument(
-    "runs",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME...",
-    shell_complete=complete_runs,
-)
+_RUNS: Any = {"type": click.Path(path_type=Path), "metavar": "DIR/NAME..."}
+RUN = click.argument("run", type=click.Path(path_type=Path), metavar="DIR/NAME")
+SEVERAL_RUNS = click.argument("runs", nargs=-1, required=True, **_RUNS)
+ANY_RUNS = click.argument("runs", nargs=-1, **_RUNS)
 PAPER = click.option(
     "--paper",
     type=click.Path(file_okay=False, path_type=Path),

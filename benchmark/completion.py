@@ -1,15 +1,12 @@
-"""Words that a shell completes: suites, models, datasets and runs, found without heavy imports."""
+"""Words that a shell completes: suites, models and datasets, found without heavy imports."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
-
-from ..sweeps.store.run_folder import runs_below
 
 ROOT = Path(__file__).resolve().parents[1]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -50,18 +47,6 @@ def added() -> list[str]:
     from ..datasets.added import store
 
     return store.names()
-
-
-def complete_runs(
-    context: click.Context, option: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """The folders of runs below the folder that was typed, or below the usual one; else folders."""
-    typed = incomplete.rpartition("/")[0]
-    usual = os.environ.get("TABSWEEP_RUNS", "runs")
-    places = [typed] if typed else [usual, "."]
-    runs = {str(run) for place in places for run in runs_below(Path(place))}
-    fitting = sorted(name for name in runs if name.startswith(incomplete))
-    return [CompletionItem(name) for name in fitting] or [CompletionItem(incomplete, type="dir")]
 
 
 SUITES = words(suites, files=True)

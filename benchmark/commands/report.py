@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from ..arguments import FALLBACK, options_of
-from ..completion import complete_runs
+from ..arguments import ANY_RUNS, FALLBACK, options_of
 from ..console import ENVIRONMENT, OK, Console, common, split_names
 from ..errors import SweepError, command_on
 from ..outcome.run_report import make_report, parts_and_files
@@ -17,13 +16,7 @@ from ..planning.options import DATA, Options
 
 
 @click.command()
-@click.argument(
-    "runs",
-    nargs=-1,
-    type=click.Path(path_type=Path),
-    metavar="DIR/NAME...",
-    shell_complete=complete_runs,
-)
+@ANY_RUNS
 @click.option(
     "--from",
     "results",

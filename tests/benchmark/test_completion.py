@@ -1,4 +1,4 @@
-"""Shell completion in a real bash, and the list of runs."""
+"""Shell completion in a real bash."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ done
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_verbs_suites_models_datasets_and_runs(copy_run):
-    copy_run("first")
+def test_bash_completes_verbs_suites_models_and_datasets():
     found = subprocess.run(
         [
             *("bash", "-c", SCRIPT, "bash"),
@@ -33,7 +32,6 @@ def test_bash_completes_verbs_suites_models_datasets_and_runs(copy_run):
             "bench sweep --suite npt-small",
             "bench sweep --model catb",
             "bench data passport breast-cancer-",
-            "bench resume runs/f",
         ],
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
@@ -44,7 +42,6 @@ def test_bash_completes_verbs_suites_models_datasets_and_runs(copy_run):
         "npt-small npt-small-transductive",
         "catboost",
         "breast-cancer-wdbc",
-        "runs/first",
     ], found
 
 
