@@ -9,12 +9,13 @@ import pandas as pd
 
 from ....reports.evidence import Evidence
 from ....reports.output import footnotes
-from ....reports.output.tables import Panel, ReportTable, Section, TableCell, fixed
+from ....reports.output.tables import Panel, Section, TableCell, fixed
 from ....reports.reproduction.comparison_frame import comparison_frame
-from ....reports.reproduction.comparison_table import NOTHING, stand_in_notes
+from ....reports.reproduction.comparison_table import stand_in_notes
 from ....reports.reproduction.published_table import PublishedTable
 from ..paper_file import Paper
 from ..published_values import table_rows
+from ..rank_tables import figures_section, figures_table
 
 HOSTS = ("tabtransformer", "saint", "met")
 SUFFIX = "-cheatt"  # of a host with polynomial attention
@@ -87,19 +88,18 @@ def section(evidence: Evidence, published: PublishedTable, printed: pd.DataFrame
     panels = [
         Panel(tuple(_cells(r) for _, r in part.iterrows()))
         for _, part in found.groupby("host", sort=False)
-    ] or [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
+    ]
     there = sorted(set(frame.loc[frame["ours"].notna(), "dataset"]))
     notes = [
-        *footnotes.setting(evidence),
         *footnotes.protocols(evidence, there),
         *published.notes,
         *stand_in_notes(published, there),
     ]
-    name, title = f"reproduce-{published.name}", published.title
-    heading = f"{title}: mean over datasets of AUROC and R2 in percent, published beside ours."
-    made = ReportTable(name, heading, tuple(HEADER), tuple(panels), tuple(notes), n_labels=2)
+    what = "mean over datasets of AUROC and R2 in percent, published beside ours"
+    heading = f"{published.title}: {what}."
+    table = figures_table(evidence, published.name, heading, HEADER, panels, notes, n_labels=2)
     remark = f"{found['host'].nunique()} of {len(HOSTS)} published hosts have means of ours."
-    return Section(name, f"{title} beside ours", (made,), found, (remark,))
+    return figures_section(published, table, found, remark)
 
 
 def _cells(row: pd.Series) -> tuple[TableCell, ...]:

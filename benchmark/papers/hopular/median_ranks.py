@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ....reports.aggregation.cells import headline_cells, studies
 from ....reports.aggregation.ranking_matrix import RankingMatrix, scopes
-from ....reports.aggregation.ranking_rules import ranked
+from ....reports.aggregation.ranking_rules import rank_figures
 from ....reports.evidence import Evidence
 from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, ReportTable, Section, TableCell
 from ....reports.reproduction.comparison import compare_cells
 from ....reports.reproduction.comparison_frame import NOT_HERE
-from ....reports.reproduction.comparison_table import NOTHING
 from ....reports.reproduction.published_table import PublishedTable
-from ....reports.statistics.ranking import ranks, standard_error
 from ..paper_file import Paper
+from ..rank_tables import figures_section, figures_table, method_ranks, with_error
 
 MARS = (
     "no maintained library has it: py-earth is archived since December 2023, and scikit-learn has "
@@ -37,6 +37,7 @@ RANKING = "missing-last"  # the printed medians follow if the illegible value ra
 TOO_FEW = "complete on too few datasets"
 HEADER = ("method", "our model", "published median", "ours: median", "mean", "datasets")
 NO_RANK = "published methods without a rank of ours"
+COLUMNS = "datasets model method published median_rank mean_rank se n_datasets note".split()
 
 
 def table_1(paper: Paper, table: PublishedTable) -> PublishedTable:
@@ -52,11 +53,9 @@ def table_2(paper: Paper, table: PublishedTable) -> PublishedTable:
 def ranks_of_values(published: PublishedTable) -> dict[str, float]:
     """{method: median over datasets of its rank} from published values."""
     rows = published.rows
-    sign = np.where(rows["direction"] == "max", -1.0, 1.0)
-    losses = rows.assign(loss=sign * rows["value"])
-    matrix = losses.pivot(index="dataset", columns="method", values="loss")
-    rank = ranked(matrix.to_numpy(dtype=float), "min", RANKING)
-    return dict(zip(matrix.columns, np.median(rank, axis=0).tolist(), strict=True))
+    cells = rows.assign(metric=[published.measures[metric].metric for metric in rows["metric"]])
+    ranks = method_ranks(cells, "value", RANKING, sorted(set(rows["method"])))
+    return ranks["median_rank"].to_dict()
 
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:
@@ -64,14 +63,14 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
     rows = published.rows
     printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
     notes = (*_over(rows["n_repeats"].max()), *published.notes)
-    made, frame = _table(evidence, published, printed, published.name, notes)
+    table, frame = _table(evidence, published, printed, published.name, notes)
     here = frame.loc[frame["median_rank"].notna(), "method"]
     remark = (
         f"{len(set(printed) & set(here))} of {len(printed)} published methods have a median rank "
         "of ours. A median rank has no published standard error, so no difference in joint "
         "standard errors."
     )
-    return Section(made.name, f"{published.title} beside ours", (made,), frame, (remark,))
+    return figures_section(published, table, frame, remark)
 
 
 def section_of_values(evidence: Evidence, published: PublishedTable) -> Section:
@@ -100,46 +99,41 @@ def _table(
 ) -> tuple[ReportTable, pd.DataFrame]:
     """(table, frame): every ranked model of ours, by its median rank over all datasets and over the
     independent ones. theirs: published method -> median rank. own_notes: on the published ranks."""
-    known = {published.model_of(method): (method, rank) for method, rank in theirs.items()}
-    title = published.title
-    panels, rows, notes = [], [], []
-    reasons = {
-        model: published.absent.get(method, NOT_HERE if model not in evidence.models else "")
-        for model, (method, _) in known.items()
-    }
+    methods = {published.model_of(method): method for method in theirs}
+    panels, frames, notes = [], [], []
     for mine in _pools(evidence):
-        reason = mine.why_not
-        if reason or not set(mine.models) & set(known):
+        if mine.why_not or not set(mine.models) & set(methods):
             continue
-        found = _rows(mine, known)
-        rows += [{"datasets": mine.scope.kind, **row} for row in found]
+        found = _ranks(mine).assign(datasets=mine.scope.kind, note="")
+        found["method"] = found["model"].map(methods).fillna("")
+        frames.append(found.assign(published=found["method"].map(theirs)))
         scope = f"{mine.scope.kind} ({len(mine.datasets)})"
-        panels.append(Panel(tuple(map(_cells, found)), scope))
+        panels.append(Panel(tuple(_cells(r) for r in frames[-1].itertuples()), scope))
         if mine.thin:
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
-    if not panels:
-        panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
-    ranked_here = {row["model"] for row in rows}
-    without = [model for model in known if model not in ranked_here]
-    if rows and without:
-        left_out = [_without(model, *known[model], reasons[model] or TOO_FEW) for model in without]
-        rows += left_out
-        panels.append(Panel(tuple(map(_reason, left_out)), NO_RANK))
-    absent = [model for model in known if model not in evidence.models]
+    absent = [model for model in methods if model not in evidence.models]
+    ranked_here = {model for found in frames for model in found["model"]}
+    without = [model for model in methods if model not in ranked_here]
+    if frames and without:
+        left_out = pd.DataFrame({"model": without, "datasets": ""})
+        left_out["method"] = left_out["model"].map(methods)
+        left_out["published"] = left_out["method"].map(theirs)
+        left_out["note"] = [
+            published.absent.get(methods[model], NOT_HERE if model in absent else TOO_FEW)
+            for model in without
+        ]
+        frames.append(left_out)
+        panels.append(Panel(tuple(_reason(r) for r in left_out.itertuples()), NO_RANK))
     notes = [
-        *footnotes.setting(evidence),
         *own_notes,
         f"{footnotes.TIES} After the mean: s/√N over the datasets.",
         *dict.fromkeys(notes),
-        f"Of {len(known)} published methods {len(known) - len(absent)} are in this run.",
+        f"Of {len(methods)} published methods {len(methods) - len(absent)} are in this run.",
     ]
-    columns = "datasets model method published median_rank mean_rank se n_datasets note".split()
-    heading = f"{title}: published median ranks beside those among our models, 1 is best."
-    made = ReportTable(
-        f"reproduce-{name}", heading, HEADER, tuple(panels), tuple(notes), n_labels=2
-    )
-    return made, pd.DataFrame(rows, columns=columns)
+    heading = f"{published.title}: published median ranks beside those among our models, 1 is best."
+    table = figures_table(evidence, name, heading, HEADER, panels, notes, n_labels=2)
+    return table, pd.concat([pd.DataFrame(columns=COLUMNS), *frames], ignore_index=True)
 
 
 def _pools(evidence: Evidence) -> list[RankingMatrix]:
@@ -150,51 +144,33 @@ def _pools(evidence: Evidence) -> list[RankingMatrix]:
     return [RankingMatrix.of(evidence, headline, scope) for scope in every if scope.name == widest]
 
 
-def _rows(mine: RankingMatrix, known: Mapping[str, tuple[str, float]]) -> list[dict[str, object]]:
+def _ranks(mine: RankingMatrix) -> pd.DataFrame:
     """One row per ranked model, the best median first."""
-    rank = ranks(mine.losses, "min")
-    middle, mean = np.median(rank, axis=0), rank.mean(axis=0)
-    errors = standard_error(rank).tolist() if len(rank) > 1 else [None] * len(mine.models)
-    found = []
-    for j in sorted(range(len(mine.models)), key=lambda j: (middle[j], mean[j], mine.models[j])):
-        method, printed = known.get(mine.models[j], ("", None))
-        found.append(
-            {
-                "model": mine.models[j],
-                "method": method,
-                "published": printed,
-                "median_rank": float(middle[j]),
-                "mean_rank": float(mean[j]),
-                "se": errors[j],
-                "n_datasets": len(rank),
-                "note": "",
-            }
-        )
-    return found
+    figures = rank_figures(pd.DataFrame(mine.losses, columns=mine.models), "average")
+    figures = figures.rename_axis("model").reset_index()
+    n = len(mine.losses)
+    figures = figures.assign(se=figures["std"] / np.sqrt(n), n_datasets=n)
+    return figures.sort_values(["median_rank", "mean_rank", "model"])[
+        ["model", "median_rank", "mean_rank", "se", "n_datasets"]
+    ]
 
 
-def _without(model: str, method: str, printed: float, why: str) -> dict[str, object]:
-    """The row of a published method that has no rank of ours."""
-    return {"datasets": "", "model": model, "method": method, "published": printed, "note": why}
-
-
-def _reason(row: Mapping[str, object]) -> tuple[TableCell, ...]:
-    """Its printed row: the reason stands where our numbers would."""
+def _reason(row: Any) -> tuple[TableCell, ...]:
+    """The printed row of a method without a rank: the reason stands where our numbers would."""
     return (
-        TableCell(escape.label(str(row["method"]))),
+        TableCell(escape.label(row.method)),
         TableCell("none"),
-        TableCell(f"{row['published']:.1f}"),
-        TableCell(f"n/a: {row['note']}", span=3),
+        TableCell(f"{row.published:.1f}"),
+        TableCell(f"n/a: {row.note}", span=3),
     )
 
 
-def _cells(row: Mapping[str, object]) -> tuple[TableCell, ...]:
-    error = row["se"]
+def _cells(row: Any) -> tuple[TableCell, ...]:
     return (
-        TableCell(escape.label(str(row["method"] or "n/a"))),
-        TableCell(escape.label(str(row["model"]))),
-        TableCell("n/a" if row["published"] is None else f"{row['published']:.1f}"),
-        TableCell(f"{row['median_rank']:.1f}"),
-        TableCell(f"{row['mean_rank']:.2f}", "" if error is None else f"{error:.2f}"),
-        TableCell(str(row["n_datasets"])),
+        TableCell(escape.label(row.method or "n/a")),
+        TableCell(escape.label(row.model)),
+        TableCell("n/a" if np.isnan(row.published) else f"{row.published:.1f}"),
+        TableCell(f"{row.median_rank:.1f}"),
+        with_error(row.mean_rank, row.se),
+        TableCell(str(row.n_datasets)),
     )

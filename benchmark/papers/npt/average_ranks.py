@@ -6,24 +6,19 @@ printed, and computed from the paper's own cells among the methods and datasets 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
-from ....reports.aggregation.ranking_rules import ranked
 from ....reports.evidence import Evidence
-from ....reports.metrics import METRICS
 from ....reports.output import escape, footnotes
-from ....reports.output.tables import Panel, ReportTable, Section, TableCell, fixed
+from ....reports.output.tables import Panel, Section, TableCell, fixed
 from ....reports.reproduction.comparison_frame import comparison_frame
-from ....reports.reproduction.comparison_table import NOTHING
 from ....reports.reproduction.published_table import PublishedTable
-from ....reports.statistics.ranking import standard_error
 from ..paper_file import Paper
 from ..published_values import table_rows
+from ..rank_tables import figures_section, figures_table, method_ranks, with_error
 
 RANKING = "ordinal"  # Table 1 follows from Tables 8, 10 and 11 by no other rule
 
@@ -84,75 +79,52 @@ def average_ranks(
 ) -> pd.DataFrame:
     """A row per (group, method) that this run has: the printed average rank, the one from the
     paper's cells and ours, the latter two among the methods and on the datasets of this run, each
-    with its standard error over datasets (None for one dataset).
+    with its standard error over datasets (NaN for one dataset).
 
     A method without a complete score of ours on a dataset that others have ranks last there; a
     dataset with fewer than two methods counts for nothing. frame: the `comparison_frame` of the
     cells behind the ranks. printed_ranks: the rows of Table 1.
     """
-    rows: list[dict[str, object]] = []
-    whole = frame["ours"].notna() & (frame["n_folds"] == frame["n_planned"])
+    whole = frame[frame["ours"].notna() & (frame["n_folds"] == frame["n_planned"])]
+    whole = whole[whole.groupby("dataset")["method"].transform("size") > 1]
+    found = [pd.DataFrame(columns=COLUMNS)]
     for group in GROUPS:
-        part = frame[frame["dataset"].isin(group.datasets)]
-        mine = part[whole[part.index]]
-        counts = mine.groupby("dataset")["method"].nunique()
-        datasets = [d for d in group.datasets if counts.get(d, 0) > 1]
-        mine = mine[mine["dataset"].isin(datasets)]
-        methods = [m for m in dict.fromkeys(part["method"]) if m in set(mine["method"])]
-        if not datasets:
+        mine = whole[whole["dataset"].isin(group.datasets)]
+        theirs = frame[frame["dataset"].isin(mine["dataset"])]
+        methods = [m for m in dict.fromkeys(theirs["method"]) if m in set(mine["method"])]
+        if not methods:
             continue
-        direction = METRICS[str(mine["metric"].iloc[0])].direction
-        scores = {
-            side: _matrix(cells, side, datasets, methods)
-            for side, cells in (("published", part), ("ours", mine))
-        }
-        sides = {s: ranked(values, direction, RANKING) for s, values in scores.items()}
-        printed = printed_ranks[printed_ranks["dataset"] == group.name]
-        for row in printed.itertuples(index=False):
-            if row.method not in methods:
-                continue
-            j = methods.index(row.method)
-            found = {
-                "group": group.title,
-                "method": row.method,
-                "model": published.model_of(row.method),
-                "printed": float(row.value),
-                "printed_se": float(row.spread),
-                "n_datasets": len(datasets),
-                "n_methods": len(methods),
-            }
-            for side, rank in sides.items():
-                found[side] = float(rank[:, j].mean())
-                error = float(standard_error(rank[:, j])) if len(datasets) > 1 else None
-                found[f"{side}_se"] = error
-            rows.append(found)
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _matrix(
-    cells: pd.DataFrame, side: str, datasets: list[str], methods: list[str]
-) -> np.ndarray:  # (n_datasets, n_methods)
-    wide = cells.pivot(index="dataset", columns="method", values=side)
-    return wide.reindex(index=datasets, columns=methods).to_numpy(dtype=float)
+        rows = printed_ranks[printed_ranks["dataset"] == group.name].set_index("method")
+        rows = rows.rename(columns={"value": "printed", "spread": "printed_se"})
+        for side, cells in (("published", theirs), ("ours", mine)):
+            ranks = method_ranks(cells, side, RANKING, methods)[["mean_rank", "se"]]
+            rows = rows.join(ranks.set_axis([side, f"{side}_se"], axis=1), how="inner")
+        rows = rows.reset_index()
+        found.append(
+            rows.assign(
+                group=group.title,
+                model=rows["method"].map(published.model_of),
+                n_datasets=mine["dataset"].nunique(),
+                n_methods=len(methods),
+            )[COLUMNS]
+        )
+    return pd.concat(found[1:] or found, ignore_index=True)
 
 
 def section(evidence: Evidence, published: PublishedTable, printed_ranks: pd.DataFrame) -> Section:
     """The printed average ranks beside ours, a panel per group."""
     frame = comparison_frame(evidence, published)
     found = average_ranks(frame, published, printed_ranks)
+    datasets = {group.title: group.datasets for group in GROUPS}
     panels = []
     for title, part in found.groupby("group", sort=False):
-        (group,) = (g for g in GROUPS if g.title == title)
-        n, n_methods = int(part["n_datasets"].iloc[0]), int(part["n_methods"].iloc[0])
-        scope = f"{title}: {n} of {len(group.datasets)} datasets, {n_methods} methods"
+        n, n_methods = part[["n_datasets", "n_methods"]].iloc[0]
+        scope = f"{title}: {n} of {len(datasets[str(title)])} datasets, {n_methods} methods"
         panels.append(Panel(tuple(_row(r) for _, r in part.iterrows()), scope))
-    if not panels:
-        panels = [Panel(((TableCell(NOTHING, span=len(HEADER)),),))]
     there = sorted(set(frame.loc[frame["ours"].notna(), "dataset"]))
     known = set(evidence.datasets())
-    absent = [d for g in GROUPS for d in g.datasets if d not in there]
+    absent = [d for group in GROUPS for d in group.datasets if d not in there]
     notes = [
-        *footnotes.setting(evidence),
         *footnotes.protocols(evidence, there),
         "Equal scores rank in the order of the methods in the paper's tables, without shared "
         "ranks; a method without a score ranks last.",
@@ -169,25 +141,15 @@ def section(evidence: Evidence, published: PublishedTable, printed_ranks: pd.Dat
             if those
         ),
     ]
-    name = f"reproduce-{published.name}"
     title = f"{published.title}: average ranks, 1 is best, published beside ours."
-    made = ReportTable(name, title, HEADER, tuple(panels), tuple(notes))
+    table = figures_table(evidence, published.name, title, HEADER, panels, notes)
     remark = (
         f"{len(found)} of {len(printed_ranks)} printed average ranks have one of ours beside them."
     )
-    return Section(name, f"{published.title} beside ours", (made,), found, (remark,))
+    return figures_section(published, table, found, remark)
 
 
 def _row(r: pd.Series) -> tuple[TableCell, ...]:
-    def cell(side: str) -> TableCell:
-        error = r[f"{side}_se"]
-        known = error is not None and not math.isnan(error)
-        return TableCell(fixed(r[side], 2), fixed(error, 2) if known else "")
-
-    return (
-        TableCell(escape.label(r["method"])),
-        cell("printed"),
-        cell("published"),
-        cell("ours"),
-        TableCell(fixed(r["ours"] - r["published"], 2)),
-    )
+    sides = (with_error(r[side], r[f"{side}_se"]) for side in ("printed", "published", "ours"))
+    difference = TableCell(fixed(r["ours"] - r["published"], 2))
+    return (TableCell(escape.label(r["method"])), *sides, difference)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ....reports.aggregation.ranking_rules import in_brackets, rank_figures
+from ....reports.aggregation.ranking_rules import in_brackets
 from ....reports.evidence import Evidence
-from ....reports.metrics import METRICS
 from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, ReportTable, Section, TableCell
 from ....reports.reproduction.comparison import compare_cells
 from ....reports.reproduction.published_table import PublishedTable
 from ..paper_file import Paper
 from ..published_values import table_rows
+from ..rank_tables import method_ranks
 
 RANKING = "available"  # the average ranks of Table 2 follow from the authors' runs by it
 RANKING_RULE = (
@@ -57,13 +57,10 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
 
 
 def average_ranks(frame: pd.DataFrame, side: str) -> pd.DataFrame:
-    """`ranking_rules.rank_figures` of the methods of the table, from its values ("published") or
+    """`method_ranks` of the methods of the table, from its values ("published") or
     from a run's means ("ours"). frame: a `comparison_frame`."""
     rows = frame[frame[side].notna() & frame["method"].isin(RANKED)]
-    sign = rows["metric"].map({m.name: m.sign for m in METRICS.values()}).astype(float)
-    losses = rows.assign(loss=sign * rows[side].astype(float))
-    matrix = losses.pivot(index="dataset", columns="method", values="loss")
-    return rank_figures(matrix, RANKING)
+    return method_ranks(rows, side, RANKING, RANKED)
 
 
 def table(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> ReportTable:

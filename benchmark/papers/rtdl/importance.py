@@ -7,6 +7,7 @@ them; the table has the rank correlation of the first two with the third, on tra
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,18 @@ from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
 from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
 from ....reports.metrics import accuracy, rmse
+from ....sweeps.store.ledger import Ledger
+from ....sweeps.store.run_folder import is_run
+from ...planning.plan_record import plan_in
+from ...results.evidence_builder import load_results
+from ...results.seed_ensembles import planned_data
+from ...running.data import NoData
+from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
-from .tuned import available, left_out_remarks, run_tuned, split_of, split_remarks
 
 FOLDER = Path(__file__).parent
+RUN = Path("runs", "rtdl-paper")  # the run whose tuned transformers the full size explains
 
 MODEL = "ft-transformer"
 METHODS = ("attention-maps", "integrated-gradients")
@@ -162,6 +170,18 @@ def correlations(
 # ---------------------------------------------------------------------- the experiment
 
 
+Task = tuple[Data, Fold, Mapping[str, Any]]
+"""A dataset, its split, and the configuration of the transformer."""
+
+
+def tuned(dataset: str, setting: Setting) -> Task:
+    """The dataset, split and chosen configuration of the transformer in `RUN`."""
+    frame = load_results(RUN).query("selected and model == @MODEL and dataset == @dataset")
+    where = {"mirror": setting.mirror, "cache": setting.cache}
+    data, folds = planned_data(plan_in(Ledger(RUN)), dataset, **where)
+    return data, folds[0], json.loads(frame["config"].iloc[0])
+
+
 def run(
     setting: Setting,
     *,
@@ -173,40 +193,49 @@ def run(
 ) -> ExperimentResult:
     """`bench experiment rtdl-importance`.
 
-    config: of the transformer; None for the one that the budget `paper` of the suite `rtdl` tunes.
-    rows: training rows that are explained, at most. steps: of the integral of gradients.
+    config: of the transformer; None for the one that `RUN` chose. rows: training rows that are
+    explained, at most. steps: of the integral of gradients. Raises NoData where `RUN` is needed and
+    has no transformer.
     """
-    tables, left_out = available(datasets, setting)
-    configs: dict[str, Mapping[str, Any]] = {}
+    left_out: list[str] = []
     if config is None:
-        results, _ = run_tuned(setting, list(tables), [MODEL])
-        configs = {dataset: tuned.config for (dataset, _), tuned in results.items()}
-        without = [dataset for dataset in tables if dataset not in configs]
-        left_out |= dict.fromkeys(without, "no trial of its tuning succeeded")
-    else:
-        configs = dict.fromkeys(tables, config)
-    published = load(FOLDER, PUBLISHED).set_index(["dataset", "method"])
-    lines = []
-    for dataset, data in tables.items():
-        if dataset not in configs:
-            continue
-        fold, scores = split_of(data), []
+        chosen = load_results(RUN).query("selected and model == @MODEL") if is_run(RUN) else []
+        known = set(chosen["dataset"]) if len(chosen) else set()
+        if not known:
+            raise NoData(
+                f"{RUN} has no tuned transformer; first: bench sweep --suite rtdl --budget paper "
+                f"--model {MODEL}"
+            )
+        left_out = [f"Left out: {name}: not in {RUN}." for name in datasets if name not in known]
+        datasets = [name for name in datasets if name in known]
+
+    def explained(dataset: str) -> list[tuple[float, float]]:
+        if config is None:
+            data, fold, own = tuned(dataset, setting)
+        else:
+            data, own = setting.load(dataset), config
+            fold = setting.folds(data)[0]
+        scores = []
         for seed in setting.seeds(seeds):
             setting.say(f"{dataset}: seed {seed}")
-            model = setting.fit(MODEL, data, fold, configs[dataset], seed)
+            model = setting.fit(MODEL, data, fold, own, seed)
             scores.append(correlations(model, data, fold, rows, steps, seed))
-        for method, values in zip(METHODS, np.transpose(scores), strict=True):
-            paper = published.loc[(dataset, method)]
-            lines.append(
-                {
-                    "dataset": dataset,
-                    "importances": method,
-                    "rank correlation": float(np.mean(values)),
-                    "std": float(np.std(values)),
-                    "published": float(paper["value"]),
-                    "published std": float(paper["spread"]),
-                }
-            )
+        return scores
+
+    scores, not_had = on_available(datasets, explained)
+    published = load(FOLDER, PUBLISHED).set_index(["dataset", "method"])
+    lines = [
+        {
+            "dataset": dataset,
+            "importances": method,
+            "rank correlation": float(np.mean(values)),
+            "std": float(np.std(values)),
+            "published": float(published.loc[(dataset, method), "value"]),
+            "published std": float(published.loc[(dataset, method), "spread"]),
+        }
+        for dataset, found in scores.items()
+        for method, values in zip(METHODS, np.transpose(found), strict=True)
+    ]
     note = (
         f"Spearman's rank correlation with the permutation test's ranking, of {seeds} "
         "seeds, on training rows. The paper gives no baseline of the gradients; here it is the "
@@ -216,4 +245,4 @@ def run(
         note += f" Of {rows} rows; one small network, {config['epochs']} epochs at most."
     title = "Importances of features beside those of the permutation test"
     table = ExperimentTable("rtdl-importance", title, lines, note)
-    return ExperimentResult([table], remarks=[*split_remarks(tables), *left_out_remarks(left_out)])
+    return ExperimentResult([table], remarks=[*left_out, *not_had])

@@ -90,17 +90,12 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("npt-maps", {"kind": "ABD"}, {"ln keys": math.log(30)}),
         ("npt-maps", {"kind": "ABA"}, {"ln keys": math.log(11), "reach": None}),
     ],
-    "npt-variants": [("npt-variants", {"variant": "base"}, {})],
     "rtdl-synthetic": [
         (
             "rtdl-synthetic",
             {"model": "catboost", "weight of the trees": 0.0},
             {"published": 0.468, "std": None},
         ),
-    ],
-    "rtdl-biases": [
-        ("rtdl-biases", {"method": "autoint"}, {"seeds": 2, "published": 0.474}),
-        ("rtdl-biases", {"method": "ft-transformer-no-feature-bias"}, {"published": 0.47}),
     ],
     "rtdl-importance": [
         (

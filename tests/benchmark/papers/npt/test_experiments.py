@@ -1,4 +1,4 @@
-"""Deletion, attention maps and variants of NPT, at toy sizes."""
+"""Deletion and attention maps of NPT, at toy sizes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.npt import attention_maps, fitted_inputs, variants
+from tabsweep.benchmark.papers.npt import attention_maps, fitted_inputs
 from tabsweep.benchmark.papers.npt.deletion import MAIN, STRICT, Rule, compare, delete, predictor
-from tabsweep.benchmark.papers.npt.variants import Score
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table as Data
 from tabsweep.models.deep.cells import Cells, Columns
@@ -19,11 +18,6 @@ from tabsweep.models.npt.network import NPTNetwork
 
 TOY = fitted_inputs.TINY
 N = 120
-
-
-@pytest.fixture
-def setting(tmp_path):
-    return Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
 
 
 @pytest.fixture(scope="module")
@@ -222,56 +216,6 @@ def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
     assert distance[0] == 0.0
     assert (np.diff(distance) >= 0).all()
     assert distance.sum() == pytest.approx(seen.distances(50).sum())
-
-
-# -- variants --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dataset", variants.DATASETS)
-@pytest.mark.parametrize("size", ["reduced", "full"])
-def test_a_variant_is_what_its_published_name_says(dataset, size):
-    given = {key: variants.SIZES[size][key] for key in ("steps", "fewer", "settings")}
-    found = variants.variants(dataset, **given)
-    base = found["base"]
-    for name, config in found.items():
-        assert (config["n_layers"] == 2 * base["n_layers"]) == ("layers-16" in name)
-        assert (config["n_heads"] == 2 * base["n_heads"]) == ("heads-16" in name)
-        assert config["p_target"] == {"p-target-0.1": 0.1, "p-target-0.5": 0.5}.get(name, 1.0)
-        assert config["p_feature"] == (0.2 if name == "p-feature-0.2" else 0.15)
-        assert (config["schedule"] == "cosine-cyclic") == (name == "cosine-cyclic")
-        assert config["width"] % config["n_heads"] == 0
-    if size == "full":
-        long = dataset in ("concrete", "yacht")
-        assert (base["steps"], found["p-target-0.1"]["steps"]) == (10_000 if long else 2000, 20_000)
-
-
-def test_mean_ranks_start_at_zero_and_sum_to_28_on_every_dataset():
-    rng = np.random.default_rng(0)
-    best = variants.VARIANTS.index("p-target-0.1")
-    folds = [
-        [Score(0.5, 0.0, 0.9) if i == best else Score(1.0, rng.choice([1.0, 2.0]), 0.9)
-         for i in range(8)]
-        for _ in range(3)
-    ]  # fmt: skip
-    ranked = variants.table_of({"breast-cancer-wdbc": folds}, "")
-    assert sum(row["rank"] for row in ranked.rows) == pytest.approx(28)
-    assert sum(row["published"] for row in ranked.rows) == pytest.approx(28, abs=0.1)
-    first = ranked.rows[0]
-    assert (first["variant"], first["rank"], first["s.e."]) == ("p-target-0.1", 0.0, 0.0)
-    assert first["test RMSE or accuracy (%)"] == pytest.approx(90.0)
-
-
-def test_equal_losses_share_their_ranks():
-    assert variants.from_zero(np.array([[2.0, 1.0, 1.0, 3.0]])).tolist() == [[2, 0.5, 0.5, 3]]
-
-
-def test_a_trial_scores_validation_and_test_rows(setting):
-    data = small_data()
-    fold = make_folds(data, "kfold", seed=0)[0]
-    score = variants.trial(setting, data, fold, {**TOY, "val_in_context": True})
-    assert score.val > 0
-    scale = data.target[fold.train].std()
-    assert score.nll == pytest.approx(0.5 * (score.metric / scale) ** 2)
 
 
 # -- the network of the paper ----------------------------------------------------------------------

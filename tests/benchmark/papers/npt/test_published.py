@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from paper_runs import scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
+from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.statistics.ranking import standard_error
 
@@ -98,3 +100,22 @@ def test_no_other_ranking_rule_gives_table_1():
         for name in RANKING_RULES
     }
     assert fits == {name: name == "ordinal" for name in RANKING_RULES}
+
+
+def test_the_variants_of_a_search_are_ranked_on_each_fold_from_zero():
+    table = published_tables()["npt-table-13"]
+    losses = {0: [3.0, 1.0, 1.0, 4.0, 0.5, 5.0, 6.0, 7.0], 1: [*range(1, 8), 0.5], 2: [1.0, 2.0]}
+    rows = [
+        {"dataset": "boston", "task": "regression", "fold": fold, "model": "npt", "index": i,
+         "stage": "tune", "seed": 0, "status": "done", "selected": i == 0, "test_rmse": loss}
+        for fold, values in losses.items()
+        for i, loss in enumerate(values)
+    ]  # fmt: skip
+    found = compare(Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}}), table)
+    frame = found.frame.set_index("method")
+    assert frame["ours"].sum() == 28 and set(frame["n_folds"]) == {2}  # the third fold has no all
+    assert frame["published"].sum() == pytest.approx(28, abs=0.1)
+    assert frame.loc[["base", "layers-16", "cosine-cyclic"], "ours"].tolist() == [2.0, 1.75, 3.5]
+    assert frame.loc["layers-16", "ours_se"] == pytest.approx(0.25)
+    assert frame["ours"].is_monotonic_increasing
+    assert found.tables[0].panels[0].title == "boston"

@@ -10,6 +10,7 @@ import pytest
 from paper_runs import planned
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER
+from tabsweep.benchmark.papers.npt.variant_ranks import VARIANTS
 from tabsweep.benchmark.papers.published_values import printed_values
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
@@ -53,6 +54,12 @@ def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, da
     found = points(planned(suite, "paper" if suite in TEN else "networks", "npt", dataset)[1])
     base, half, tenth = STEPS[dataset]
     changes = Counter()
+    for name, config in zip(VARIANTS, found, strict=True):  # as Table 13 calls them
+        assert (config["n_layers"] == 16) == ("layers-16" in name)
+        assert (config["n_heads"] == 16) == ("heads-16" in name)
+        assert config["p_target"] == {"p-target-0.1": 0.1, "p-target-0.5": 0.5}.get(name, 1.0)
+        assert (config["p_feature"] == 0.2) == (name == "p-feature-0.2")
+        assert (config["schedule"] == "cosine-cyclic") == (name == "cosine-cyclic")
     for config in found:
         steps = {1.0: base, 0.5: half, 0.1: tenth}[config["p_target"]]
         assert config["steps"] == steps

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from calls import bench
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.published_values import load
-from tabsweep.benchmark.papers.rtdl import (
-    biases,
-    importance,
-    synthetic,
-    tuned,
-)
+from tabsweep.benchmark.papers.rtdl import importance, synthetic
 from tabsweep.benchmark.papers.rtdl.no_feature_bias import FTTransformerNoFeatureBias
+from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
-from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.data import NoData
+from tabsweep.datasets.catalog import card
 from tabsweep.models.ft_transformer import FTTransformer
-
-
-@pytest.fixture
-def setting(tmp_path):
-    return Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
-
 
 TOY = {"rows": (200, 50, 80), "features": 5, "informative": 3}
 
@@ -80,40 +69,19 @@ def test_the_published_shape_is_that_of_the_paper():
     assert best[0.0] == "resnet" and best[0.25] == "ft-transformer" and best[1.0] == "catboost"
 
 
-# ---------------------------------------------------------------------- tuned trainings
-
-
-def test_the_papers_suite_tunes_a_variant_as_the_model_that_it_is_like():
-    plan = Plan(
-        tuned.paper_suite(biases.VARIANTS), Options(budget="paper", models=biases.METHODS), {}, {}
-    )
-    for dataset in (None, "year"):
-        without, whole = (plan.search(model, "regression", dataset) for model in biases.METHODS[1:])
-        assert without == whole and whole[0] == ("rtdl-b" if dataset else "rtdl")
-        assert whole[2:] == ("tpe", 50 if dataset else 100)
-    assert plan.specs[biases.WITHOUT].target == biases.TARGET
-    assert plan.specs[biases.WITHOUT].resource == "epochs"
-    assert plan.specs[biases.WITHOUT].gpu_mb == plan.specs["ft-transformer"].gpu_mb > 0
-
-
-def test_datasets_without_a_card_or_file_are_named_and_the_others_are_used(setting, tmp_path):
-    known, left_out = tuned.with_cards(["california-housing", "no-such-set"])
-    assert known == ["california-housing"] and "--format arrays" in left_out["no-such-set"]
-    nowhere = replace(setting, mirror=str(tmp_path / "none"), cache=str(tmp_path / "cache"))
-    with pytest.raises(NoData, match=r"no-such-set: .*; year: "):
-        tuned.available(["no-such-set", "year"], nowhere)
-    with pytest.raises(NoData, match="no-such-set"):
-        tuned.run_tuned(nowhere, ["no-such-set"], ["resnet"])
-    other = replace(setting, seed=3, device="cuda")
-    assert (tuned.run_name(setting), tuned.run_name(other)) == (
-        "run-reduced",
-        "run-reduced-seed-3-cuda",
-    )
-    (remark,) = tuned.left_out_remarks({"helena": "not here"})
-    assert "helena: not here" in remark
-
-
 # ---------------------------------------------------------------------- feature biases
+
+
+def test_the_transformer_without_biases_is_tuned_as_the_one_with_them():
+    models = ("ft-transformer-no-feature-bias", "ft-transformer")
+    plan = Plan(suites.load("rtdl"), Options(budget="paper", models=models), {}, {})
+    datasets = set(load(FOLDER / "rtdl", "table17")["dataset"])
+    assert len(datasets) == 8
+    for dataset in datasets:
+        without, whole = (plan.search(model, card(dataset).task, dataset) for model in models)
+        assert without == whole
+    ours, theirs = (plan.specs[model] for model in models)
+    assert (ours.resource, ours.gpu_mb) == (theirs.resource, theirs.gpu_mb)
 
 
 def test_without_biases_the_tokens_alone_lose_their_parameters():
@@ -125,34 +93,6 @@ def test_without_biases_the_tokens_alone_lose_their_parameters():
     assert not [name for name, _ in network.named_parameters() if name == "tokens.bias"]
     whole = sum(p.numel() for p in FTTransformer._network(model).parameters())
     assert whole - sum(p.numel() for p in network.parameters()) == 3 * 8
-
-
-def test_biases_are_compared_by_tuned_trainings_that_a_second_call_does_not_repeat(mirror, setting):
-    given = {**biases.SIZES["tiny"], "datasets": ("california-housing", "no-such-set")}
-    setting = replace(setting, mirror=mirror, out=setting.out / "rtdl-biases")
-    outcome = biases.run(setting, **given)
-    (table,) = outcome.tables
-    assert [row["method"] for row in table.rows] == list(biases.METHODS)
-    assert all(0.3 < row["test"] < 2.0 and row["seeds"] == 2 for row in table.rows)
-    assert [row["published"] for row in table.rows] == [0.474, 0.470, 0.459]
-    assert "no-such-set" in outcome.remarks[0]
-    results = load_results(setting.out / "run-reduced")
-    assert len(results) == 3 * (1 + 2) and set(results["status"]) == {"done"}
-    again = biases.run(setting, **given)
-    assert again.tables[0].rows == table.rows
-    assert len(load_results(setting.out / "run-reduced")) == len(results)
-    other = replace(setting, out=setting.out.parent / "rtdl-other")
-    assert biases.run(other, **given).tables[0].rows == table.rows
-    assert (load_results(other.out / "run-reduced")["origin"] != "").all()
-
-
-def test_at_full_size_the_datasets_of_the_table_are_tuned():
-    full = biases.SIZES["full"]
-    assert full["small"] is None and len(full["datasets"]) == 8
-    printed = load(FOLDER / "rtdl", "table17")
-    assert {(d, m) for d in full["datasets"] for m in biases.METHODS} == set(
-        zip(printed["dataset"], printed["method"], strict=True)
-    )
 
 
 # ---------------------------------------------------------------------- importances
@@ -231,3 +171,29 @@ def test_importances_of_classes_are_of_the_class_that_is_predicted():
     model = FTTransformer(task="multiclass", **narrow).fit(x, np.arange(60) % 3)
     parts, gains = importance.integrated_gradients(model, x, 100)
     np.testing.assert_allclose(parts.sum(axis=1), gains, atol=1e-2)
+
+
+SUITE = """
+name = "toy"
+title = "toy"
+datasets = ["california-housing"]
+[budgets.quick]
+models = ["ft-transformer"]
+folds = 1
+trials = 1
+model.ft-transformer.fixed = { width = 4, n_heads = 1, n_layers = 1, epochs = 1, batch_size = 4096 }
+"""
+
+
+def test_at_full_size_the_transformers_of_a_run_are_explained(tmp_path, mirror, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
+    small = {**importance.SIZES["full"], "seeds": 1, "rows": 100, "steps": 2}
+    with pytest.raises(NoData, match="bench sweep --suite rtdl"):
+        importance.run(setting, **small)
+    (tmp_path / "toy.toml").write_text(SUITE)
+    words = ("--suite", "toy.toml", "--name", "rtdl-paper", "--workers", 0, "--mirror", mirror)
+    assert bench("sweep", *words, "--tracking-uri", "none").code == 0
+    result = importance.run(setting, **small)
+    assert {row["dataset"] for row in result.tables[0].rows} == {"california-housing"}
+    assert len(result.remarks) == 7

@@ -1,0 +1,61 @@
+"""What the papers' tables of ranks and means over datasets share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ...reports.aggregation.ranking_rules import rank_figures
+from ...reports.evidence import Evidence
+from ...reports.metrics import METRICS
+from ...reports.output import footnotes
+from ...reports.output.tables import Panel, ReportTable, Section, TableCell, fixed
+from ...reports.reproduction.comparison_table import NOTHING
+from ...reports.reproduction.published_table import PublishedTable
+
+SIGNS = {name: metric.sign for name, metric in METRICS.items()}
+
+
+def method_ranks(
+    cells: pd.DataFrame, value: str, ranking: str, methods: Sequence[str]
+) -> pd.DataFrame:
+    """`ranking_rules.rank_figures` of the methods, in their order, and `se`, the standard error of
+    the mean rank over datasets. cells: dataset, method, metric by our names, and the column
+    `value`."""
+    losses = cells.assign(
+        loss=cells["metric"].map(SIGNS).astype(float) * cells[value].astype(float)
+    )
+    matrix = losses.pivot(index="dataset", columns="method", values="loss")
+    figures = rank_figures(matrix.reindex(columns=list(methods)), ranking)
+    return figures.assign(se=figures["std"] / np.sqrt(figures["n_ranked"]))
+
+
+def with_error(value: float, error: float, decimals: int = 2) -> TableCell:
+    """A mean and, where it is known, its standard error."""
+    return TableCell(fixed(value, decimals), "" if np.isnan(error) else fixed(error, decimals))
+
+
+def figures_table(
+    evidence: Evidence,
+    name: str,
+    heading: str,
+    header: Sequence[str],
+    panels: Iterable[Panel],
+    notes: Iterable[str],
+    n_labels: int = 1,
+) -> ReportTable:
+    """A table of figures over datasets beside a run; without a panel it says that it has none."""
+    nothing = Panel(((TableCell(NOTHING, span=len(header)),),))
+    notes = (*footnotes.setting(evidence), *notes)
+    return ReportTable(
+        f"reproduce-{name}", heading, tuple(header), tuple(panels) or (nothing,), notes, n_labels
+    )
+
+
+def figures_section(
+    published: PublishedTable, table: ReportTable, frame: pd.DataFrame, remark: str
+) -> Section:
+    """The comparison that this table alone makes."""
+    return Section(table.name, f"{published.title} beside ours", (table,), frame, (remark,))
