@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from ...planning import suite
 from ...planning.environment import cpu_model
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
-from ..paper_file import StandIn, read_paper
+from ..paper_file import read_paper
 from ..published_values import load, printed_values
 
 FOLDER = Path(__file__).parent
@@ -35,10 +35,37 @@ ATTENTION = {"base": "softmax", "more": "chebyshev"}  # without and with CheAtt
 ORDER = 5
 ASKED = 1000  # rows of the representations
 NEVER = 10**6  # epochs: no training here comes to its end
-# of a part: its table, its metric in Table 5, the unit of both, and ours times that
+
+
+class Part(NamedTuple):
+    """What is timed: its table, its metric in Table 5, the unit of both, our seconds times that
+    unit, and what it is in words."""
+
+    table: str
+    metric: str
+    unit: str
+    scale: float
+    title: str
+    what: str
+
+
 PARTS = {
-    "training": ("table10", "training-time-per-epoch", "s", 1.0),
-    "inference": ("table11", "inference-time-per-1000-samples", "ms", 1e3),
+    "training": Part(
+        "table10",
+        "training-time-per-epoch",
+        "s",
+        1.0,
+        "Seconds an epoch",
+        "an epoch over the training rows of Table 6, from the time of a step of its training",
+    ),
+    "inference": Part(
+        "table11",
+        "inference-time-per-1000-samples",
+        "ms",
+        1e3,
+        f"Milliseconds of {ASKED} representations",
+        f"{ASKED} representations",
+    ),
 }
 
 EVERY = (
@@ -52,23 +79,14 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def our_name(dataset: str) -> str:
-    """Our name of one of the paper's datasets; the whole set's where there is a stand-in."""
-    return read_paper(FOLDER).file.datasets.get(dataset, dataset)
-
-
-def _stand_ins() -> dict[str, StandIn]:
-    """{name of a set of ours with other rows than the paper's: whose it stands for, and why}."""
-    return read_paper(FOLDER).file.stand_ins
-
-
 def table_of(dataset: str, setting: Setting) -> Table:
     """One of the paper's datasets; its stand-in where the whole set cannot be had."""
-    whole = our_name(dataset)
+    file = read_paper(FOLDER).file
+    whole = file.datasets.get(dataset, dataset)
     try:
         return setting.load(whole)
     except (DatasetUnavailable, ChecksumMismatch):
-        other = next((name for name, s in _stand_ins().items() if s.of == dataset), whole)
+        other = next((name for name, s in file.stand_ins.items() if s.of == dataset), whole)
         if other == whole:
             raise
         setting.say(f"{whole} is not available; {other} stands in for it")
@@ -79,7 +97,8 @@ def config(host: str, dataset: str, batch: int) -> dict[str, Any]:
     """The paper's best setting of a host on a dataset, as the suite `cheatt` has it. batch: rows of
     a step, 0 for the suite's."""
     _, budget = suite.load("cheatt").budget("paper")
-    given = dict(budget.search(f"{host}-cheatt", our_name(dataset)).fixed)
+    ours = read_paper(FOLDER).file.datasets.get(dataset, dataset)
+    given = dict(budget.search(f"{host}-cheatt", ours).fixed)
     given |= {"epochs": NEVER, "patience": 0, "order": ORDER}
     if batch:
         given["batch_size"] = batch
@@ -158,7 +177,7 @@ def training_rows() -> dict[str, int]:
 
 def published(part: str, host: str, dataset: str) -> tuple[float, float]:
     """Table 10 or 11 without and with CheAtt, NaN where the number cannot be read."""
-    values = printed_values(FOLDER, PARTS[part][0])
+    values = printed_values(FOLDER, PARTS[part].table)
     base, more = (values.get((dataset, m), np.nan) for m in (host, f"{host}-cheatt"))
     return base, more
 
@@ -196,72 +215,63 @@ def _machine(setting: Setting) -> str:
 
 def tables_of(times: pd.DataFrame, machine: str, batch: int) -> list[ExperimentTable]:
     """All tables, from the rows of `measure` with their host and dataset."""
-    pairs = [published(r.part, r.host, r.dataset) for r in times.itertuples(index=False)]
-    times = times.assign(printed=[base for base, _ in pairs], printed_more=[m for _, m in pairs])
-    of_batch = f" of {batch} rows" if batch else ""
-    why = {name: stand_in.why for name, stand_in in _stand_ins().items()}
+    why = {name: stand_in.why for name, stand_in in read_paper(FOLDER).file.stand_ins.items()}
     used = times[["dataset", "data"]].drop_duplicates().itertuples(index=False)
     said = [f"{dataset} is {data} ({why[data]})" for dataset, data in used if data in why]
-    stood_in = f"Stand-ins: {'; '.join(said)}." if said else ""
+    stood_in = f" Stand-ins: {'; '.join(said)}." if said else ""
+    of_batch = f" of {batch} rows" if batch else ""
     return [
-        _means(times, machine, stood_in),
+        _means(times, f"{machine}. Published: on an RTX A5000.{stood_in}"),
         *(_each(times, part, machine, of_batch, stood_in) for part in PARTS),
-        _ratios(times),
     ]
 
 
 def _each(
-    times: pd.DataFrame, part: str, machine: str, of_batch: str, stood_in: str
+    times: pd.DataFrame, name: str, machine: str, of_batch: str, stood_in: str
 ) -> ExperimentTable:
     """Table 10 or 11: seconds an epoch, or milliseconds of 1,000 representations."""
-    table, _, unit, scale = PARTS[part]
-    number = table.removeprefix("table")
-    title, what = {
-        "training": (
-            "Seconds an epoch",
-            "an epoch of supervised training over the training rows of Table 6, from the time of a "
-            f"step{of_batch}",
-        ),
-        "inference": (f"Milliseconds of {ASKED} representations", f"{ASKED} representations"),
-    }[part]
-    rows = [
-        {
-            "host": r.host,
-            "dataset": r.dataset,
-            f"ours, {unit}": scale * r.steps * r.base,
-            f"ours +CheAtt, {unit}": scale * r.steps * r.more,
-            "our ratio": r.more / r.base,
-            f"published, {unit}": r.printed,
-            f"published +CheAtt, {unit}": r.printed_more,
-            "published ratio": r.printed_more / r.printed,
-        }
-        for r in times[times["part"] == part].itertuples(index=False)
-    ]
+    part, number = PARTS[name], PARTS[name].table.removeprefix("table")
+    rows = []
+    for r in times[times["part"] == name].itertuples(index=False):
+        base, more = published(name, r.host, r.dataset)
+        rows.append(
+            {
+                "host": r.host,
+                "dataset": r.dataset,
+                f"ours, {part.unit}": part.scale * r.steps * r.base,
+                f"ours +CheAtt, {part.unit}": part.scale * r.steps * r.more,
+                "our ratio": r.more / r.base,
+                f"published, {part.unit}": base,
+                f"published +CheAtt, {part.unit}": more,
+                "published ratio": more / base,
+            }
+        )
     return ExperimentTable(
         f"cheatt-table-{number}",
-        f"{title}, published (Table {number}) beside ours",
+        f"{part.title}, published (Table {number}) beside ours",
         rows,
-        f"Ours: {what}; {machine}. Published: on an RTX A5000 by the wall clock, in batches that "
-        f"the paper does not state; a dash: not legible. {stood_in}",
+        f"Ours: {part.what}{of_batch * (name == 'training')}; {machine}. Published: on an RTX "
+        "A5000 by the wall clock, in batches that the paper does not state; a dash: not legible."
+        f"{stood_in}",
     )
 
 
-def _means(times: pd.DataFrame, machine: str, stood_in: str) -> ExperimentTable:
+def _means(times: pd.DataFrame, measured: str) -> ExperimentTable:
     """Table 5: means over datasets, and what CheAtt adds."""
     stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
     rows = []
-    for (host, part), mine in times.groupby(["host", "part"], sort=False):
-        _, metric, unit, scale = PARTS[part]
+    for (host, name), mine in times.groupby(["host", "part"], sort=False):
+        part = PARTS[str(name)]
         rows.append(
             {
                 "host": host,
-                "part": f"{part}, {unit}",
-                "ours": scale * float((mine["steps"] * mine["base"]).mean()),
-                "ours +CheAtt": scale * float((mine["steps"] * mine["more"]).mean()),
+                "part": f"{name}, {part.unit}",
+                "ours": part.scale * float((mine["steps"] * mine["base"]).mean()),
+                "ours +CheAtt": part.scale * float((mine["steps"] * mine["more"]).mean()),
                 "ours more, %": 100 * (float((mine["more"] / mine["base"]).mean()) - 1),
-                "published": stated.get((metric, host)),
-                "published +CheAtt": stated.get((metric, f"{host}-cheatt")),
-                "published more, %": stated.get((f"{metric}-increase", f"{host}-cheatt")),
+                "published": stated.get((part.metric, host)),
+                "published +CheAtt": stated.get((part.metric, f"{host}-cheatt")),
+                "published more, %": stated.get((f"{part.metric}-increase", f"{host}-cheatt")),
             }
         )
     return ExperimentTable(
@@ -270,37 +280,5 @@ def _means(times: pd.DataFrame, machine: str, stood_in: str) -> ExperimentTable:
         "beside ours",
         rows,
         f"Means over {times['dataset'].nunique()} of the paper's ten datasets, theirs over all; "
-        "more: the mean of what CheAtt adds on each. Ours: "
-        f"{machine}. Published: on an RTX A5000. {stood_in}",
-    )
-
-
-def _ratios(times: pd.DataFrame) -> ExperimentTable:
-    """Means over datasets of the ratios, of steps, not epochs: each dataset weighs what a step of
-    it costs."""
-    stated = load(FOLDER, "table5").set_index(["metric", "method"])["value"].to_dict()
-    rows = []
-    for (host, part), mine in times.groupby(["host", "part"], sort=False):
-        ratios = mine["more"] / mine["base"]
-        printed = np.array([published(part, host, d) for d in training_rows()], dtype=float)
-        legible = (printed[:, 1] / printed[:, 0])[np.isfinite(printed).all(axis=1)]
-        metric = PARTS[part][1]
-        rows.append(
-            {
-                "host": host,
-                "part": part,
-                "datasets": len(mine),
-                "mean of ratios": float(ratios.mean()),
-                "ratio of means": float(mine["more"].sum() / mine["base"].sum()),
-                "largest": float(ratios.max()),
-                "published mean of ratios": float(legible.mean()) if len(legible) else None,
-                "published ratio of means": stated[metric, f"{host}-cheatt"] / stated[metric, host],
-            }
-        )
-    return ExperimentTable(
-        "cheatt-time-means",
-        "Time with polynomial attention over time without, means over datasets",
-        rows,
-        "Ours: of steps. Published: the mean of the ratios of Tables 10 and 11 where both are "
-        "legible, and the ratio of the means that Table 5 prints, which are of epochs.",
+        f"more: the mean of what CheAtt adds on each. Ours: {measured}",
     )

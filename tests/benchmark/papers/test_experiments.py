@@ -39,11 +39,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
             {"host": "met", "part": "training, s"},
             {"published": 2.68, "published +CheAtt": 3.34, "published more, %": 23.56},
         ),
-        (
-            "cheatt-time-means",
-            {"host": "saint", "part": "training"},
-            {"published ratio of means": 5.27 / 4.34},
-        ),
     ],
     "hopular-cost": [
         (
