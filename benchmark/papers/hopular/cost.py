@@ -214,6 +214,13 @@ def run(
         setting.say(f"{n} rows, {d} attributes")
         one = in_own_process(measure, setting, "hopular", ONE_BLOCK, (n, d), 0, MODES[0], repeats)
         scaling[n, d] = one["GiB"] if one else None
+    memory = ExperimentTable(
+        "hopular-cost-scaling",
+        "Hopular, Figures A.5 and A.6: peak memory, GiB, one block and one net, e = 8, one row "
+        "asked",
+        [{"rows n": n, "attributes d": d, "GiB": value} for (n, d), value in scaling.items()],
+        "The paper's figures hold no numbers to set beside these.",
+    )
     where = "of the GPU" if setting.device == "cuda" else "of the process, above what it held"
     note = f"{_sizes(rows, models)} Memory {where} before the first step."
     ratios = (
@@ -221,7 +228,7 @@ def run(
         "with the paper, the sizes may not."
     )
     return ExperimentResult(
-        tables=[*tables_of(found, datasets, note), _scaling(scaling)],
+        tables=[*tables_of(found, datasets, note), memory],
         figures=[_figure(setting, scaling)],
         remarks=[*([ratios] if rows else []), *left_out],
         facts={"step_ms": {" ".join(key): value["ms"] for key, value in found.items()}},
@@ -244,26 +251,19 @@ def tables_of(found: Measured, datasets: Sequence[str], note: str) -> list[Exper
     printed_memory, printed_ms = (printed_values(FOLDER, name) for name in ("tableA.7", "tableA.8"))
     memory, times = [], []
     for dataset, method, mode in product(datasets, ("hopular", "npt"), MODES):
-        ours = [found.get((dataset, method, mode, network), {}) for network in NETWORKS]
-        theirs = [printed_memory[dataset, method, f"{mode}/{network}"] for network in NETWORKS]
-        shown = ["> 80" if np.isnan(value) else value for value in theirs]
         row = {"dataset": dataset, "method": method, "asked": mode}
+        networks = {network.partition("-")[0]: network for network in NETWORKS}
+        ours = {size: found.get((*row.values(), network), {}) for size, network in networks.items()}
+        theirs = {s: printed_memory[dataset, method, f"{mode}/{n}"] for s, n in networks.items()}
         memory.append(
-            {
-                **row,
-                "ours, smallest": ours[0].get("GiB"),
-                "ours, largest": ours[1].get("GiB"),
-                "published, smallest": shown[0],
-                "published, largest": shown[1],
-            }
+            row
+            | {f"ours, {size}": one.get("GiB") for size, one in ours.items()}
+            | {f"published, {s}": "> 80" if np.isnan(v) else v for s, v in theirs.items()}
         )
         times.append(
-            {
-                **row,
-                "ours, smallest": ours[0].get("ms"),
-                "ours, largest": ours[1].get("ms"),
-                "published": printed_ms[dataset, method, mode],
-            }
+            row
+            | {f"ours, {size}": one.get("ms") for size, one in ours.items()}
+            | {"published": printed_ms[dataset, method, mode]}
         )
     return [
         ExperimentTable(
@@ -282,31 +282,15 @@ def tables_of(found: Measured, datasets: Sequence[str], note: str) -> list[Exper
     ]
 
 
-def _scaling(scaling: Mapping[tuple[int, int], float | None]) -> ExperimentTable:
-    return ExperimentTable(
-        "hopular-cost-scaling",
-        "Hopular, Figures A.5 and A.6: peak memory, GiB, one block and one net, e = 8, one row "
-        "asked",
-        [{"rows n": n, "attributes d": d, "GiB": value} for (n, d), value in scaling.items()],
-        "The paper's figures hold no numbers to set beside these.",
-    )
-
-
 def _figure(setting: Setting, scaling: Mapping[tuple[int, int], float | None]) -> Path:
     """Memory against n for every d, and against d for every n."""
     figure, axes = new_figure(2)
-    for axis, own, other, name, label in (
-        (axes[0][0], 0, 1, "d", "training rows n"),
-        (axes[0][1], 1, 0, "n", "attributes d"),
+    table = pd.Series(scaling, dtype=float).unstack()  # n by d
+    for axis, lines, name, label in (
+        (axes[0][0], table, "d", "training rows n"),
+        (axes[0][1], table.T, "n", "attributes d"),
     ):
-        for fixed in sorted({key[other] for key in scaling}):
-            points = sorted((k[own], v) for k, v in scaling.items() if k[other] == fixed and v)
-            axis.plot(
-                [x for x, _ in points],
-                [y for _, y in points],
-                marker="o",
-                label=f"{name} = {fixed}",
-            )
-        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="peak memory, GiB")
+        lines = lines.rename(columns=f"{name} = {{}}".format)
+        lines.plot(ax=axis, loglog=True, marker="o", xlabel=label, ylabel="peak memory, GiB")
         axis.legend(fontsize=7)
     return save_figure(figure, setting.out / "hopular-cost-scaling.png")

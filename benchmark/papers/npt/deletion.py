@@ -156,10 +156,19 @@ class Comparison:
     share: np.ndarray
     proposals: int
 
+    def distances(self) -> dict[str, np.ndarray]:
+        """The distances that are there, by the rows that they are to."""
+        sides = {"kept": self.kept, "random": self.random, "deleted": self.deleted}
+        return {side: values[np.isfinite(values)] for side, values in sides.items()}
+
+    def beyond_kept(self, other: str) -> np.ndarray:
+        """How much farther the `other` rows are than the kept ones, where there are any."""
+        difference = getattr(self, other) - self.kept
+        return difference[np.isfinite(difference)]
+
     def p_less(self, other: str) -> float:
         """One-sided p-value (Wilcoxon) that the kept rows are as far as the `other` ones."""
-        difference = self.kept - getattr(self, other)
-        difference = difference[np.isfinite(difference)]
+        difference = -self.beyond_kept(other)
         if not len(difference):
             return 1.0
         method = "exact" if len(difference) <= EXACT else "normal"
@@ -225,10 +234,9 @@ def run(
     asked: int,
     strict_asked: int,
 ) -> ExperimentResult:
-    """`bench experiment npt-deletion`. dataset: a regression. config: of NPT, None for the
-    paper's. rows: of each table
-    that NPT sees. asked, strict_asked: test rows predicted in the main and the strict run, 0 for
-    all."""
+    """`bench experiment npt-deletion`. dataset: a regression. config: of NPT, None for the paper's.
+    rows: of each table that NPT sees. asked, strict_asked: test rows predicted in the main and the
+    strict run, 0 for all."""
     data = setting.load(dataset)
     fold = setting.folds(data)[0]
     setting.say(f"fitting NPT on {data.name}")
@@ -255,8 +263,7 @@ def _table(found: Mapping[str, Comparison], dataset: str) -> ExperimentTable:
             "share kept": c.share.mean(),
             "kept at most a tenth": (c.share <= 0.1).mean(),
         }
-        for side, values in (("kept", c.kept), ("random", c.random), ("deleted", c.deleted)):
-            values = values[np.isfinite(values)]
+        for side, values in c.distances().items():
             row[side] = float(values.mean()) if len(values) else None
             row[f"{side} s.e."] = float(standard_error(values)) if len(values) > 1 else None
         row |= {f"p kept < {other}": c.p_less(other) for other in ("deleted", "random")}
@@ -278,19 +285,13 @@ def _table(found: Mapping[str, Comparison], dataset: str) -> ExperimentTable:
 
 def _figure(found: Mapping[str, Comparison], setting: Setting) -> Any:
     figure, axes = new_figure(2 * len(found))
-    for i, (name, c) in enumerate(found.items()):
-        bars, hist = axes[0][2 * i], axes[0][2 * i + 1]
-        groups = {"kept": c.kept, "random": c.random, "deleted": c.deleted}
-        for at, (label, values) in enumerate(groups.items()):
-            values = values[np.isfinite(values)]
+    for (name, c), bars, hist in zip(found.items(), axes[0][::2], axes[0][1::2], strict=True):
+        for side, values in c.distances().items():
             error = standard_error(values) if len(values) > 1 else 0.0
-            bars.bar(at, values.mean() if len(values) else 0.0, yerr=error, label=label)
-        bars.set_xticks(range(3), list(groups))
-        bars.set_ylabel("mean distance to the asked row")
-        bars.set_title(f"{name} run")
-        for label in ("random", "deleted"):
-            values = getattr(c, label) - c.kept
-            hist.hist(values[np.isfinite(values)], bins=12, alpha=0.6, label=f"{label} - kept")
+            bars.bar(side, values.mean() if len(values) else 0.0, yerr=error)
+        bars.set(title=f"{name} run", ylabel="mean distance to the asked row")
+        for side in ("random", "deleted"):
+            hist.hist(c.beyond_kept(side), bins=12, alpha=0.6, label=f"{side} - kept")
         hist.axvline(0.0, color="black", linewidth=0.8)
         hist.set_xlabel("difference of distances, an asked row each")
         hist.legend()

@@ -76,45 +76,35 @@ def run(
     settings: Settings,
     variants: tuple[Variant, ...] = VARIANTS,
 ) -> ExperimentResult:
-    """`bench experiment npt-lookup`: every variant by every method, learning curves, predictions
-    against the truth; of the original task attention and interventions, too."""
+    """`bench experiment npt-lookup`: every variant by every method, predictions against the truth;
+    of the original task attention and interventions, too."""
     printed = printed_values(FOLDER, "table3")
     source = source_of(setting, settings)
     rows: list[dict[str, Any]] = []
-    curves: dict[str, list[tuple[int, float, float]]] = {}
     clouds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    facts: dict[str, Any] = {}
     tables: list[ExperimentTable] = []
     figures: list[Path] = []
     remarks = [f"Not run: {DKL}."]
     for variant in variants:
-        task, training, cpu_s = learn(source, variant, settings, setting)
-        facts[variant.name] = {
-            "training_cpu_s": cpu_s,
-            "step_ms": round(1000 * training.step_s, 2),
-        }
-        curves[variant.title] = [
-            (step, r, score**0.5)
-            for (step, score), r in zip(training.curve, task.correlations, strict=True)
-        ]
+        task = learn(source, variant, settings, setting)
         new = task.drawn(TEST, 0, settings.test_tables)
         answers, k = predictions(task, new)
         truth = new.truth
         if variant == VARIANTS[0]:
             shares, maps, remark = attended(task, new, setting.out)
             followed, curve = intervened(task, new, setting.out)
-            tables, figures = [followed, shares], [*maps, curve]
+            tables, figures = [followed, shares], [maps, curve]
             remarks.append(remark)
         clouds[variant.title] = (truth.cpu().numpy().ravel(), answers["npt"].cpu().numpy().ravel())
         for method, title in METHODS:
             theirs = printed["protein-semi-synthetic", method, variant.name]
-            found = answers.get(method)
+            ours = answers.get(method)
             rows.append(
                 {
                     "task": variant.title,
                     "method": f"k-NN, best of 1 to 10 (k = {k})" if method == "knn" else title,
-                    "r": None if found is None else correlation(found, truth),
-                    "RMSE": None if found is None else rmse(found, truth),
+                    "r": None if ours is None else correlation(ours, truth),
+                    "RMSE": None if ours is None else rmse(ours, truth),
                     "RMSE, paper": theirs / PAPER_SD,
                     "as printed": theirs,
                 }
@@ -126,30 +116,16 @@ def run(
             f"N(0, 1), {settings.tables} tables a step, {settings.steps} steps; a network of width "
             f"{settings.width} and {settings.n_layers} layers. The paper's: Protein, NPT-Base."
         )
-    steps = [step for step, *_ in next(iter(curves.values()))]
-    keep = sorted({round(i * (len(steps) - 1) / 9) for i in range(10)})
-    tables = [
-        ExperimentTable(
-            "npt-lookup",
-            "Lookup of a duplicate's target: test correlation and RMSE",
-            rows,
-            f"{n_tables * n_rows} predictions on {n_tables} new tables of {n_rows} originals and "
-            "as many duplicates; RMSE in standard deviations of the target, the paper's (Protein, "
-            f"Table 3) divided by {PAPER_SD}.",
-        ),
-        ExperimentTable(
-            "learning-curves",
-            "Correlation on validation tables by training step",
-            [{"step": steps[i], **{title: c[i][1] for title, c in curves.items()}} for i in keep],
-        ),
-        *tables,
-    ]
-    figures = [
-        _curve_figure(curves, setting.out / "learning-curves.png"),
-        _cloud_figure(clouds, setting.out / "predictions.png"),
-        *figures,
-    ]
-    return ExperimentResult(tables, figures, remarks, facts)
+    table = ExperimentTable(
+        "npt-lookup",
+        "Lookup of a duplicate's target: test correlation and RMSE",
+        rows,
+        f"{n_tables * n_rows} predictions on {n_tables} new tables of {n_rows} originals and "
+        "as many duplicates; RMSE in standard deviations of the target, the paper's (Protein, "
+        f"Table 3) divided by {PAPER_SD}.",
+    )
+    figures = [_cloud_figure(clouds, setting.out / "predictions.png"), *figures]
+    return ExperimentResult([table, *tables], figures, remarks)
 
 
 @torch.no_grad()
@@ -161,18 +137,6 @@ def predictions(task: LookupTask, tables: Doubled) -> tuple[dict[str, Tensor], i
         "knn-1": neighbours(tables, 1),
         "knn": neighbours(tables, k),
     }, k
-
-
-def _curve_figure(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> Path:
-    figure, axes = new_figure(2)
-    for title, curve in curves.items():
-        steps, r, error = zip(*curve, strict=True)
-        axes[0, 0].plot(steps, r, label=title)
-        axes[0, 1].semilogy(steps, error, label=title)
-    axes[0, 0].set(xlabel="step", ylabel="r on validation tables")
-    axes[0, 1].set(xlabel="step", ylabel="RMSE, standard deviations")
-    axes[0, 0].legend()
-    return save_figure(figure, path)
 
 
 def _cloud_figure(clouds: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> Path:

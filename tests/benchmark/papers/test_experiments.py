@@ -63,7 +63,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("npt-lookup", {"task": "add one", "method": "1-NN"}, {"RMSE": 1.0}),
         ("npt-lookup", {"task": "add one", "method": "NPT"}, {"as printed": 0.46}),
         ("npt-lookup", {"task": "both", "method": "deep kernel learning"}, {"as printed": 6.36}),
-        ("learning-curves", {"step": 4}, {}),
         ("npt-interventions", {"range": "±8"}, {}),
         ("npt-lookup-maps", {"layer": 1, "head": 1}, {}),
     ],
