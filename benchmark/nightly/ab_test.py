@@ -16,7 +16,7 @@ import numpy as np
 
 from ...reports.regression.verdicts import EQUAL, HARMLESS, UNDECIDED, WORSE, as_log_ratio
 from ...sweeps.trial import DONE, derive_seed
-from .checkout import SHORT, NoCommit, commits_between, full_commit, subject
+from .checkout import SHORT, NoCommit, full_commit
 from .context import NightContext
 from .decision import LOOKS, Judge
 from .libraries import NoEnvironment
@@ -54,13 +54,8 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
         old, new = (ids(context, side, models=models) for side in (base, head))
         cells, beside = common_cells(old, new, base.commit, asked=asked, models=models)
         found = judged(context, base, head, cells) if cells else []
-        worse = [row for row in found if row.get("verdict") in BAD]
-        about = ids(context, head, models=[r["model"] for r in worse])["models"] if worse else {}
     except (SideError, NoEnvironment, ValueError) as error:
         return StepResult(NAME, NO_DATA, "the A/B test could not run", reason=str(error))
-    for row in worse:
-        files = about.get(row["model"], {}).get("files", [])
-        row["since"] = since(context, base.commit, row["model"], files)
     return result_of(found, beside, commit, shared=bool(set(old["cells"]) & set(new["cells"])))
 
 
@@ -341,19 +336,6 @@ def command(context: NightContext, commit: str, model: str) -> str:
     """The command that repeats the test of a model."""
     options = f"--against {commit[:SHORT]} --model {model}{context.cells_words}"
     return f"bench nightly --only ab-test {options}"
-
-
-def since(context: NightContext, commit: str, model: str, files: Sequence[str]) -> list[str]:
-    """The commits after `commit` that touch a file on which a model's trials depend, oldest first;
-    which of them it was, `git bisect run` finds."""
-    paths = [*files, f"models/spaces/{model}.toml", "requirements.lock"]
-    if not context.suite.endswith(".toml"):
-        paths.append(f"benchmark/suites/{context.suite}.toml")
-    try:
-        found = commits_between(context.root, commit, context.commit, paths)
-    except ValueError:  # a shallow clone has the two commits, not what lies between
-        return []
-    return [subject(context.root, commit) for commit in found]
 
 
 def result_of(found: list[Row], beside: list[Row], commit: str, *, shared: bool) -> StepResult:

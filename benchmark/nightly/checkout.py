@@ -87,18 +87,6 @@ def full_commit(root: Path, name: str) -> str:
     raise NoCommit(f"commit {name} is not in this checkout; {way}")
 
 
-def commits_between(root: Path, old: str, new: str, paths: Sequence[str] = ()) -> list[str]:
-    """The commits after `old` up to `new`, oldest first, along first parents; with `paths`, those
-    that change one of them."""
-    words = ["rev-list", "--reverse", "--first-parent", f"{old}..{new}"]
-    return git(root, *words, *(["--", *paths] if paths else [])).split()
-
-
-def subject(root: Path, commit: str) -> str:
-    """The first line of a commit's message, behind its short hash."""
-    return f"{commit[:SHORT]} {git(root, 'log', '-1', '--format=%s', commit)}"
-
-
 def worktree(root: Path, commit: str, store: Path) -> Path:
     """A worktree of a commit, made where it is missing: the folder of its package.
 

@@ -17,10 +17,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tabsweep.sweeps import fingerprint
-
-ROOT = Path(fingerprint.__file__).resolve().parents[1]
-
 
 def main() -> None:
     """`suite FILE`, `ids SUITE` or `fit SUITE`."""
@@ -88,9 +84,9 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     """The id of the one trial of every study of a suite, and what the ids are made of.
 
     {"cells": {"model/dataset/fold/seed": {"id", "config"}}, "data": {dataset: sha256 of its bytes},
-    "models": {model: {"source", "libraries", "files"}}, "left_out": {dataset: why it could not be
-    had}, "absent": {model/dataset: why it is not planned}, "unknown": [models that this version
-    does not have]}. Nothing is fitted and nothing written.
+    "models": {model: {"source", "libraries"}}, "left_out": {dataset: why it could not be had},
+    "absent": {model/dataset: why it is not planned}, "unknown": [models that this version does not
+    have]}. Nothing is fitted and nothing written.
     """
     from tabsweep.benchmark.planning.suite import load
     from tabsweep.benchmark.running.sweep import prepare
@@ -124,11 +120,9 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
         config = json.dumps(dict(trial.config), sort_keys=True)
         found["cells"][key] = {"id": trial.id, "config": short(config)}
         if trial.model not in found["models"]:
-            files, _ = fingerprint.closure([plan.specs[trial.model].target.partition(":")[0], CELL])
             found["models"][trial.model] = {
                 "source": str(trial.identity["source"]),
                 "libraries": dict(trial.identity["libraries"]),
-                "files": sorted(inside(file) for file in files.values() if inside(file)),
             }
     return found
 
@@ -146,14 +140,6 @@ def request_of(
         return Request(suite, Options(**options, **where))
     except TypeError:
         return Request(suite, Options(**options), **where)
-
-
-CELL = "tabsweep.benchmark.cell"
-
-
-def inside(file: Path) -> str:
-    """A file's path below the package, "" where it lies elsewhere."""
-    return file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
 
 
 def short(text: str) -> str:

@@ -19,7 +19,7 @@ class StepResult:
     """How one step of a night ended.
 
     headline: one plain sentence. findings: rows for tables, JSON values only ({model, dataset, old,
-    new, change, lower, upper, verdict, since, command, ...}, as far as the step has them). reason:
+    new, change, lower, upper, verdict, command, ...}, as far as the step has them). reason:
     why a step was not run, or has no data. Raises ValueError for an unknown verdict.
     """
 

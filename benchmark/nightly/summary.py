@@ -24,21 +24,9 @@ SAID = {
 }
 # Verdicts of findings that make no step red.
 FINE = {"", "ok", "equal", "harmless", "undecided", "changed", "new"}
-# Key of a finding -> the heading of its column; the others follow under their own names.
-TITLES = {
-    "model": "model",
-    "dataset": "dataset",
-    "verdict": "verdict",
-    "old": "old",
-    "new": "new",
-    "change": "change",
-    "interval": "bounds",
-    "cpu": "CPU time",
-    "since": "commits that may have done it",
-    "datasets": "datasets",
-    "message": "message",
-    "reason": "reason",
-}
+# Keys of findings in the order of their columns; the others follow. Some have another heading.
+KEYS = "model dataset verdict old new change interval cpu datasets message reason".split()
+HEADINGS = {"interval": "bounds", "cpu": "CPU time"}
 SHARES = {"change", "cpu"}  # relative changes: shown in per cent
 NOT_SHOWN = {"lower", "upper", "kind", "command"}
 Findings = Sequence[Mapping[str, Any]]
@@ -146,9 +134,9 @@ def _table(findings: Findings) -> list[str]:
         return []
     rows = [{**row, "interval": interval(row)} for row in findings]
     has = {key for row in rows for key, value in row.items() if value not in (None, "", [])}
-    others = [key for row in rows for key in row if key not in TITLES.keys() | NOT_SHOWN]
-    keys = [key for key in (*TITLES, *dict.fromkeys(others), "command") if key in has]
-    lines = [[TITLES.get(key, key.replace("_", " ")) for key in keys], ["---"] * len(keys)]
+    others = [key for row in rows for key in row if key not in {*KEYS, *NOT_SHOWN}]
+    keys = [key for key in dict.fromkeys((*KEYS, *others, "command")) if key in has]
+    lines = [[HEADINGS.get(key, key.replace("_", " ")) for key in keys], ["---"] * len(keys)]
     lines += [[_cell(key, row.get(key)) for key in keys] for row in rows[:SHOWN]]
     left = len(rows) - SHOWN
     more = ["", f"and {left} more: see night.json"] if left > 0 else []

@@ -10,10 +10,8 @@ from tabsweep.benchmark.nightly.checkout import (
     NoCommit,
     NotACheckout,
     checkout_of,
-    commits_between,
     full_commit,
     remove_worktrees,
-    subject,
     worktree,
 )
 from tabsweep.benchmark.nightly.libraries import differing, interpreter, pins
@@ -63,16 +61,6 @@ def test_a_changed_tree_has_a_label_of_its_own_and_the_baseline_does_not_change_
     (repo / "a.py").write_text("another\n")
     labels = {clean.label, first.label, checkout_of(repo).label}
     assert len(labels) == 3 and all(label.startswith(clean.label) for label in labels)
-
-
-def test_commits_between_are_oldest_first_and_may_be_those_of_some_paths(repo: Path) -> None:
-    first = full_commit(repo, "HEAD~2")
-    assert [subject(repo, c)[11:] for c in commits_between(repo, first, "HEAD")] == [
-        "commit 1",
-        "commit 2",
-    ]
-    found = commits_between(repo, first, "HEAD", [".", ":!docs"])
-    assert [subject(repo, c)[11:] for c in found] == ["commit 2"]
 
 
 def test_a_shallow_clone_says_how_to_get_the_commit(repo: Path, tmp_path: Path) -> None:
