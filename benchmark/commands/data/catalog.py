@@ -151,20 +151,12 @@ def data_passport(console: Console, name: str, **where: str | None) -> int:
     """Show the known problems of a dataset: duplicates, leaks, drift, faults. Those of a file of
     yours are shown by `bench data inspect FILE --target COLUMN`."""
     from ....datasets import catalog
-    from ....datasets.errors import DatasetUnavailable
     from ....datasets.passport import passport
     from ....datasets.protocols import make_folds
 
-    others = []
     card = catalog.card(name)
     table = catalog.load_dataset(name, **where)
-    folds = make_folds(table, card.protocol)
-    for other in card.overlaps:
-        try:
-            others.append(catalog.load_dataset(other, **where))
-        except DatasetUnavailable:
-            console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
-    found = passport(table, folds, others=others)
+    found = passport(table, make_folds(table, card.protocol), card)
     console.data(found)
     console.say(
         f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
