@@ -37,8 +37,6 @@ def files(
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
     time: Plot | None = None,
-    *,
-    siunitx: bool = False,
 ) -> dict[str, str | bytes]:
     """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference and the
     figures of `paper_figures.plots` (also as PDF), as far as the report has them; references.bib;
@@ -62,8 +60,8 @@ def files(
     if (tests := tables.get(f"tests-reference-{scope}")) and _is_full(tests.panels[0]):
         made.append(_reference(tests, widest, names))
     made.append(_costs(tables["costs"], names))
-    texts = {table.name: to_latex([table], aligned=siunitx) for table in made}
-    packages = ["\\usepackage{siunitx}\n"] * siunitx
+    texts = {table.name: to_latex([table]) for table in made}
+    packages: list[str] = []
     if not why_no_friedman(widest):
         texts["critical-difference"] = _diagram(widest, names)
         packages.append("\\usepackage{tikz}\n")

@@ -148,7 +148,6 @@ def write(
     evidence: Evidence,
     out: str | Path,
     *,
-    siunitx: bool = False,
     reference: str | None = None,
     fallback: str | None = None,
     html: bool = True,
@@ -158,9 +157,9 @@ def write(
     and .csv for each section, scores.parquet, about.md, the critical-difference diagrams in
     `figures/` and, with `html`, the pages in `html/`.
 
-    `siunitx`: LaTeX columns are aligned on their decimal points. `reference`: the model that all
-    others are tested against (default: the best by mean rank). `fallback`: the model whose score
-    replaces a missing one in the leaderboard's second view (default: `constant`, or 'worst').
+    `reference`: the model that all others are tested against (default: the best by mean rank).
+    `fallback`: the model whose score replaces a missing one in the leaderboard's second view
+    (default: `constant`, or 'worst').
     `parts`: the sections of this evidence with these options, where they are computed already.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
@@ -172,8 +171,8 @@ def write(
     against = time.plot(evidence, found.headline)
     texts.update({time.FIGURE: against.svg()} if against is not None else {})
     for part in found.sections:
-        texts.update(render(part, siunitx=siunitx))
-    texts.update(paper.files(evidence, found.sections, found.matrices, against, siunitx=siunitx))
+        texts.update(render(part))
+    texts.update(paper.files(evidence, found.sections, found.matrices, against))
     texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
     if html:
         from .html.write import pages

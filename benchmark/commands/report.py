@@ -37,7 +37,6 @@ from ..planning.options import DATA, Options
 )
 @click.option("--reference", metavar="MODEL", help="Model that the others are tested against.")
 @FALLBACK
-@click.option("--siunitx", is_flag=True, help="Align LaTeX columns with the package siunitx.")
 @click.option("--html/--no-html", default=True, show_default=True, help="Write the page in html/.")
 @DATA
 @common

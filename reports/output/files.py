@@ -9,13 +9,10 @@ from ...common.files import write_atomically
 from .tables import Section, to_csv, to_latex, to_markdown
 
 
-def render(section: Section, *, siunitx: bool = False) -> dict[str, str]:
-    """{file name: text} of a section as LaTeX, Markdown and CSV.
-
-    `siunitx`: LaTeX columns of numbers are aligned on their decimal points.
-    """
+def render(section: Section) -> dict[str, str]:
+    """{file name: text} of a section as LaTeX, Markdown and CSV."""
     texts = {
-        "tex": lambda: to_latex(section.tables, aligned=siunitx),
+        "tex": lambda: to_latex(section.tables),
         "md": lambda: to_markdown(section),
         "csv": lambda: to_csv(section.frame),
     }

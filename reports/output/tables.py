@@ -1,8 +1,8 @@
 """Tables of a report, and their writers for LaTeX, Markdown and CSV.
 
-A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs (and
-siunitx, if asked for) and fits the text width of an article: it has the largest of three font sizes
-in which the table fits, else blocks of columns below each other. Wide ones span two columns.
+A ReportTable holds plain text; the writers escape it (`escape.py`). The LaTeX needs booktabs and
+fits the text width of an article: it has the largest of three font sizes in which the table fits,
+else blocks of columns below each other. Wide ones span two columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 import pandas as pd
 
-from . import escape, siunitx
+from . import escape
 from .text_width import width
 
 TEXT_WIDTH_PT = 345.0  # of an article at 10pt, the narrowest common single column
@@ -165,20 +165,17 @@ class _Fit:
     blocks: list[list[int]]
 
 
-def to_latex(tables: Sequence[ReportTable], *, aligned: bool = False) -> str:
-    """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}.
-
-    `aligned`: columns of numbers are aligned on their decimal points, which also needs siunitx.
-    """
-    needs = siunitx.PREAMBLE if aligned else "\\usepackage{booktabs}"
-    floats = [f for table in tables if "tex" in table.outputs for f in _float(table, aligned)]
+def to_latex(tables: Sequence[ReportTable]) -> str:
+    """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}."""
+    floats = [f for table in tables if "tex" in table.outputs for f in _float(table)]
     for last in range(MOST_WAITING - 1, len(floats), MOST_WAITING):
         floats[last] += "\\clearpage\n"
+    needs = "\\usepackage{booktabs}"
     return "\n".join([f"% Made by tabsweep. Needs {needs} in the preamble.\n", *floats])
 
 
-def _float(table: ReportTable, aligned: bool) -> list[str]:
-    fit = _largest_fit(table, aligned)
+def _float(table: ReportTable) -> list[str]:
+    fit = _largest_fit(table)
     room = _room(table, fit.size)
     pieces = [
         (block, panels)
@@ -192,12 +189,9 @@ def _float(table: ReportTable, aligned: bool) -> list[str]:
         if floats[-1] and used + lines > room:
             floats.append([])
             used = 0
-        floats[-1].append(_tabular(table, block, panels, fit, aligned))
+        floats[-1].append(_tabular(table, block, panels, fit))
         used += lines
-    return [
-        _wrap_float(table, body, fit, number, siunitx.SETUP if aligned else "")
-        for number, body in enumerate(floats, start=1)
-    ]
+    return [_wrap_float(table, body, fit, number) for number, body in enumerate(floats, start=1)]
 
 
 def _room(table: ReportTable, size: str) -> int:
@@ -207,12 +201,12 @@ def _room(table: ReportTable, size: str) -> int:
     return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
-def _largest_fit(table: ReportTable, aligned: bool) -> _Fit:
+def _largest_fit(table: ReportTable) -> _Fit:
     """The layout with the largest font size in which the table is one block, else the smallest
     size; the gaps are as wide as possible without another block."""
     fits = []
     for size, points, gap in _SIZES:
-        widths = _widths(table, points, aligned)
+        widths = _widths(table, points)
         fits.append(_Fit(size, points, gap, widths, _blocks(table, widths, gap)))
         labels = sum(widths[: table.n_labels]) + LABEL_GAP_PT * (table.n_labels - 1)
         if len(fits[-1].blocks) == 1 and labels <= TEXT_WIDTH_PT:
@@ -224,7 +218,7 @@ def _largest_fit(table: ReportTable, aligned: bool) -> _Fit:
     return fit
 
 
-def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int, setup: str) -> str:
+def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int) -> str:
     title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
@@ -244,45 +238,33 @@ def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int, set
         "  \\centering\n"
         f"  \\caption{{{title}}}\\par\\smallskip\n"
         f"  \\label{{tab:{table.name}{suffix}}}\n"
-        f"  \\{fit.size}\\setlength{{\\tabcolsep}}{{{fit.gap:g}pt}}%\n{setup}"
+        f"  \\{fit.size}\\setlength{{\\tabcolsep}}{{{fit.gap:g}pt}}%\n"
         f"{tabulars}{notes}"
         f"\\end{{{kind}}}\n"
     )
 
 
-def _tabular(
-    table: ReportTable, block: list[int], panels: list[Panel], fit: _Fit, aligned: bool
-) -> str:
+def _tabular(table: ReportTable, block: list[int], panels: list[Panel], fit: _Fit) -> str:
     labels = f"@{{\\hspace{{{LABEL_GAP_PT:g}pt}}}}".join("l" * table.n_labels)
-    on_points = {c: _s_column(table, c) for c in block[table.n_labels :]} if aligned else {}
-    points = {c for c, column in on_points.items() if column}
-    columns = labels + "".join(on_points.get(c) or "r" for c in block[table.n_labels :])
+    columns = labels + "r" * len(block[table.n_labels :])
     lines = [f"  \\begin{{tabular}}{{@{{}}{columns}@{{}}}}", "    \\toprule"]
     headings = [_broken(table.header[c]) for c in block]
     depth = max(len(h) for h in headings)
     for line in range(depth):
         row = [h[line - depth + len(h)] if line >= depth - len(h) else "" for h in headings]
-        texts = [escape.latex(t) for t in row]
-        texts = [f"{{{t}}}" if c in points else t for c, t in zip(block, texts, strict=True)]
-        lines.append("    " + " & ".join(texts) + r" \\")
+        lines.append("    " + " & ".join(map(escape.latex, row)) + r" \\")
     for panel in panels:
         lines.append("    \\midrule")
         if panel.title:
             title = f"\\textit{{{escape.latex(panel.title)}}}"
             lines.append(f"    \\multicolumn{{{len(block)}}}{{@{{}}l}}{{{title}}} \\\\")
-        lines.extend("    " + _latex_row(row, block, points, fit) + r" \\" for row in panel.rows)
+        lines.extend("    " + _latex_row(row, block, fit) + r" \\" for row in panel.rows)
     lines += ["    \\bottomrule", "  \\end{tabular}\n"]
     return "\n".join(lines)
 
 
-def _s_column(table: ReportTable, column: int) -> str | None:
-    """The siunitx column specification; None if the column does not hold numbers."""
-    return siunitx.column([(cell.text, _latex_after(cell)) for cell in table.columns[column]])
-
-
-def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
-    """The row's cells that lie in the block; a spanning cell covers its columns in this block.
-    `points`: the columns that are aligned on their decimal points."""
+def _latex_row(row: Row, block: list[int], fit: _Fit) -> str:
+    """The row's cells that lie in the block; a spanning cell covers its columns in this block."""
     entries, start = [], 0
     for cell in row:
         here = [c for c in block if start <= c < start + cell.span]
@@ -290,11 +272,6 @@ def _latex_row(row: Row, block: list[int], points: set[int], fit: _Fit) -> str:
         if here and cell.span > 1:
             beside = [fit.widths[c] + 2 * fit.gap for c in block if c not in here]
             entries.append(_spanning(cell, len(here), TEXT_WIDTH_PT - sum(beside), fit))
-        elif here and here[0] in points and siunitx.is_number(cell.text):
-            after = _latex_after(cell)
-            entries.append(siunitx.entry(cell.text, after, cell.bold, cell.underline))
-        elif here and here[0] in points:
-            entries.append(f"{{{_latex_cell(cell)}}}")
         elif here:
             entries.append(_latex_cell(cell))
     return " & ".join(entries)
@@ -341,15 +318,10 @@ def _header_depth(table: ReportTable, block: list[int]) -> int:
     return max(len(_broken(table.header[c])) for c in block)
 
 
-def _widths(table: ReportTable, points: float, aligned: bool) -> list[float]:
+def _widths(table: ReportTable, points: float) -> list[float]:
     """Width in pt of each column, without the cells that span several."""
     widths = []
-    for c, heading in enumerate(table.header):
-        cells = table.columns[c]
-        if aligned and c >= table.n_labels and _s_column(table, c):
-            room = siunitx.widest([cell.text for cell in cells])
-            numbers = [cell for cell in cells if siunitx.is_number(cell.text)]
-            cells = [*cells, *(replace(cell, text=room) for cell in numbers)]
+    for heading, cells in zip(table.header, table.columns, strict=True):
         lines = [width(line, points) for line in _broken(heading)]
         widths.append(max(*lines, *(_cell_width(cell, points) for cell in cells), 0.0))
     return widths
