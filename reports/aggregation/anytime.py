@@ -7,7 +7,7 @@ import pandas as pd
 
 from ..evidence import Evidence
 from ..metrics import METRICS
-from .cells import COMPLETE, STUDY
+from .cells import STUDY
 
 _COLUMNS = ["study", *STUDY, "task", "n", "loss", "best", "test", "seconds", "cpu"]
 
@@ -68,36 +68,6 @@ def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
         if f"val_{name}" in rows:
             loss[mine] = METRICS[name].sign * rows[f"val_{name}"].to_numpy(dtype=float)[mine]
     return loss, test
-
-
-def budgets(steps: pd.DataFrame) -> list[int]:
-    """The numbers of trials that a report shows: powers of two below the longest study."""
-    most = int(steps["n"].max()) if len(steps) else 0
-    return [2**i for i in range(most.bit_length()) if 2**i < most]
-
-
-def after(steps: pd.DataFrame, n: int) -> pd.DataFrame:
-    """The row of each study after n trials; a shorter study gives its last row."""
-    rows = np.flatnonzero(steps["n"].to_numpy() <= n)
-    study = steps["study"].to_numpy()[rows]
-    return steps.iloc[rows[np.append(study[1:] != study[:-1], True)]] if len(rows) else steps[:0]
-
-
-def cells_after(steps: pd.DataFrame, headline: pd.DataFrame, n: int) -> pd.DataFrame:
-    """One row per (dataset, model): `mean` test score and `cpu` seconds after n trials per study.
-
-    `headline`: `cells.headline_cells`. `mean` is NaN for a cell that is not complete there, and
-    where some fold has no trial with a score among its first n.
-    """
-    chosen = after(steps, n)
-    grouped = chosen.groupby(["dataset", "model"], sort=True)
-    means = grouped.agg(mean=("test", "mean"), n_scored=("test", "count"), cpu=("cpu", "sum"))
-    means["cpu"] = means["cpu"].where(grouped["cpu"].count() > 0)
-    columns = ["dataset", "task", "model", "n_folds", "state"]
-    cells = headline[columns].merge(means.reset_index(), on=["dataset", "model"], how="left")
-    whole = (cells["state"] == COMPLETE) & (cells["n_scored"] == cells["n_folds"])
-    cells["mean"] = cells["mean"].where(whole)
-    return cells
 
 
 def by_trials(steps: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:

@@ -1,4 +1,4 @@
-// The first page: filters for tasks, sizes, models, datasets and budget, and the leaderboard.
+// The first page: filters for tasks, sizes, models and datasets, and the leaderboard.
 
 const SIZES = [
   ["small", "under 1,000 rows", 0, 1000],
@@ -13,7 +13,7 @@ const unticked = (name) =>
   [...document.querySelectorAll(`input[name=${name}]`)].filter((b) => !b.checked).map((b) => b.value);
 const chosen = (id) => byId(id)?.value ?? "";
 
-/** The indices of the chosen models, datasets and budget. */
+/** The indices of the chosen models and datasets. */
 function readChoice() {
   const without = { tasks: unticked("task"), models: unticked("model"), datasets: unticked("dataset") };
   const size = SIZES.find(([key]) => key === chosen("size"));
@@ -27,7 +27,6 @@ function readChoice() {
   return {
     datasets: indices(DATA.datasets, fits),
     models: indices(DATA.models, (name) => !without.models.includes(name)),
-    budget: Math.max(0, DATA.budgets.findIndex((b) => b.key === chosen("budget"))),
   };
 }
 
@@ -101,14 +100,12 @@ function seconds(value) {
   return value >= 0.0005 ? fixed(value, 3) : "<0.001";
 }
 
-/** Adds intervals of the Elo and seconds per 1,000 rows to the standings. */
+/** Adds seconds per 1,000 rows to the standings, and where all is chosen intervals of the Elo. */
 function detail(matrix, entries, choice) {
   const all = choice.models.length === DATA.models.length;
-  const whole = all && choice.datasets.length === DATA.datasets.length && !choice.budget;
-  const ends = whole ? null : eloIntervals(DATA, matrix);
+  const whole = all && choice.datasets.length === DATA.datasets.length;
   for (const entry of entries) {
-    entry.interval = whole ? DATA.elo[entry.model] : ends?.[matrix.models.indexOf(entry.model)];
-    if (!entry.interval || entry.interval.includes(null)) entry.interval = null;
+    entry.interval = whole && !DATA.elo[entry.model]?.includes(null) ? DATA.elo[entry.model] : null;
     for (const kind of ["fit", "predict"]) {
       const known = matrix.datasets.map((d) => DATA.speed[kind][d][entry.model]);
       const there = known.filter((value) => value !== null);
@@ -119,7 +116,7 @@ function detail(matrix, entries, choice) {
 
 function update() {
   const choice = readChoice();
-  const matrix = { ...rankingMatrix(DATA, choice), budget: choice.budget };
+  const matrix = rankingMatrix(DATA, choice);
   const entries = standings(DATA, matrix);
   detail(matrix, entries, choice);
   showBoard(matrix, entries);
@@ -140,7 +137,6 @@ function update() {
     size: [chosen("size")].filter(Boolean),
     subset: [chosen("subset")].filter(Boolean),
     skip: unticked("dataset"),
-    budget: [chosen("budget")].filter(Boolean),
     sort: order[0] === "mean" && !order[1] ? [] : [(order[1] ? "-" : "") + order[0]],
   });
 }
@@ -158,7 +154,6 @@ function restore() {
   }
   set("size", state.size);
   set("subset", state.subset);
-  set("budget", state.budget);
   const wanted = state.sort?.[0] ?? "mean";
   const column = wanted.replace(/^-/, "");
   order = COLUMNS.includes(column) ? [column, wanted.startsWith("-")] : ["mean", false];
@@ -190,10 +185,6 @@ function build() {
   if (DATA.datasets.some((d) => !d.subset)) {
     const options = [["", "all"], ["independent", "independent, learnable"]];
     simple.append(select("Subset", "subset", options, update));
-  }
-  if (DATA.budgets.length > 1) {
-    const options = DATA.budgets.map((b) => [b.key, b.name]);
-    simple.append(select("Budget", "budget", options, update));
   }
   const reset = () => {
     history.replaceState(null, "", location.pathname);

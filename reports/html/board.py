@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..aggregation import anytime
 from ..aggregation.cells import (
     COMPLETE,
     FAILED,
@@ -28,7 +27,6 @@ from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN, TIE_TOLERANCE, elo, normalised, rank_summary
 from ..statistics.tests import ALPHA, nemenyi_q
 
@@ -46,35 +44,19 @@ def data(
     evidence: Evidence,
     headline: pd.DataFrame,
     costs: pd.DataFrame,
-    steps: pd.DataFrame,
     files: Mapping[str, str],
 ) -> dict[str, Any]:
     """The leaderboard's document.
 
     `headline`: cells of each task's headline metric; `costs`: a row per (dataset, model) with
-    `cpu_s`; `steps`: `anytime.running`; `files`: page of each dataset. The losses of a budget, by
-    dataset and model, are lower for better and None where the cell is not complete; the first
-    budget is the plan's.
+    `cpu_s`; `files`: page of each dataset. The losses, by dataset and model, are lower for better
+    and None where the cell is not complete.
     """
     models, datasets, subset = evidence.models, evidence.datasets(), set(evidence.subset)
     rows = evidence.meta.get("rows") or {}
     task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
     states = headline.assign(letter=headline["state"].map(LETTERS))
     grid = _grid(states, "letter", datasets, models)
-    asked = [("as planned", "", headline, costs.rename(columns={"cpu_s": "cpu"}))]
-    for n in anytime.budgets(steps):
-        cells = anytime.cells_after(steps, headline, n)
-        name = "first configuration" if n == 1 else f"first {n} configurations"
-        asked.append((name, str(n), cells, cells))
-    budgets = [
-        {
-            "name": name,
-            "key": key,
-            "losses": _losses(evidence, cells, datasets, models),
-            "cpu": _numbers(_grid(cost, "cpu", datasets, models), 6),
-        }
-        for name, key, cells, cost in asked
-    ]
     return {
         "kind": "index",
         "models": [escape.one_line(m) for m in models],
@@ -90,7 +72,8 @@ def data(
             for i, d in enumerate(datasets)
         ],
         "tasks": {t: footnotes.TASK_TITLES[t] for t in evidence.tasks},
-        "budgets": budgets,
+        "losses": _losses(evidence, headline, datasets, models),
+        "cpu": _numbers(_grid(costs, "cpu_s", datasets, models), 6),
         "q": [None, None, *(round(nemenyi_q(k, ALPHA), 9) for k in range(2, len(models) + 1))],
         "rules": {
             "min_coverage": MIN_COVERAGE,
@@ -98,7 +81,6 @@ def data(
             "centre": ELO_MEAN,
             "fewest_models": MIN_MODELS_FRIEDMAN,
             "fewest_datasets": MIN_DATASETS_FRIEDMAN,
-            "fewest_resampled": MIN_BOOTSTRAP,
         },
     }
 

@@ -26,7 +26,6 @@ MAX_TEXT = 500  # characters of a message
 MAX_CONFIG = 4000  # characters of a configuration; a longer one loses the ends of its long values
 MAX_VALUE = 80  # characters of a value in such a configuration
 MAX_FEATURES = 20  # of a model's importances in a figure
-MAX_CSV = 20_000  # trials in the CSV file that a page links if it cannot show all trials
 
 _KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
 _KEPT += ["message", "fit_s", "cpu_s"]
@@ -58,7 +57,6 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
         "subset": name in source.subset,
         "importance": [] if known is None else importance(known[known["dataset"] == name]),
         "n_trials": len(trials),
-        "csv": csv_name(source, name) if len(shown) < len(trials) <= MAX_CSV else "",
         "n_shown": len(shown),
         "before": _link(source, names[at - 1]) if at else None,
         "after": _link(source, names[at + 1]) if at + 1 < len(names) else None,
@@ -77,11 +75,6 @@ def scores(source: Source, name: str) -> dict[str, Any]:
         "figures": [*_figures(source, name, cells, metric), *_features(source, name, metric)],
         **of_answers(source, name),
     }
-
-
-def csv_name(source: Source, name: str) -> str:
-    """Name of the file beside the dataset's page that holds all of its trials."""
-    return source.files[name].removesuffix(".html") + ".csv"
 
 
 def _link(source: Source, name: str) -> tuple[str, str]:

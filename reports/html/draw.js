@@ -238,33 +238,6 @@ function sliceFigure(axis, { scores, kinds }) {
   return chart(width, 200, `${axis.name}: score of ${plural(known, "trial")} against its value.`, parts);
 }
 
-/** A line for each trial across the axes of the hyperparameters and, at the right, its score. */
-function parallelFigure(axes, { scores, kinds }) {
-  const [width, above, floor, left] = [pageWidth(), 56, 250, 46];
-  const all = [...axes, { name: "score", places: scores, words: [], low: 0, high: 1, start: 0 }];
-  const gap = (width - left - 40) / Math.max(1, all.length - 1);
-  const height = (place) => px(floor - place * (floor - above));
-  const whole = scores.map((_, i) => all.every((axis) => axis.places[i] !== null));
-  const parts = KINDS.flatMap((kind, number) =>
-    scores.flatMap((_, i) => {
-      if (!whole[i] || kinds[i] !== number) return [];
-      const stops = all.map((axis, j) => `${px(left + j * gap)} ${height(axis.places[i])}`);
-      return [line(`M${stops.join("L")}`, `thread ${kind}`)];
-    }),
-  );
-  all.forEach((axis, j) => {
-    const [x, n] = [left + j * gap, axis.words.length];
-    parts.push(line(`M${px(x)} ${above}V${floor}`, "base"));
-    parts.push(words(x, 16 + 15 * (j % 2), axis.name, "axis mid", 1.8 * gap));
-    axis.words.forEach((word, i) => parts.push(words(x + 4, Number(height((i + 0.5) / n)) + 3, word, "tick", gap - 8)));
-    if (n) return;
-    parts.push(words(x, floor + 14, short(axis.start ? 0 : axis.low), "tick mid"));
-    parts.push(words(x, above - 5, short(axis.high), "tick mid"));
-  });
-  const names = all.map((axis) => axis.name).join(", ");
-  return chart(width, floor + 24, `${whole.filter(Boolean).length} trials across ${names}.`, parts);
-}
-
 // --- the figures that a page holds ---------------------------------------------------------------
 
 const FIGURES = { lines: linesFigure, rows: rowsFigure, points: pointsFigure };
@@ -276,10 +249,6 @@ function drawAll() {
   }
   for (const place of document.querySelectorAll("[data-slice]"))
     place.replaceChildren(sliceFigure(DATA.tuning.axes[place.dataset.slice], DATA.tuning));
-  for (const place of document.querySelectorAll("[data-parallel]")) {
-    const axes = JSON.parse(place.dataset.parallel).map((i) => DATA.tuning.axes[i]);
-    place.replaceChildren(parallelFigure(axes, DATA.tuning));
-  }
 }
 
 drawAll();

@@ -23,7 +23,6 @@ from .speed import seconds
 
 MAX_POINTS = 300  # trials in the plots of a model
 MAX_SLICES = 12  # hyperparameters with a plot
-MAX_AXES = 7  # hyperparameters of the parallel coordinates
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
 MAX_FAILURES = 40  # kinds of failures
 STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
@@ -244,8 +243,8 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
 def _tuning(
     source: Source, name: str, rows: np.ndarray, shares: list[dict[str, str]]
 ) -> dict[str, Any]:
-    """Importance, slice plots and parallel coordinates, with a sentence on what they show."""
-    found: dict[str, Any] = {"importance": shares, "slices": [], "parallel": [], "why": ""}
+    """Importance and slice plots, with a sentence on what they show."""
+    found: dict[str, Any] = {"importance": shares, "slices": [], "why": ""}
     score = source.study_scores[rows]
     usable = rows[~np.isnan(score)]
     if len(usable) < 3:
@@ -263,9 +262,6 @@ def _tuning(
         return {**found, "why": "No hyperparameter plots: no hyperparameter varied."}
     order = _by_importance(source, name)
     varied.sort(key=lambda scale: (order.get(scale.name, len(order)), scale.name))
-    everywhere = [i for i, s in enumerate(varied) if not np.isnan(s.places).any()]
-    axes = (everywhere or list(range(len(varied))))[:MAX_AXES]
-    shown = {*range(min(len(varied), MAX_SLICES)), *axes}
     scores = source.study_scores[kept]
     chosen = source.evidence.trials["selected"].to_numpy(dtype=bool)[kept]
     n_shown = (
@@ -281,10 +277,9 @@ def _tuning(
     return {
         **found,
         "slices": [s.name for s in varied[:MAX_SLICES]],
-        "parallel": axes,
         "data": {
             "tuning": {
-                "axes": [s.data() if i in shown else None for i, s in enumerate(varied)],
+                "axes": [s.data() for s in varied[:MAX_SLICES]],
                 "scores": all_rounded(scores.tolist(), 4),
                 "kinds": kinds(scores, chosen),
             }

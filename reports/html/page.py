@@ -190,7 +190,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
     evidence = source.evidence
     meta = evidence.meta
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
-    data = board.data(evidence, source.headline, source.costs, source.steps, source.files)
+    data = board.data(evidence, source.headline, source.costs, source.files)
     mine = _widest(source)
     there = {source.hue(model) for model in evidence.models}
     elo = _elo_intervals(source)
@@ -371,12 +371,12 @@ def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
         "dataset) pairs won, ties count one half. Elo: Bradley-Terry strengths, mean "
         f"{ELO_MEAN:g}. Score: 1 for the best and 0 for the worst of a dataset, mean. "
         "CPU: seconds of all trials on the ranked datasets.",
-        "In brackets: 95 % interval of the Elo, over resamples of the datasets, where at least "
-        f"{MIN_BOOTSTRAP} are ranked.",
-        "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count (as "
-        "planned, whatever the budget chosen above), median over the ranked datasets. Predictions: "
-        "a batch of 1,000 rows where that was measured, else the validation and test rows; on "
-        "small tables that is mostly what a call costs. Other trials ran beside them.",
+        "In brackets: 95 % interval of the Elo of all models, over resamples of all datasets, "
+        f"where at least {MIN_BOOTSTRAP} are ranked.",
+        "Fit and predict: seconds per 1,000 rows of the configurations whose test scores count, "
+        "median over the ranked datasets. Predictions: a batch of 1,000 rows where that was "
+        "measured, else the validation and test rows; on small tables that is mostly what a call "
+        "costs. Other trials ran beside them.",
     ]
 
 

@@ -29,11 +29,11 @@ function near(low, high, tolerance) {
 }
 
 /**
- * The complete matrix of a choice {models, datasets, budget} of indices: models that cover enough
+ * The complete matrix of a choice {models, datasets} of indices: models that cover enough
  * of the chosen datasets, on the datasets on which all of those have a score.
  */
 function rankingMatrix(data, choice) {
-  const losses = data.budgets[choice.budget].losses;
+  const losses = data.losses;
   const planned = (d, m) => data.datasets[d].states[m] !== "-";
   const scope = choice.datasets.filter((d) => choice.models.some((m) => planned(d, m)));
   const everyone = choice.models.filter((m) => scope.some((d) => planned(d, m)));
@@ -66,14 +66,13 @@ function whyNoRanks(matrix) {
 /** One entry per ranked model, by mean rank, then in the order of the models. */
 function standings(data, matrix) {
   if (whyNoRanks(matrix)) return [];
-  const cpu = data.budgets[matrix.budget].cpu;
   const rating = eloOf(matrix.ranks, data.rules.centre);
   const scores = matrix.losses.map((row) => normalised(row, data.rules.tolerance));
   const lowest = matrix.ranks.map((row) => Math.min(...row));
   const entries = matrix.models.map((model, j) => {
     const own = matrix.ranks.map((row) => row[j]);
     const average = mean(own);
-    const costs = matrix.datasets.map((d) => cpu[d][model]).filter((v) => v !== null);
+    const costs = matrix.datasets.map((d) => data.cpu[d][model]).filter((v) => v !== null);
     return {
       model,
       own,
@@ -131,33 +130,8 @@ function winsOf(ranks) {
   return wins;
 }
 
-const RESAMPLES = 300; // the report's own intervals, of all datasets, are of more
-
-/**
- * Ends of the 95 % interval of each model's Elo over resamples of the datasets; null where the
- * datasets are too few for one. The numbers are drawn by a fixed rule: the same choice gives the
- * same interval.
- */
-function eloIntervals(data, matrix) {
-  const n = matrix.datasets.length;
-  if (n < data.rules.fewest_resampled || matrix.models.length < 2) return null;
-  let state = 1;
-  const draw = () => {
-    state = (state + 0x6d2b79f5) | 0; // mulberry32
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-  const found = matrix.models.map(() => []);
-  for (let i = 0; i < RESAMPLES; i++) {
-    const rows = matrix.ranks.map(() => matrix.ranks[Math.floor(draw() * n)]);
-    eloOf(rows, data.rules.centre, 1e-5).forEach((rating, j) => found[j].push(rating));
-  }
-  return found.map((ratings) => [quantile(ratings, 0.025), quantile(ratings, 0.975)]);
-}
-
 /** Bradley-Terry strengths on Elo's scale; one tie is added per pair if one would be infinite. */
-function eloOf(ranks, centre, enough = 1e-13) {
+function eloOf(ranks, centre) {
   const wins = winsOf(ranks);
   const k = wins.length;
   let games = ranks.length;
@@ -177,7 +151,7 @@ function eloOf(ranks, centre, enough = 1e-13) {
     update = update.map((v) => v / scale);
     const moved = Math.max(...update.map((v, a) => Math.abs(v / strength[a] - 1)));
     strength = update;
-    if (moved < enough) break;
+    if (moved < 1e-13) break;
   }
   return strength.map((v) => centre + 400 * Math.log10(v));
 }

@@ -1,4 +1,4 @@
-"""A model's hyperparameters as places on axes, for slice plots and parallel coordinates."""
+"""A model's hyperparameters as places on axes, for slice plots."""
 
 from __future__ import annotations
 

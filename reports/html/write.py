@@ -18,7 +18,7 @@ import numpy as np
 
 from ..evidence import Evidence
 from ..output import escape, looks
-from ..output.tables import Section, to_csv
+from ..output.tables import Section
 from . import dataset, model, page
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ SCRIPTS = {
 def pages(
     evidence: Evidence, parts: Sequence[Section], others: Sequence[str] = ()
 ) -> dict[str, str]:
-    """{file name: text} of the folder html/: index.html, a page a dataset and a page a model, and a
-    CSV file of the trials for each dataset's page that cannot show all of them.
+    """{file name: text} of the folder html/: index.html, a page a dataset and a page a model.
 
     `parts`: the sections of the report, which the first page shows as tables; `others`: the names
     of further files of the report.
@@ -51,10 +50,7 @@ def pages(
     for name in source.names:
         start, end = (np.searchsorted(of_rows, name, side) for side in ("left", "right"))
         mine = evidence.trials.iloc[start:end]
-        variables = dataset.page(source, name, mine)
-        texts[source.files[name]] = _render("dataset", variables, full)
-        if variables["csv"]:
-            texts[variables["csv"]] = to_csv(mine.dropna(axis="columns", how="all"))
+        texts[source.files[name]] = _render("dataset", dataset.page(source, name, mine), full)
     for name, file in source.model_files.items():
         texts[file] = _render("model", model.page(source, name), full)
     return texts

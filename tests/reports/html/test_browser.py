@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from page_cases import HOSTILE, MODELS, evidence_of, results
 from tabsweep.reports import report
-from tabsweep.reports.aggregation import anytime
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, scopes
 from tabsweep.reports.evidence import Evidence
@@ -76,7 +75,7 @@ def shown(tab):
     )
 
 
-def in_python(evidence, *, models=MODELS, keep=lambda d: True, n=None):
+def in_python(evidence, *, models=MODELS, keep=lambda d: True):
     """The standings of a part of the evidence, by model."""
     part = evidence.planned
     wanted = part[part["model"].isin(models) & part["dataset"].map(keep)]
@@ -85,10 +84,6 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True, n=None):
     one = Evidence.of(trials[inside], wanted, evidence.meta)
     headline = headline_cells(one, studies(one))
     costs = coverage_and_costs.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
-    if n:
-        headline = anytime.cells_after(anytime.running(one), headline, n)
-        costs = headline.set_index(["dataset", "model"])["cpu"]
-        headline["state"] = headline["state"].where(headline["mean"].notna(), "failed")
     widest = [scope for scope in scopes(one) if not scope.subset][-1]
     matrix = RankingMatrix.of(one, headline, widest)
     cpu = {m: sum(costs[d, m] for d in matrix.datasets) for m in matrix.models}
@@ -113,8 +108,6 @@ FILTERS = {
     "#subset=independent&skip=data-0": {
         "keep": lambda d: d in "data-1 data-2 data-3 data-4 data-5"
     },
-    "#budget=1&without=linear": {"models": ["forest", "net", "svm"], "n": 1},
-    "#budget=2": {"n": 2},
 }
 
 
@@ -143,7 +136,7 @@ def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):
     tab = visit(folder / "index.html")
     tab.locator("#pick-models").evaluate("(e) => (e.parentElement.open = true)")
     tab.get_by_label("svm", exact=True).uncheck()
-    tab.get_by_label("Budget").select_option("2")
+    tab.get_by_label("Size").select_option("medium")
     tab.get_by_role("button", name="Elo").focus()
     tab.keyboard.press("Enter")
     head = tab.locator("#board th[data-key=elo]")
@@ -151,7 +144,7 @@ def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):
     ratings = [float(v["elo"]) for v in shown(tab).values()]
     assert ratings == sorted(ratings, reverse=True) and len(ratings) == 3
     address = tab.url
-    assert "without=svm" in address and "budget=2" in address and "sort=-elo" in address
+    assert "without=svm" in address and "size=medium" in address and "sort=-elo" in address
     again = visit(folder / "index.html", address[address.index("#") :])
     assert list(shown(again)) == list(shown(tab))
     again.get_by_role("button", name="Reset").click()

@@ -9,7 +9,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from page_cases import HOSTILE, METRIC, MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
@@ -193,21 +192,9 @@ def test_a_running_choice_is_the_best_of_the_first_trials_by_validation(evidence
         assert row.cpu == pytest.approx(mine["cpu_s"].sum())
 
 
-def test_with_every_trial_the_choice_is_the_plan_s_own(evidence, parts):
-    scores = next(p for p in parts if p.name == "scores").frame
-    headline = scores[scores["headline"]].reset_index(drop=True)
-    steps = anytime.running(evidence)
-    assert anytime.budgets(steps) == [1, 2]
-    found = anytime.cells_after(steps, headline, 4)
-    pd.testing.assert_series_equal(found["mean"], headline["mean"])
-    assert anytime.cells_after(steps, headline, 1)["mean"].notna().sum() == 31
-
-
 def test_results_without_validation_scores_have_no_running_choice(evidence):
     bare = evidence_of(results(n=3).drop(columns=[f"val_{m}" for m in METRIC.values()]))
     assert not len(anytime.running(bare)) and anytime.by_trials(anytime.running(bare)) == {}
-    data = Tags(write.pages(bare, report.sections(bare))["index.html"]).raw[1][2]
-    assert len(json.loads(data)["budgets"]) == 1
 
 
 def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
@@ -218,7 +205,7 @@ def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
             assert (np.diff(path[:, 2]) <= 0).all() and (np.diff(path[:, :2], axis=0) > 0).all()
 
 
-def test_a_large_page_keeps_the_chosen_and_the_failed_and_links_the_rest():
+def test_a_large_page_keeps_the_chosen_and_the_failed():
     one = evidence_of(results(n=1, n_trials=150))
     made = write.pages(one, report.sections(one))
     raw = next(
@@ -228,8 +215,7 @@ def test_a_large_page_keeps_the_chosen_and_the_failed_and_links_the_rest():
     assert len(trials["model"]) == dataset.MAX_TRIALS < len(one.trials)
     assert sum(trials["selected"]) == one.trials["selected"].sum()
     assert trials["status"].count("failed") == (one.trials["status"] == "failed").sum()
-    assert 'href="dataset-data-0.csv"' in made["dataset-data-0.html"]
-    assert made["dataset-data-0.csv"].count("\n") == len(one.trials) + 1
+    assert f"{len(one.trials):,} trials were recorded" in made["dataset-data-0.html"]
 
 
 # --- colours and names ----------------------------------------------------------------------------
