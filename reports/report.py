@@ -14,7 +14,7 @@ from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from .analyses.rescored import with_notes
 from .evidence import Evidence
 from .metrics import METRICS
-from .output import escape, footnotes, parquet
+from .output import escape, footnotes
 from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
@@ -45,6 +45,7 @@ NOT_ALWAYS = (
     "regime-scores.*",
     "figures/critical-difference-*",
     "paper/*",
+    "scores.parquet",  # of 0.2.0 and before
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
@@ -154,7 +155,7 @@ def write(
     parts: Parts | None = None,
 ) -> list[Path]:
     """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
-    and .csv for each section, scores.parquet, about.md, the critical-difference diagrams in
+    and .csv for each section, about.md, the critical-difference diagrams in
     `figures/` and, with `html`, the pages in `html/`.
 
     `reference`: the model that all others are tested against (default: the best by mean rank).
@@ -173,7 +174,6 @@ def write(
     for part in found.sections:
         texts.update(render(part))
     texts.update(paper.files(evidence, found.sections, found.matrices, against))
-    texts["scores.parquet"] = parquet.to_parquet(_named(found.sections, "scores").frame)
     if html:
         from .html.write import pages
 
@@ -185,10 +185,6 @@ def write(
     for path in there.difference(written):
         path.unlink()
     return written
-
-
-def _named(parts: Sequence[Section], name: str) -> Section:
-    return next(part for part in parts if part.name == name)
 
 
 def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
@@ -256,8 +252,6 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "- `paper/main.tex`: a paper's tables and figures, one a file, how they were computed, and "
         "the sources of models and datasets"
     )
-    if "scores.parquet" in others:
-        lines.append("- `scores.parquet`: what `scores.csv` holds, unrounded")
     lines += [
         f"- `{name}`: critical-difference diagram as {kind}"
         for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))

@@ -109,7 +109,7 @@ def _ends(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     is_result, is_slot = (
         np.array([word == kind for word in words], dtype=bool)[kinds] for kind in ("result", "slot")
     )
-    latest = _latest(columns["id"], is_result, is_slot)
+    latest = _latest(columns["id"], is_result)
     ends = np.flatnonzero(is_result | is_slot)
     key = np.zeros(len(ends), dtype=np.int64)
     for name in ("study", "stage"):
@@ -127,15 +127,9 @@ def _ends(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return at[~gone], result[~gone], linked[~gone]
 
 
-def _latest(ids: pa.ChunkedArray, is_result: np.ndarray, is_slot: np.ndarray) -> np.ndarray:
+def _latest(ids: pa.ChunkedArray, is_result: np.ndarray) -> np.ndarray:
     """The row of the last result with each row's id, -1 where there is none."""
-    import pyarrow as pa
-
-    from ...reports.statistics.string_codes import all_differ, numbers
-
-    if not is_slot.any() and all_differ(ids.filter(pa.array(is_result))):
-        return np.where(is_result, np.arange(len(ids)), -1)
-    codes = numbers(ids)
+    codes = _codes(ids)[0]
     latest = np.full(len(ids), -1)
     latest[codes[is_result]] = np.flatnonzero(is_result)
     return latest[codes]

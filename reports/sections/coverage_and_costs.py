@@ -6,13 +6,11 @@ import math
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ..aggregation.cells import COMPLETE, FAILED, OPEN, UNSUPPORTED
 from ..evidence import Evidence
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell
-from ..statistics.string_codes import numbers
 
 # Seconds to predict 1,000 rows: in one batch, and one by one.
 PREDICTIONS = ("predict_1k_s", "predict_1k_single_s")
@@ -204,7 +202,7 @@ def costs(evidence: Evidence) -> Section:
     A result that several rows share by its id ran once and is counted once.
     """
     trials = evidence.trials
-    ids = numbers(pa.chunked_array(trials["id"]))
+    ids = pd.factorize(trials["id"])[0]
     frame = _cost_frame(evidence, ids)
     title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
     header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]

@@ -1,9 +1,9 @@
-"""Post-hoc tests across datasets: Nemenyi's groups, and every model against one reference.
+"""Tests across datasets of every model against one reference.
 
-Nemenyi's test compares mean ranks, so its result for two models depends on which other models are
-compared (Benavoli et al. 2016), and with many models it finds few differences. Therefore every
-model is also tested against one reference, by Wilcoxon's test on the differences of the two models,
-with Holm's correction.
+Nemenyi's test, which the critical-difference diagrams show, compares mean ranks, so its result for
+two models depends on which other models are compared (Benavoli et al. 2016), and with many models
+it finds few differences. Therefore every model is also tested against one reference, by Wilcoxon's
+test on the differences of the two models, with Holm's correction.
 """
 
 from __future__ import annotations
@@ -14,31 +14,26 @@ import pandas as pd
 
 from ...common.text import did_you_mean
 from ..aggregation.rank_tests import (
-    nemenyi_difference,
-    nemenyi_groups,
     pair_rows,
     row,
     rows_of,
     uses_relative_errors,
-    why_no_friedman,
     why_no_pairs,
 )
 from ..aggregation.ranking_matrix import RankingMatrix
 from ..evidence import Evidence, EvidenceError
 from ..output import escape, footnotes
-from ..output.files import critical_difference_name
 from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
 from ..statistics.tests import ALPHA
 
 TEST = "wilcoxon-reference"
 AFTER_LOOKING = "the best by mean rank, chosen after looking, which no correction undoes"
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def added(
     tests: Section, evidence: Evidence, matrices: list[RankingMatrix], reference: str | None = None
 ) -> Section:
-    """The section `tests` extended by Nemenyi's groups and the tests against the reference.
+    """The section `tests` extended by the tests against the reference.
 
     `tests`: `wilcoxon_tests.section`; `reference`: a model of the results, by default the best by
     mean rank in each scope. Raises EvidenceError for a model that is not in the results.
@@ -52,61 +47,12 @@ def added(
     frame = pd.DataFrame(
         [r for m in matrices for r in _rows(m, reference)], columns=tests.frame.columns
     )
-    tables = []
-    for name in dict.fromkeys(m.scope.name for m in reversed(matrices)):
-        mine = [m for m in matrices if m.scope.name == name]
-        if not all(map(why_no_friedman, mine)):
-            tables.append(_nemenyi_table([m for m in mine if not why_no_friedman(m)]))
-        tables.append(_table(evidence, mine, frame, reference))
+    tables = [
+        _table(evidence, [m for m in matrices if m.scope.name == name], frame, reference)
+        for name in dict.fromkeys(m.scope.name for m in reversed(matrices))
+    ]
     joined = pd.concat([tests.frame, frame], ignore_index=True)
     return replace(tests, tables=(*tests.tables, *tables), frame=joined)
-
-
-def _nemenyi_table(matrices: list[RankingMatrix]) -> ReportTable:
-    """Models by mean rank; a common letter marks those that do not differ significantly."""
-    panels, notes = [], []
-    for matrix in matrices:
-        models, mean = matrix.order()
-        found = nemenyi_groups(matrix)
-        rows = [
-            (
-                TableCell(escape.label(model)),
-                TableCell(f"{rank:.2f}"),
-                TableCell(
-                    " ".join(_letter(g) for g, (a, b) in enumerate(found) if a <= i <= b) or "–"
-                ),
-            )
-            for i, (model, rank) in enumerate(zip(models, mean, strict=True))
-        ]
-        title = matrix.scope.kind
-        panels.append(Panel(tuple(rows), f"{title} ({len(matrix.datasets)})"))
-        difference = nemenyi_difference(matrix)
-        notes.append(f"{title}: critical difference {difference:.2f} of {len(models)} ranks.")
-    scope = matrices[0].scope.name
-    title = (
-        f"Nemenyi's test on {footnotes.TASK_TITLES[scope]}: models that share a letter do "
-        "not differ significantly at .05."
-    )
-    notes.append(
-        "The result for two models depends on which other models are compared. Models without a "
-        "common letter differ significantly; a common letter does not show that models are equal. "
-        "It compares mean ranks; Wilcoxon's test above compares two models' differences alone and "
-        "corrects for all pairs (Holm), so the two may tell different pairs apart. "
-        "The same as a diagram: "
-        f"{critical_difference_name(scope, False)}."
-    )
-    header = ("model", "mean rank ↓", "groups")
-    name = "tests-nemenyi-" + scope.replace(" ", "-")
-    return ReportTable(name, title, header, tuple(panels), tuple(notes))
-
-
-def _letter(number: int) -> str:
-    """a to z, then a1, b1, ..."""
-    rounds, place = divmod(number, len(LETTERS))
-    return LETTERS[place] + (str(rounds) if rounds else "")
-
-
-# --- against one reference ------------------------------------------------------------------------
 
 
 def reference_of(matrix: RankingMatrix, named: str | None) -> str:

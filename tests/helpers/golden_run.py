@@ -18,8 +18,7 @@ RUN = Path(__file__).parent / "golden" / "golden_run.tar.gz"  # of `bench sweep 
 DIGESTS = RUN.with_name("golden_run.toml")
 ACCEPT = "python tests/helpers/golden_run.py"
 HEAD = f"""\
-# SHA-256 of each file that `bench report` writes for the run in {RUN.name} (of scores.parquet:
-# of its values as CSV, for its bytes name the version of the library). After a wanted change:
+# SHA-256 of each file that `bench report` writes for the run in {RUN.name}. After a wanted change:
 # {ACCEPT}
 """
 
@@ -46,20 +45,12 @@ def stored() -> dict[str, str]:
 
 
 def digests(report: Path) -> dict[str, str]:
-    """{file: SHA-256} of every file of a report; of a Parquet file, of its values as CSV."""
+    """{file: SHA-256} of every file of a report."""
     return {
-        path.relative_to(report).as_posix(): hashlib.sha256(_content(path)).hexdigest()
+        path.relative_to(report).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(report.rglob("*"))
         if path.is_file()
     }
-
-
-def _content(path: Path) -> bytes:
-    if path.suffix != ".parquet":
-        return path.read_bytes()
-    import pandas as pd
-
-    return pd.read_parquet(path).to_csv(index=False).encode("utf-8")
 
 
 if __name__ == "__main__":

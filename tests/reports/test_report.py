@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from report_cases import (
-    HOSTILE,
     csv_rows,
     evidence_of,
     mixed,
@@ -27,7 +25,7 @@ def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp
     written = texts(evidence_of(rows_of(mixed(2), ["a", "b"])), tmp_path / "deep" / "report")
     parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs")
     files = {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")}
-    others = {"about.md", "scores.parquet", "look-first.md", "look-first.csv"}
+    others = {"about.md", "look-first.md", "look-first.csv"}
     assert {name for name in written if not name.startswith("paper/")} == files | others
 
 
@@ -152,17 +150,6 @@ def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_pat
     frame = rows_of({"d": "binary"}, list("abc"), score=lambda d, j: (0.9, 0.5, 0.9)[j])
     latex = texts(evidence_of(frame), tmp_path / "two best")["scores.tex"].decode()
     assert latex.count("\\textbf{.900}") == 2 and "\\underline" not in latex
-
-
-def test_the_parquet_file_is_the_tidy_frame_unrounded_and_the_same_to_the_byte(tmp_path):
-    evidence = evidence_of(rows_of(mixed(2), ["a", HOSTILE[5]]))
-    data = texts(evidence, tmp_path)["scores.parquet"]
-    assert data == texts(evidence, tmp_path / "again")["scores.parquet"]
-    frame = pd.read_parquet(io.BytesIO(data))
-    (want,) = (s.frame for s in report.sections(evidence) if s.name == "scores")
-    assert list(frame) == list(want) and len(frame) == len(want)
-    assert frame["mean"].tolist() == want["mean"].tolist()
-    assert set(frame["model"]) == {"a", HOSTILE[5]}
 
 
 def test_the_options_of_the_report_reach_its_parts(tmp_path):

@@ -36,7 +36,7 @@ BOARD = "board"
 HIDDEN = ["message", "origin", "cpu"]  # of a trial: may name folders and machines of the sweep
 DOWNLOADS = (
     ("trials.csv.gz", "a row for every trial of every run: configuration, scores, seconds, memory"),
-    (f"{BOARD}/scores.csv", "the scores of the leaderboard, unrounded; also as scores.parquet"),
+    (f"{BOARD}/scores.csv", "the scores of the leaderboard, unrounded"),
 )
 
 

@@ -41,18 +41,6 @@ def section_of(made, reference=None):
     return nemenyi.added(wilcoxon_tests.section(made, mine), made, mine, reference)
 
 
-def test_models_share_a_letter_where_nemenyi_does_not_tell_them_apart():
-    made = evidence(spread())
-    (table,) = [t for t in section_of(made).tables if t.name.startswith("tests-nemenyi")]
-    (mine,) = matrices(made)
-    rank = ranking.ranks(mine.losses, "min").mean(axis=0)
-    letters = {row[0].text: set(row[2].text.split()) - {"–"} for row in table.panels[0].rows}
-    cd = stats.critical_difference(4, 12)
-    for a, b in itertools.combinations(range(4), 2):
-        shared = bool(letters[f"m{a}"] & letters[f"m{b}"])
-        assert shared == (abs(rank[a] - rank[b]) < cd)
-
-
 def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
     (mine,) = matrices(evidence(spread()))
     rank = np.sort(ranking.ranks(mine.losses, "min").mean(axis=0))
