@@ -18,19 +18,18 @@ from .output import escape, footnotes
 from .output.files import render, write_files
 from .output.tables import Section
 from .sections import (
+    across_datasets,
     beside,
     coverage_and_costs,
     critical_difference,
     folds,
     implausible,
     leaderboard,
-    nemenyi,
     ranks,
     regimes,
     scores,
     seeds,
     time,
-    wilcoxon_tests,
 )
 
 # The files without times and hardware: the same results give the same bytes on every machine.
@@ -74,7 +73,7 @@ def parts_of(
     and across folds, seeds (if a configuration ran under several), coverage, costs, and
     scores against time (where CPU seconds are known).
 
-    `reference`, `fallback`: names of models, see `nemenyi.added` and `leaderboard.section`.
+    `reference`, `fallback`: names of models, see `across_datasets` and `leaderboard`.
     `published`: scores published for the same protocol, see `implausible.section`. `apart`:
     published scores on other splits, see `beside.section`. `by_regime`: each model's default,
     tuned and ensembled results with notes on them, see `sections.regimes`.
@@ -97,7 +96,7 @@ def parts_of(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
         ),
         ranks.section(evidence, matrices),
-        nemenyi.added(wilcoxon_tests.section(evidence, matrices), evidence, matrices, reference),
+        across_datasets.section(evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
         *(_regimes(evidence, *by_regime) if by_regime is not None else []),

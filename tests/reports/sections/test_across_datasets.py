@@ -13,7 +13,7 @@ from matrices import evidence, matrices
 from tabsweep.reports import report
 from tabsweep.reports.aggregation import rank_tests
 from tabsweep.reports.evidence import Evidence, EvidenceError
-from tabsweep.reports.sections import nemenyi, wilcoxon_tests
+from tabsweep.reports.sections import across_datasets
 from tabsweep.reports.statistics import ranking, wilcoxon
 from tabsweep.reports.statistics import tests as stats
 
@@ -37,8 +37,7 @@ def spread(n=12, k=4):
 
 
 def section_of(made, reference=None):
-    mine = matrices(made)
-    return nemenyi.added(wilcoxon_tests.section(made, mine), made, mine, reference)
+    return across_datasets.section(made, matrices(made), reference)
 
 
 def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
@@ -62,7 +61,7 @@ def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
 def test_a_named_reference_is_tested_against_every_other_with_holm_over_these_alone():
     scores = spread()
     frame = section_of(evidence(scores), "m1").frame
-    mine = frame[frame["test"] == nemenyi.TEST]
+    mine = frame[frame["test"] == across_datasets.TEST]
     assert mine["model_b"].tolist() == ["m0", "m2", "m3"] and set(mine["model_a"]) == {"m1"}
     p = [wilcoxon.wilcoxon(scores[:, 1] - scores[:, j]).p for j in (0, 2, 3)]
     assert mine["p"].tolist() == pytest.approx(p)
@@ -74,7 +73,7 @@ def test_a_named_reference_is_tested_against_every_other_with_holm_over_these_al
 
 def test_without_a_name_the_best_is_the_reference_and_that_it_was_chosen_after_looking_is_said():
     section = section_of(evidence(spread()))
-    mine = section.frame[section.frame["test"] == nemenyi.TEST]
+    mine = section.frame[section.frame["test"] == across_datasets.TEST]
     assert set(mine["model_a"]) == {"m3"} and "after looking" in mine["note"].iloc[0]
     (table,) = [t for t in section.tables if t.name.startswith("tests-reference")]
     assert any("--reference" in n for n in table.notes)
@@ -86,7 +85,7 @@ def test_a_reference_that_is_nowhere_is_refused_and_one_that_is_not_ranked_gets_
         section_of(evidence(scores), "m9")
     scores[3:, 0] = np.nan
     frame = section_of(evidence(scores), "m0").frame
-    (note,) = frame[frame["test"] == nemenyi.TEST]["note"]
+    (note,) = frame[frame["test"] == across_datasets.TEST]["note"]
     assert note == "n/a: m0 is complete on 3 of 12 datasets, too few to be ranked"
 
 
