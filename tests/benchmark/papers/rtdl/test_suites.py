@@ -18,7 +18,7 @@ from tabsweep.benchmark.results import seed_ensembles
 from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog, parsers
-from tabsweep.datasets.added.official import RTDL
+from tabsweep.datasets.added.official import archives
 from tabsweep.datasets.card import SourceFile
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.protocols import make_folds
@@ -138,10 +138,10 @@ def test_rows_that_a_first_line_counts_get_their_classes_in_its_order(tmp_path):
 
 
 def test_the_archive_is_known_by_the_figures_of_table_1():
-    assert set(RTDL) == set(TABLE_1.index)
-    for dataset, figures in RTDL.items():
+    assert set(archives()["rtdl"]) == set(TABLE_1.index)
+    for dataset, figures in archives()["rtdl"].items():
         row = TABLE_1.loc[dataset]
-        assert figures == (*(int(row[name]) for name in NAMES), row["task"]), dataset
+        assert figures == [*(int(row[name]) for name in NAMES), row["task"]], dataset
         card = catalog.card(dataset)
         assert (card.n_rows, card.n_features) == (sum(figures[:3]), figures[3] + figures[4])
         assert card.task == row["task"]
