@@ -38,13 +38,12 @@ TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "s
 NOT_ALWAYS = (
     "seeds.*",
     "time.*",
-    time.FIGURE,
     "beside.*",
     "regimes.*",
     "regime-scores.*",
     "figures/critical-difference-*",
     "paper/*",
-    "scores.parquet",  # of 0.2.0 and before
+    *("figures/time.svg", "scores.parquet"),  # of 0.2.0 and before
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
@@ -169,7 +168,6 @@ def write(
     found = parts or parts_of(evidence, reference=reference, fallback=fallback)
     texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
     against = time.plot(evidence, found.headline)
-    texts.update({time.FIGURE: against.svg()} if against is not None else {})
     for part in found.sections:
         texts.update(render(part))
     texts.update(paper.files(evidence, found.sections, found.matrices, against))
@@ -257,8 +255,6 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         for name in others
         if name.startswith("figures/critical-difference-") and name.endswith(end)
     ]
-    if time.FIGURE in others:
-        lines.append(f"- `{time.FIGURE}`: mean rank at equal time")
     return "\n".join(lines) + "\n"
 
 

@@ -66,15 +66,6 @@ class Description:
     ignored: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A list of tasks that OpenML keeps under a number."""
-
-    id: int
-    name: str
-    tasks: tuple[int, ...]
-
-
 class Server:
     """An OpenML server. Answers that fail are retried and waited for as `NetworkAccess` does.
 
@@ -136,8 +127,8 @@ class Server:
             tuple(filter(None, ignored)),
         )
 
-    def suite(self, wanted: str) -> Suite:
-        """The suite of a number or an alias such as OpenML-CC18."""
+    def suite(self, wanted: str) -> tuple[int, ...]:
+        """The tasks of a suite, by its number or an alias such as OpenML-CC18."""
         what = f"openml-suite:{wanted}"
         found = _part(self._json(f"study/{quote(wanted, safe='')}", what), "study", what)
         tasks = found.get("tasks")
@@ -145,8 +136,7 @@ class Server:
         numbers = [_number(one, "task_id", what) for one in _list(listed)]
         if not numbers:
             raise DataError(f"{what}: OpenML lists no task in it; a suite of tasks is needed")
-        id = _number(found.get("id"), "id", what)
-        return Suite(id, str(found.get("name") or wanted), tuple(dict.fromkeys(numbers)))
+        return tuple(dict.fromkeys(numbers))
 
     def file(self, url: str, what: str, md5: str = "") -> bytes:
         """The bytes at an address that the server named, checked against `md5` where it is given

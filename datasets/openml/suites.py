@@ -30,11 +30,11 @@ def tasks_of(wanted: str, server: Server) -> tuple[int, ...]:
     """
     if wanted in named():
         suite = named()[wanted]
-        studies = [server.suite(str(number)).tasks for number in suite.get("studies", ())]
+        studies = [server.suite(str(number)) for number in suite.get("studies", ())]
         return tuple(dict.fromkeys([*suite.get("tasks", ()), *(t for s in studies for t in s)]))
     if not ALIAS.fullmatch(wanted):
         raise UnknownDataset(
             f"{one_line(wanted, 60)!r} is no suite of OpenML: give its number or its alias; "
             f"{suggest(wanted, named())}"
         )
-    return server.suite(wanted).tasks
+    return server.suite(wanted)

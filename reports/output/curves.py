@@ -1,5 +1,4 @@
-"""Figures of curves: SVG and PDF by Matplotlib, LaTeX by pgfplots; the same numbers give the same
-bytes."""
+"""Figures of curves: PDF by Matplotlib, LaTeX by pgfplots; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from . import escape
 from .looks import LIGHT, Look, looks_of_others
-from .plotting import fixed_style, to_pdf, to_svg
+from .plotting import fixed_style, to_pdf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,17 +58,10 @@ class Plot:
             for curve, (colour, dash) in zip(self.curves, found, strict=True)
         ]
 
-    def svg(self) -> str:
-        """As SVG, the legend beside the axes."""
-        with fixed_style():
-            return to_svg(self._drawn(), self.title)
-
     def pdf(self) -> bytes:
-        """As PDF, without the title, which is for the caption."""
+        """As PDF, the legend beside the axes; the title is for the caption."""
         with fixed_style():
-            figure = self._drawn()
-            figure.axes[0].set_title("")
-            return to_pdf(figure, self.title)
+            return to_pdf(self._drawn(), self.title)
 
     def _drawn(self) -> Figure:
         from matplotlib.figure import Figure
@@ -99,7 +91,6 @@ class Plot:
         if self.log_x:
             axes.set_xscale("log", base=self.log_x)
             axes.xaxis.set_major_formatter("{x:g}")
-        axes.set_title(self.title, fontsize=9, parse_math=False)
         axes.set_xlabel(self.x, fontsize=8, parse_math=False)
         axes.set_ylabel(self.y, fontsize=8, parse_math=False)
         axes.tick_params(labelsize=7)

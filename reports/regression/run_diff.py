@@ -18,7 +18,6 @@ from ..aggregation.cells import COMPLETE, STUDY, headline_cells, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import footnotes
-from ..statistics.ranking import standard_error
 from ..statistics.tests import holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative_changes, verdicts
@@ -173,36 +172,29 @@ def _cells(base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]) -> pd.
     studies."""
     later = _scores(new, tables[1])[[*STUDY, "score"]]
     both = _scores(base, tables[0]).merge(later, on=STUDY, suffixes=("_a", "_b"))
-    overlapping = base.overlapping | new.overlapping
     rows: list[dict[str, object]] = []
     for (dataset, model), part in both.groupby(["dataset", "model"], sort=True):
         task = str(part["task"].iloc[0])
         metric = METRICS[base.headline(task)]
         a, b = part["score_a"].to_numpy(), part["score_b"].to_numpy()
         error_a, error_b = (metric.error(float(scores.mean())) for scores in (a, b))
-        difference = float(b.mean() - a.mean())
-        joint = math.nan
-        if len(part) > 1 and dataset not in overlapping:
-            joint = math.hypot(float(standard_error(a)), float(standard_error(b)))
         rows.append(
             {
                 **{"dataset": dataset, "task": task, "model": model, "metric": metric.name},
                 **{"n_folds": len(part), "a": float(a.mean()), "b": float(b.mean())},
-                **{"difference": difference, "joint_se": joint},
-                "difference_in_joint_se": difference / joint if joint > 0 else math.nan,
+                "difference": float(b.mean() - a.mean()),
                 "change": float(change(np.array([error_a]), np.array([error_b]))[0]),
                 "equal": bool((a == b).all()),
                 **{"error_a": error_a, "error_b": error_b},
             }
         )
-    names = """dataset task model metric n_folds a b difference joint_se difference_in_joint_se
-        change equal error_a error_b""".split()
-    return pd.DataFrame(rows, columns=names).astype({"equal": bool})
+    names = "dataset task model metric n_folds a b difference change equal error_a error_b"
+    return pd.DataFrame(rows, columns=names.split()).astype({"equal": bool})
 
 
 def _models(found: pd.DataFrame) -> pd.DataFrame:
-    """One row per model: how many datasets, on how many it is better, and a two-sided Wilcoxon test
-    over them with Holm's correction."""
+    """One row per model: how many datasets, on how many it is better, the median change, and the p
+    of Wilcoxon's one-sided test over datasets, for worse."""
     rows = []
     for model, part in found.groupby("model", sort=True):
         d = relative_changes(part["error_a"].to_numpy(), part["error_b"].to_numpy())
@@ -212,14 +204,12 @@ def _models(found: pd.DataFrame) -> pd.DataFrame:
             {
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
                 **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
-                **{"median_change": median(part["change"].to_numpy()), "p": test and test.p},
+                "median_change": median(part["change"].to_numpy()),
                 "p_over_datasets": test and test.p_greater,
             }
         )
-    columns = "model n_datasets n_equal n_better n_worse median_change p p_over_datasets".split()
-    table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"] = _adjusted(table["p"])
-    return table
+    columns = "model n_datasets n_equal n_better n_worse median_change p_over_datasets".split()
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _pairs(

@@ -16,10 +16,8 @@ from ..output.tables import (
     TableCell,
     decimals_for,
     fixed,
-    p_text,
 )
-from ..statistics.wilcoxon import fewest_pairs, smallest_p
-from .run_diff import MODEL_P, Comparison, percent
+from .run_diff import Comparison, percent
 from .verdicts import ALPHA, BOUND, UNDECIDED
 
 SHOWN = 40  # rows of a printed table; the CSV has all cells
@@ -65,10 +63,6 @@ def _percent(d: float) -> str:
     return percent(d, 2).replace("-", "−")
 
 
-def _p(value: float | None) -> str:
-    return "n/a" if value is None or value != value else p_text(value)
-
-
 def _models_table(found: Comparison) -> ReportTable:
     rows = [
         (
@@ -78,14 +72,11 @@ def _models_table(found: Comparison) -> ReportTable:
             TableCell(_percent(r.mean_change)),
             TableCell("n/a" if math.isnan(r.upper) else _percent(r.upper)),
             TableCell(r.verdict, bold=bool(r.regression)),
-            TableCell(_p(r.p)),
-            TableCell(_p(r.p_holm)),
         )
         for r in found.models.itertuples(index=False)
     ]
     header: tuple[str, ...] = ("model", "datasets", "equal", "better", "worse", "median change")
-    header += ("mean change", "at most", "verdict", "p", "p, Holm")
-    least = fewest_pairs(MODEL_P)
+    header += ("mean change", "at most", "verdict")
     notes = (
         "Verdict, on these datasets: worse if the mean over datasets of the changes in pairs (of a "
         f"fold; with one fold, of a seed) exceeds {100 * found.min_effect:g} % and 0 (one-sided t "
@@ -94,9 +85,6 @@ def _models_table(found: Comparison) -> ReportTable:
         f"{100 * found.min_effect:g} %; otherwise undecided: more folds or seeds would tell. With "
         "one pair a dataset, worse follows from Wilcoxon's test over datasets. Changes are of the "
         "error, positive is worse.",
-        "p: two-sided Wilcoxon over datasets on errors relative to their sum, zeros ranked and "
-        f"dropped (Pratt); n/a with fewer than {least} datasets (smallest p "
-        f"{smallest_p(least - 1):.3g}). A large p does not show equality.",
     )
     return ReportTable(
         "compare-models", "Models over datasets.", header, _panels(rows, header), notes
@@ -116,7 +104,6 @@ def _cells_table(found: Comparison) -> ReportTable:
     rows: list[Row] = []
     for r in changed[large].head(SHOWN).itertuples(index=False):
         decimals = decimals_for([r.a, r.b], 4)
-        size = r.difference_in_joint_se
         rows.append(
             (
                 TableCell(escape.label(r.dataset)),
@@ -124,11 +111,10 @@ def _cells_table(found: Comparison) -> ReportTable:
                 TableCell(fixed(r.a, decimals)),
                 TableCell(fixed(r.b, decimals)),
                 TableCell(_percent(r.change)),
-                TableCell("n/a" if math.isnan(size) else fixed(size, 1)),
                 TableCell(str(r.n_folds)),
             )
         )
-    header = ("dataset", "model", *_names(found), "error", "in joint SE", "folds")
+    header = ("dataset", "model", *_names(found), "error", "folds")
     if not rows:
         nothing = f"no cell changed by more than {100 * found.min_effect:g} %"
         rows = [(TableCell(nothing, span=len(header)),)]
@@ -136,9 +122,7 @@ def _cells_table(found: Comparison) -> ReportTable:
     notes = [
         f"Cells whose error changed by more than {100 * found.min_effect:g} %, the largest first; "
         f"{int((~large).sum())} changed by less, {found.n_equal} are equal to the last bit. "
-        "Error: change of the error, positive is worse. In joint SE: the difference over the root "
-        "of the sum of both squared standard errors over folds; as the folds are the same, it is "
-        "too small.",
+        "Error: change of the error, positive is worse.",
         *([f"{rest} more stand in the CSV."] if rest > 0 else []),
     ]
     panels = (Panel(tuple(rows)),)

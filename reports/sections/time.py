@@ -16,7 +16,6 @@ from ..output.tables import Panel, ReportTable, Section, TableCell
 from ..statistics.ranking import places
 
 NAME = "time"
-FIGURE = "figures/time.svg"
 MOST_ROWS = 300  # of the table of scores; the CSV has every choice of every study
 
 READ = (

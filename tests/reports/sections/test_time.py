@@ -16,7 +16,6 @@ from tabsweep.reports import report
 from tabsweep.reports.aggregation import at_times
 from tabsweep.reports.metrics import METRICS
 from tabsweep.reports.report import parts_of
-from tabsweep.reports.sections import time
 
 HEAD = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
@@ -101,13 +100,12 @@ def test_the_report_has_section_figure_and_page_and_none_without_cpu_seconds(tmp
     frame = results()
     report.write(evidence_of(frame), tmp_path)
     assert {"time.md", "time.csv", "time.tex"} <= {p.name for p in tmp_path.iterdir()}
-    assert (tmp_path / time.FIGURE).exists() and "Mean rank at equal time" in (
-        tmp_path / "html" / "index.html"
-    ).read_text()
+    assert (tmp_path / "paper" / "time.pdf").exists()
+    assert "Mean rank at equal time" in (tmp_path / "html" / "index.html").read_text()
     rows = list(csv.DictReader(io.StringIO((tmp_path / "time.csv").read_text())))
     assert rows and set(rows[0]) >= {"cpu_s", "n_trials", "val_loss", "test"}
     report.write(evidence_of(frame.drop(columns="cpu_s")), tmp_path)
-    assert not list(tmp_path.glob("time.*")) and not (tmp_path / time.FIGURE).exists()
+    assert not list(tmp_path.rglob("time.*"))
 
 
 def test_lower_rungs_count_before_the_first_full_trial():
