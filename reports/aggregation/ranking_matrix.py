@@ -95,11 +95,10 @@ def as_errors(losses: Array, bounded: Array) -> Array:  # (n_datasets, n_models)
 class RankingMatrix:
     """A complete matrix: every model of `models` has a complete score on every one of `datasets`.
 
-    `losses[i, j]` is lower for the better model. `losses_with_gaps` has a row for each dataset of
-    the scope on which any of the models has a score, and +infinity where a model has none. `thin`
-    maps the models left out for covering less than MIN_COVERAGE of the scope to the number of
-    datasets that they cover; `dropped` names the datasets on which a model of the matrix lacks a
-    complete score. `n_scope` is the number of datasets in the scope.
+    `losses[i, j]` is lower for the better model. `thin` maps the models left out for covering less
+    than MIN_COVERAGE of the scope to the number of datasets that they cover; `dropped` names the
+    datasets on which a model of the matrix lacks a complete score. `n_scope` is the number of
+    datasets in the scope.
     """
 
     scope: Scope
@@ -107,7 +106,6 @@ class RankingMatrix:
     datasets: list[str]
     tasks: list[str]  # of `datasets`
     losses: Array  # (n_datasets, n_models)
-    losses_with_gaps: Array  # (n_datasets or more, n_models)
     n_scope: int
     thin: dict[str, int]
     dropped: list[str]
@@ -120,20 +118,16 @@ class RankingMatrix:
         counts = {str(m): int(n) for m, n in everything.notna().sum().items()}
         models = [m for m in counts if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
         thin = {m: n for m, n in counts.items() if m not in models}
-        table = everything[models]
-        table = table[table.notna().any(axis=1)]
-        full = table.dropna()
+        full = everything[models].dropna() if models else everything.iloc[:0, :0]
         task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
         datasets = [str(d) for d in full.index]
         dropped = sorted(set(map(str, everything.index)) - set(datasets))
-        with_gaps = table.to_numpy(dtype=float)
         return cls(
             scope,
             models,
             datasets,
             [task_of[d] for d in datasets],
             full.to_numpy(dtype=float),
-            np.where(np.isnan(with_gaps), np.inf, with_gaps),
             n_scope,
             thin,
             dropped,

@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell
-from ..statistics.ranking import rank_summary, ranks
+from ..statistics.ranking import rank_summary
 
 NO_RANK = "n/a"
 
@@ -48,13 +48,12 @@ def _frame(matrix: RankingMatrix, everyone: list[str]) -> pd.DataFrame:
 
 
 _NO_FIGURES: dict[str, float | int | None] = dict.fromkeys(
-    ("mean_rank", "se", "median_rank", "n_best", "win_rate", "mean_rank_missing_last")
+    ("mean_rank", "se", "median_rank", "n_best", "win_rate")
 )
 
 
 def _figures(matrix: RankingMatrix) -> dict[str, dict[str, float]]:
     columns = {name: values.tolist() for name, values in rank_summary(matrix.ranks()).items()}
-    columns["mean_rank_missing_last"] = ranks(matrix.losses_with_gaps, "min").mean(axis=0).tolist()
     return {
         model: {name: values[j] for name, values in columns.items()}
         for j, model in enumerate(matrix.models)
@@ -63,51 +62,38 @@ def _figures(matrix: RankingMatrix) -> dict[str, dict[str, float]]:
 
 def _table(evidence: Evidence, matrices: list[RankingMatrix]) -> ReportTable:
     everything = [m for m in matrices if not m.scope.subset]
-    widest = everything[-1].scope.name  # all tasks, or the only task
     several = len(everything) > 1
-    gaps = any(
-        len(m.losses_with_gaps) > len(m.datasets) for m in matrices if m.scope.name == widest
-    )
     header = ["model"]
     header += [f"{m.scope.name} ↓" for m in everything] if several else ["mean rank ↓"]
     header += ["median ↓", "win rate ↑", "best"]
-    header += ["missing last ↓"] if gaps else []
-    panels = []
-    for subset in sorted({m.scope.subset for m in matrices}):
-        mine = [m for m in matrices if m.scope.subset == subset]
-        panels.append(_panel(evidence, mine, gaps))
+    panels = [
+        _panel(evidence, [m for m in matrices if m.scope.subset == subset])
+        for subset in sorted({m.scope.subset for m in matrices})
+    ]
     title = (
         "Rank of each model's test score among the models, 1 is best: mean over datasets with "
         "standard error, and median. The best of each column is bold."
     )
-    notes = [*footnotes.setting(evidence), *_notes(evidence, matrices, several, gaps)]
+    notes = [*footnotes.setting(evidence), *_notes(evidence, matrices, several)]
     return ReportTable("ranks", title, tuple(header), tuple(panels), tuple(notes))
 
 
-def _panel(evidence: Evidence, matrices: list[RankingMatrix], gaps: bool) -> Panel:
+def _panel(evidence: Evidence, matrices: list[RankingMatrix]) -> Panel:
     """One row per model, a column for each matrix, the other figures from the last matrix."""
     figures = [{} if m.why_not else _figures(m) for m in matrices]
     counts = [TableCell("datasets")]
     counts += [TableCell(f"{len(m.datasets)}/{m.n_scope}") for m in matrices]
-    counts += [TableCell()] * (3 + gaps)
+    counts += [TableCell()] * 3
     lowest = [_extreme(f, "mean_rank", min) for f in figures]
-    ends = {
-        "median_rank": _extreme(figures[-1], "median_rank", min),
-        "win_rate": _extreme(figures[-1], "win_rate", max),
-        "n_best": _extreme(figures[-1], "n_best", max),
-        "mean_rank_missing_last": _extreme(figures[-1], "mean_rank_missing_last", min),
-    }
+    best = {"median_rank": min, "win_rate": max, "n_best": max}
+    ends = {name: _extreme(figures[-1], name, pick) for name, pick in best.items()}
     rows = [tuple(counts)]
     for model in evidence.models:
         row = [TableCell(escape.label(model))]
         for mine, low in zip(figures, lowest, strict=True):
             row.append(_mean_cell(mine.get(model), low))
         own = figures[-1].get(model)
-        names = ["median_rank", "win_rate", "n_best"]
-        names += ["mean_rank_missing_last"] if gaps else []
-        for name in names:
-            row.append(_plain_cell(own, name, ends[name]))
-        rows.append(tuple(row))
+        rows.append((*row, *(_plain_cell(own, name, end) for name, end in ends.items())))
     return Panel(tuple(rows), matrices[0].scope.kind)
 
 
@@ -131,9 +117,7 @@ def _plain_cell(own: dict | None, name: str, end: float | None) -> TableCell:
     return TableCell(text, bold=abs(value - end) <= 1e-12)
 
 
-def _notes(
-    evidence: Evidence, matrices: list[RankingMatrix], several: bool, gaps: bool
-) -> list[str]:
+def _notes(evidence: Evidence, matrices: list[RankingMatrix], several: bool) -> list[str]:
     metrics = [
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
         for t in evidence.tasks
@@ -146,8 +130,7 @@ def _notes(
             "different models are not independent, so it is not a significance test."
         )
     if several:
-        last = ", best and missing last" if gaps else " and best"
-        notes.append(f"Median rank, win rate{last}: over {wide}.")
+        notes.append(f"Median rank, win rate and best: over {wide}.")
     notes.append(
         "Datasets: ranked, of all. Win rate: share of (opponent, dataset) pairs won, ties count "
         "one half. Best: datasets on which no ranked model does better."
@@ -158,10 +141,6 @@ def _notes(
         "column, on the datasets on which all of them have one."
     )
     notes += footnotes.absences(m.gaps() for m in matrices)
-    if gaps:
-        notes.append(
-            "Missing last: mean rank over all datasets with any score, a missing one ranked last."
-        )
     if any(m.scope.subset for m in matrices):
         notes.append(footnotes.left_out_of_subset(evidence))
     return notes
