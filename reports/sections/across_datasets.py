@@ -234,14 +234,8 @@ def _matrix_notes(matrices: list[RankingMatrix]) -> list[str]:
     ]
     for matrix in matrices:
         n, n_pairs = len(matrix.datasets), math.comb(len(matrix.models), 2)
-        text = f"{'Subset' if matrix.scope.subset else 'All'}: {n} datasets, "
-        text += f"{n_pairs} pairs in the family"
-        if _smallest_holm(matrix) > ALPHA:
-            text += (
-                f"; the smallest p on so few datasets is {p_text(smallest_p(n))}, after Holm's "
-                f"correction {p_text(_smallest_holm(matrix))}, so no pair can be significant"
-            )
-        notes.append(text + ".")
+        which = "Subset" if matrix.scope.subset else "All"
+        notes.append(f"{which}: {n} datasets, {n_pairs} pairs in the family.")
     return notes
 
 
