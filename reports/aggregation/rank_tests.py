@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ..output.tables import decimals_for, fixed
 from ..statistics.tests import ALPHA, critical_difference, groups, holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
 from .ranking_matrix import RankingMatrix
@@ -79,8 +80,9 @@ def verdict(matrix: RankingMatrix) -> str:
     if len(matrix.datasets) == 1:
         metric = matrix.metric_of(0)
         best = metric.factor * abs(float(matrix.losses.min()))
+        number = fixed(best, decimals_for([best], 4))
         verb = "share" if several else "has"
-        what = f"the best test {metric.label}{', %' * metric.percent}, {best:.4g},"
+        what = f"the best test {metric.label}{', %' * metric.percent}, {number},"
         return f"{who} {verb} {what} {of} on {matrix.datasets[0]}."
     what = f"mean rank {mean[0]:.2f} {of} on {len(matrix.datasets)} datasets"
     lead = f"{who} lead together with {what}" if several else f"{who} leads with {what}"

@@ -93,11 +93,11 @@ def _confusion(
 
 
 def _intervals(source: Source, order: list[str]) -> list[dict[str, str]]:
-    """The width of the models' intervals, with what they cover and their CRPS."""
+    """The width of the models' intervals, with what they cover."""
     known = source.evidence.meta.get("intervals") or {}
     rows = [
         figures.Row(
-            f"{model}: covers {worth['coverage']:.0%}, CRPS {worth['crps']:.3g}",
+            f"{model} ({worth['coverage']:.0%})",
             worth["width"],
             look=source.looks[model],
         )
@@ -106,7 +106,7 @@ def _intervals(source: Source, order: list[str]) -> list[dict[str, str]]:
     ]
     note = (
         f"Prediction and residuals of the fold's validation rows (split conformal), mean over "
-        f"folds; {LEVEL:.0%} of the test targets should be covered."
+        f"folds; in brackets the share of test targets that is covered, of {LEVEL:.0%}."
     )
     title = f"{LEVEL:.0%} intervals"
     return [figures.rows(rows, title=title, note=note, x="width")] if rows else []

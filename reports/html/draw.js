@@ -4,6 +4,7 @@
 const DASHES = [null, "7 3", "2 2", "9 3 2 3", "14 4", "3 6"];
 const NARROW = matchMedia("(max-width: 40rem)"); // a telephone: drawn in fewer units, so larger
 const SIZE = 12; // pixels of a letter
+const THOUSANDS = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 const pen = document.createElement("canvas").getContext("2d");
 
 function draw(tag, attributes = {}, ...children) {
@@ -47,11 +48,13 @@ function words(x, y, text, kind = "", most = Infinity) {
   return draw("text", { x: px(x), y: px(y), class: kind }, shown, all);
 }
 
-/** A number as a tick has it: four digits, an exponent only for very large and very small ones. */
+/** A number as a tick has it: four digits, thousands as 125K, an exponent only for very small ones. */
 function short(value) {
-  const size = Math.abs(value);
-  const text =
-    size && (size >= 1e5 || size < 1e-3) ? value.toExponential(0).replace("e+", "e") : String(Number(value.toPrecision(4)));
+  const rounded = Number(value.toPrecision(4));
+  const size = Math.abs(rounded);
+  let text = String(rounded);
+  if (size >= 1e4) text = THOUSANDS.format(rounded);
+  else if (size && size < 1e-3) text = rounded.toExponential();
   return text.replaceAll("-", "−");
 }
 

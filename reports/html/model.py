@@ -14,6 +14,7 @@ from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.marks import ScoreText
+from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
 from . import commands, figures
 from .board import all_rounded
@@ -168,7 +169,9 @@ def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _score(value: float | None, scale: float) -> str:
-    return "–" if value is None or math.isnan(value) else f"{scale * value:.4g}"
+    if value is None or math.isnan(value):
+        return "–"
+    return fixed(scale * value, decimals_for([scale * value], 4))
 
 
 def _curves(source: Source, name: str) -> list[dict[str, str]]:
