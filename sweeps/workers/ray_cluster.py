@@ -12,7 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
-from .ray_thread import RAY, bounded
+from .ray_thread import ANSWER_S, RAY, bounded
 
 # What Ray says of an actor that was no trial's victim.
 LOST = ("its node has died", "the process receives a sigterm")
@@ -152,6 +152,9 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
     # The driver would wait inside of Ray, deaf to all, until so many workers have come up: one that
     # dies before it has would hold it up for ever.
     os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
+    # Ray calls a worker whose death its state server has not reported within a second unavailable,
+    # and does not say whether it died.
+    os.environ.setdefault("RAY_timeout_ms_task_wait_for_death_info", f"{1000 * ANSWER_S:.0f}")
     # Errors of workers are handled here, also where their result is not fetched any more.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

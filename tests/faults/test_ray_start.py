@@ -26,13 +26,15 @@ Act = Callable[[psutil.Process], None]
 
 
 def kind_of(process: psutil.Process) -> str:
-    """gcs_server, raylet, worker, other (also of Ray), or "" """
+    """gcs_server, raylet, agent, worker, other (also of Ray), or "" """
     try:
         name, words = process.name(), process.cmdline()
     except psutil.Error:
         return ""
     if name in ("gcs_server", "raylet"):
         return name
+    if any(word.endswith("/agent.py") or "runtime_env/agent" in word for word in words):
+        return "agent"
     if any(word.startswith("ray::IDLE") or "default_worker" in word for word in words):
         return "worker"
     return "other" if any(is_rays(word) for word in words) else ""
@@ -78,6 +80,12 @@ def kill(process: psutil.Process) -> None:
 
 def stop(process: psutil.Process) -> None:
     process.send_signal(signal.SIGSTOP)
+
+
+def hold_up(process: psutil.Process) -> None:
+    """As on a busy machine, where an agent takes longer than Ray waits for it."""
+    stop(process)
+    threading.Timer(20.0, process.resume).start()
 
 
 def swept(folder: Path, kind: str, act: Act, most: int, patience_s: float) -> tuple[Sweep, Hits]:
@@ -130,6 +138,7 @@ def later(delay_s: float) -> Act:
         *((kind, kill, 1, {0}) for kind in ("raylet", "gcs_server", "worker")),
         *((kind, kill, 99, {3}) for kind in ("raylet", "gcs_server", "worker")),
         ("gcs_server", stop, 9, {3}),
+        ("agent", hold_up, 99, {0}),
         *(("raylet", later(s), 9, {0, 3}) for s in (0.5, 1.0, 2.0, 4.0, 8.0)),
     ],
 )

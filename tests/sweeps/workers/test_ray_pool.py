@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -26,8 +28,10 @@ from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost, Job
 from tabsweep.sweeps.workers.ray_actors import TrialActor
-from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node
+from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+from tabsweep.sweeps.workers.ray_private import fewer_parts
+from tabsweep.sweeps.workers.ray_start import daemons_below
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -91,14 +95,16 @@ class Machines:
     def __init__(self) -> None:
         os.environ[NODE] = "driver"
         os.environ["RAY_worker_niceness"] = "0"
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level=40)
+        with fewer_parts():
+            self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+            start_ray(slots=None, address=self.cluster.address)
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
     def add(self, name: str, env: Mapping[str, str] = MappingProxyType({}), **more: Any) -> Any:
-        made = self.cluster.add_node(
-            num_cpus=2, env_vars={NODE: name, **env}, object_store_memory=80 * 2**20, **more
-        )
+        with fewer_parts():
+            made = self.cluster.add_node(
+                num_cpus=2, env_vars={NODE: name, **env}, object_store_memory=80 * 2**20, **more
+            )
         self.cluster.wait_for_nodes()
         return made
 
@@ -320,21 +326,34 @@ def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
 
 
 def large_then_death(trial: Trial, data: Any) -> Result:
-    """The first trial of a worker ends with a large result, the next one kills its worker."""
+    """The first trial of a worker ends with a large result, the next one stops the cluster's state
+    server and kills its worker."""
     if trial.model == "dies":
+        os.kill(trial.config["server"], signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGKILL)
     return Result(status=DONE, predictions={"val": np.zeros(3_000_000)})
+
+
+def wake(process: psutil.Process) -> None:
+    """Let a process go on, three seconds after it was stopped: later than Ray waits for it."""
+    while process.status() != psutil.STATUS_STOPPED:
+        time.sleep(0.05)
+    time.sleep(3.0)
+    process.resume()
 
 
 def test_a_death_is_not_blamed_on_the_trial_before_whose_large_result_is_on_its_way(
     machines, monkeypatch
 ):
+    """Even where Ray hears of the death late, as on a busy machine."""
     monkeypatch.setattr(ray_calls, "FETCH_S", 60.0)  # on a busy machine it takes long
     node = machines.add("far")
     pool = RayWorkerPool(large_then_death, lambda key: None, slots=1)
+    (server,) = daemons_below(("gcs_server",))
+    threading.Thread(target=wake, args=[psutil.Process(server)], daemon=True).start()
     try:
         for model in ("large", "dies"):  # the second waits behind the first
-            trial = Trial("d", 0, model, {}, 0, {})
+            trial = Trial("d", 0, model, {"server": server}, 0, {})
             pool.submit(Job(trial, "", Limits(timeout_s=60.0, memory_mb=500.0)))
         found = []
         end = time.monotonic() + 120
