@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from typing import Any
 
 import pytest
 import ray
-from chaos import Sweep, kill_all
 from ray.exceptions import RayError, RayTaskError
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling.attempts import Attempts
@@ -229,60 +227,3 @@ def test_no_error_of_ray_or_of_code_around_a_trial_is_recorded_as_its_failure() 
     assert deaths == {
         "ActorDiedError", "RayActorError", "OutOfMemoryError", "WorkerCrashedError",
     }  # fmt: skip
-
-
-# ---------------------------------------------------------------------- a scheduler's end of a job
-
-OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
-OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
-
-
-def term_to_all(sweep: Sweep, after_s: float) -> int:
-    """The exit code of a driver that got SIGTERM together with all of its Ray and its workers."""
-    driver = sweep.start(pause_s=0.4)
-    sweep.wait(sweep.running, "a running trial")
-    time.sleep(after_s)
-    kill_all(driver, signal.SIGTERM)
-    return int(driver.returncode)
-
-
-def check_no_harm(sweep: Sweep) -> None:
-    """No failure and no death is in the ledger."""
-    assert [record["message"] for record in sweep.results() if record["status"] != DONE] == []
-    assert list(Ledger(sweep.run).records("death")) == []
-
-
-@pytest.mark.fault(30, 36)
-def test_sigterm_to_every_process_of_a_job_records_nothing(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path / "sweep", *OPTIONS)
-    code = term_to_all(sweep, 0.1)
-    assert code == 130, sweep.output()
-    assert sweep.output().strip().endswith(f"bench resume {sweep.run}")
-    check_no_harm(sweep)
-    sweep.finish("--workers", 0)
-    check_no_harm(sweep)
-    sweep.check_nothing_lost(2 * 2 * 4)
-    sweep.check_nothing_twice()
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
-@pytest.mark.fault(30, 36)
-def test_ten_such_ends_at_random_moments_change_no_table(tmp_path: Path) -> None:
-    calm = Sweep(tmp_path / "calm", *OPTIONS)
-    calm.finish()
-    chance, codes = random.Random(0), Counter[int]()
-    for i in range(10):
-        sweep = Sweep(tmp_path / f"sweep {i}", *OPTIONS)
-        code = term_to_all(sweep, chance.uniform(0.0, 4.0))
-        assert code == 0 or sweep.output().strip().endswith(f"bench resume {sweep.run}")
-        print(f"sweep {i}: exit {code}, {len(sweep.results())} results", flush=True)
-        codes[code] += 1
-        check_no_harm(sweep)
-        sweep.finish()
-        check_no_harm(sweep)
-        sweep.check_nothing_lost(2 * 2 * 4)
-        sweep.check_nothing_twice()
-        assert sweep.tables() == calm.tables()
-    print(codes)
-    assert set(codes) <= {0, 130}

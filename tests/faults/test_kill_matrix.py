@@ -1,0 +1,270 @@
+"""What a local sweep does when one of its processes gets a signal: every kind, signal and moment.
+
+python test_kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..] [--times N]
+
+Appends one JSON line a case to OUT.jsonl and prints it; `--table` prints the file as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+sys.path += [str(Path(__file__).parents[1] / "helpers" / "processes")]
+from chaos import Sweep, alive
+from tabsweep.sweeps.store.ledger import Ledger
+
+pytestmark = pytest.mark.xdist_group("ray-faults")
+
+OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
+OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
+N_TRIALS, PAUSE_S = 16, 0.5
+KINDS = {  # part of the command line of such a process
+    "command": "driver.py",
+    "driver": "driver.py",  # the child of the command, in which Ray's library lives
+    "worker": "ray::TrialWorker",
+    "idle worker": "ray::IDLE",
+    "dashboard agent": "ray::DashboardAgent",  # with which Ray ends the raylet
+    "runtime-env agent": "ray::RuntimeEnvAgent",
+    "raylet": "/raylet/raylet",
+    "gcs": "/gcs/gcs_server",
+    "all": "",
+}
+MOMENTS = {"start": 0, "middle": 3, "report": N_TRIALS}  # trials that have ended
+RELEASED, FOREVER = "SIGSTOP 30 s", "SIGSTOP"
+SIGNALS = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", RELEASED, FOREVER]
+RELEASE_S, PATIENCE_S, ATTEMPTS = 30.0, 150.0, 5
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all below it, those that were started first in front."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def words_of(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def found(kind: str, pid: int) -> list[psutil.Process]:
+    """The processes of a kind of the sweep whose command has this process id."""
+    there = family(pid)[1 if kind == "driver" else 0 :]
+    hit = [process for process in there if KINDS[kind] in words_of(process)]
+    return hit if kind == "all" else hit[:1]
+
+
+def victims(sweep: Sweep, kind: str, moment: str) -> list[psutil.Process]:
+    """The processes to hit, as soon as the moment has come; [] where it never comes."""
+    driver = sweep.driver
+    assert driver is not None
+    end = time.monotonic() + 400
+    while driver.poll() is None and time.monotonic() < end:
+        if found("gcs", driver.pid) and len(sweep.results()) >= MOMENTS[moment]:
+            hit = found(kind, driver.pid)
+            if hit or (moment != "start" and kind != "idle worker"):
+                return hit
+        time.sleep(0.02)
+    return []
+
+
+def watch(sweep: Sweep, resume_at: float, stopped: Iterable[psutil.Process]) -> dict[str, Any]:
+    """Seconds from now to the first line and to the end, the longest silence, and the exit code
+    (None where the driver had not ended after PATIENCE_S)."""
+    began = last = time.monotonic()
+    first, silent, size = None, 0.0, len(sweep.whole_output())
+    assert sweep.driver is not None
+    while (code := sweep.driver.poll()) is None and time.monotonic() - began < PATIENCE_S:
+        now = time.monotonic()
+        if now - began > resume_at:
+            for process in stopped:
+                with suppress(psutil.Error):
+                    process.resume()
+            stopped = ()
+        if (grown := len(sweep.whole_output())) != size:
+            size, last = grown, now
+            first = first or now - began
+        silent = max(silent, now - last)
+        time.sleep(0.05)
+    took = time.monotonic() - began
+    lines = sweep.output().strip().splitlines() or [""]
+    return {
+        "code": code,
+        "first_s": first and round(first, 1),
+        "end_s": round(took, 1),
+        "silent_s": round(silent, 1),
+        "last": lines[-1].replace(str(sweep.run.parent.parent), "..."),
+    }
+
+
+def case(folder: Path, kind: str, name: str, moment: str, calm: dict[str, bytes]) -> dict[str, Any]:
+    """One sweep, one hit, and what came of it; finished with `bench resume` where it ended."""
+    sweep = Sweep(folder, *OPTIONS)
+    about: dict[str, Any] = {"kind": kind, "signal": name, "moment": moment}
+    sweep.start(pause_s=PAUSE_S)
+    assert sweep.driver is not None
+    there: list[psutil.Process] = []
+    try:
+        hit = victims(sweep, kind, moment)
+        about |= {"hit": len(hit), "load": round(os.getloadavg()[0])}
+        if not hit:
+            return about
+        there = family(sweep.driver.pid)
+        for process in hit:
+            with suppress(psutil.Error):
+                process.send_signal(getattr(signal, name.split()[0]))
+        about |= watch(sweep, RELEASE_S if name == RELEASED else PATIENCE_S, hit[::-1])
+        about["left"] = left(there)
+    finally:
+        sweep.off()
+        for process in there:
+            with suppress(psutil.Error):
+                process.kill()
+    about["printed"] = sweep.output()[-1500:] if about["code"] not in (0, 3, 130) else ""
+    about["traceback"] = "Traceback" in sweep.whole_output()
+    if about["code"] != 0:
+        sweep.finish("--workers", 0)
+    sweep.check_nothing_twice()
+    about["failed"] = sum(r["status"] != "done" for r in sweep.results())
+    about["deaths"] = len(list(Ledger(sweep.run).records("death")))
+    about["same"] = len(sweep.results()) == N_TRIALS and sweep.tables() == calm
+    return about
+
+
+def left(there: list[psutil.Process]) -> int:
+    """How many processes of the sweep are left ten seconds after its end."""
+    end = time.monotonic() + 10
+    while (n := sum(alive(process.pid) for process in there)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return n
+
+
+def calm_tables(folder: Path) -> dict[str, bytes]:
+    """The tables of an undisturbed sweep."""
+    calm = Sweep(folder, *OPTIONS)
+    calm.finish("--workers", 0)
+    return calm.tables()
+
+
+def table(path: Path) -> str:
+    """The cases of a file as Markdown: a row for each process and signal."""
+    cells: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    some = [one for one in map(json.loads, path.read_text().splitlines()) if one["hit"]]
+    for one in sorted(some, key=lambda one: (place(KINDS, one), place(SIGNALS, one))):
+        row = cells.setdefault((one["kind"], one["signal"]), {moment: [] for moment in MOMENTS})
+        row[one["moment"]].append(one)
+    told = [f"| process | signal | {' | '.join(MOMENTS)} |", "|" + " --- |" * (2 + len(MOMENTS))]
+    for (kind, name), row in cells.items():
+        told.append(f"| {kind} | {name} | {' | '.join(map(cell, row.values()))} |")
+    harm = [sum(one["failed"] for one in some), sum(not one["same"] for one in some)]
+    told.append(f"\n{len(some)} cases; failures recorded: {harm[0]}; other tables: {harm[1]}.")
+    return "\n".join(told)
+
+
+def place(known: Iterable[str], one: dict[str, Any]) -> int:
+    return next(i for i, name in enumerate(known) if name in (one["kind"], one["signal"]))
+
+
+def cell(some: list[dict[str, Any]]) -> str:
+    """ "3 in 16 to 22 (5x, silent 21)": exit codes, seconds to the end, and how often."""
+    if not some:
+        return ""
+    codes = ", ".join(sorted({str(one["code"]) for one in some})).replace("None", "stands")
+    ends = sorted(round(one["end_s"]) for one in some)
+    more = [f"{len(some)}x"] if len(some) > 1 else []
+    silent = round(max(one["silent_s"] for one in some))
+    more += [f"silent {silent}"] if silent > 20 else []
+    span = f"{ends[0]}" if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"
+    return f"{codes} in {span}" + (f" ({', '.join(more)})" if more else "")
+
+
+# ---------------------------------------------------------------------- the laws
+
+# Who is stopped says nothing; nobody but the one who stopped them wakes or ends them.
+MUTE = ("command", "driver", "all")
+OFTEN = {("all", "SIGTERM"): 4}  # as a scheduler ends a job
+
+
+def check(one: dict[str, Any]) -> None:
+    """Nothing is lost, and the last line says how to go on."""
+    kind, name = one["kind"], one["signal"]
+    assert one["failed"] == 0 and one["same"] and not one["traceback"], one
+    assert one["deaths"] == 0 or (kind, name) == ("worker", "SIGKILL"), one
+    stands = name == FOREVER and kind in MUTE
+    codes = {None} if stands else {-9} if (kind, name) == ("command", "SIGKILL") else {0, 3, 130}
+    assert one["code"] in codes | ({0} if one["moment"] == "report" else set()), one
+    assert one["code"] not in (3, 130) or "bench " in one["last"] or one["moment"] == "start", one
+    assert one["silent_s"] <= 20 or (kind in MUTE and name in (RELEASED, FOREVER)), one
+
+
+@pytest.mark.fault(30, 35, 36)
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [("dashboard agent", "SIGKILL", 3), ("gcs", FOREVER, 3), ("all", "SIGTERM", 130)],
+)
+def test_a_sweep_that_is_struck_in_the_middle_ends_with_the_line_that_resumes_it(
+    tmp_path: Path, kind: str, name: str, code: int
+) -> None:
+    one = case(tmp_path / "struck", kind, name, "middle", calm_tables(tmp_path / "calm"))
+    assert one["hit"] and one["code"] == code and one["last"].endswith("/runs/reduced"), one
+    assert one["left"] == 0, one
+    check(one)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(10_000)
+@pytest.mark.fault(30, 35, 36)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_done_to_a_process_nothing_is_lost(tmp_path: Path, kind: str) -> None:
+    tables = calm_tables(tmp_path / "calm")
+    for name, moment in itertools.product(SIGNALS, MOMENTS):
+        for number in range(OFTEN.get((kind, name), 1)):
+            one = case(tmp_path / f"{name} {moment} {number}", kind, name, moment, tables)
+            if one["hit"]:
+                check(one)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    for name, known in (("kind", KINDS), ("signal", SIGNALS), ("moment", MOMENTS)):
+        parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=[*known])
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--table", action="store_true")
+    given = parser.parse_args()
+    if given.table:
+        print(table(given.out))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        tables = calm_tables(Path(name) / "calm")
+        cases = itertools.product(given.kind, given.signal, given.moment)
+        for number, (_, (kind, sent, moment)) in enumerate(
+            itertools.product(range(given.times), [*cases])
+        ):
+            for attempt in range(ATTEMPTS):  # the process may have ended before it was hit
+                one = case(Path(name) / f"{number}-{attempt}", kind, sent, moment, tables)
+                if one["hit"] or moment == "report":
+                    break
+            with open(given.out, "a", encoding="utf-8") as out:
+                out.write(json.dumps(one) + "\n")
+            print(json.dumps(one), flush=True)
+
+
+if __name__ == "__main__":
+    main()
