@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -264,6 +264,34 @@ def test_a_file_that_is_no_part_of_a_ledger_is_named(run: Path) -> None:
     assert resume.code == 0 and "log (1).jsonl" in resume.err
 
 
+def lock_is_a_folder(run: Path) -> None:
+    (run / "owner.lock").unlink(missing_ok=True)
+    (run / "owner.lock").mkdir()
+
+
+def ledger_is_a_file(run: Path) -> None:
+    shutil.rmtree(run / "ledger")
+    (run / "ledger").write_text("")
+
+
+@pytest.mark.fault(39)
+@pytest.mark.parametrize(
+    ("spoil", "id", "way_out"),
+    [(lock_is_a_folder, "E010", "remove it"), (ledger_is_a_file, "E011", "--name")],
+)
+def test_a_folder_and_a_file_in_place_of_each_other_end_in_one_line(
+    spoil: Callable[[Path], None], id: str, way_out: str, run: Path
+) -> None:
+    spoil(run)
+    words = ["--suite", "seeds.toml", "--runs", run.parent, "--name", run.name]
+    for call in (["sweep", *words, *AGAIN], ["resume", run, *AGAIN]):
+        refused = bench(*call)
+        assert refused.code == 3, refused
+        (line,) = [line for line in refused.err.splitlines() if line.startswith("error ")]
+        assert line.startswith(f"error BENCH-{id}: ") and way_out in line, line
+        assert "Traceback" not in refused.err
+
+
 def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:
     for name in ("000000 (1).bin", "00.bin", "0000000.bin", "000001.bin.bak", "000009.binary"):
         shutil.copyfile(run / "predictions" / "000000.bin", run / "predictions" / name)
@@ -278,18 +306,24 @@ def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:
 
 
 @pytest.mark.fault(41)
-def test_predictions_that_are_deleted_under_a_sweep_are_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["predictions", "."])
+def test_what_is_deleted_under_a_sweep_is_written_again_or_named(what: str, tmp_path: Path) -> None:
     options = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1]
     options += ["--trials", 6, "--workers", 0, "--tracking-uri", "none"]
     sweep = Sweep(tmp_path / "sweep", *options)
-    sweep.start(pause_s=0.3)
+    driver = sweep.start(pause_s=0.3)
     try:
         sweep.wait(lambda: 2 <= len(sweep.results()) <= 4, "some results")
-        shutil.rmtree(sweep.run / "predictions")
-        sweep.end(120)
+        shutil.rmtree(sweep.run.parent if what == "." else sweep.run / what)
+        code = driver.wait(120)
     finally:
         sweep.off()
-    assert len(sweep.results()) > 4
+    if what == ".":
+        last = sweep.output().strip().splitlines()[-1]
+        assert code == 3 and last.startswith("error BENCH-E016: "), sweep.output()
+        assert str(sweep.run) in last and "Traceback" not in sweep.whole_output()
+        return
+    assert code == 0 and len(sweep.results()) > 4, sweep.output()
     found = verified(sweep.run)
     assert found["sound"] and found["trials"] == len(sweep.finished())
     assert "was removed or replaced during the sweep" in sweep.output()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 from chaos import wait_for
 from hosts import Host, Network
 
@@ -93,6 +94,11 @@ class Cluster:
     def up(self, host: Host) -> bool:
         """Does Ray run there, as far as the host knows?"""
         return self._ray[host.name].poll() is None
+
+    def raylet(self, host: Host) -> psutil.Process:
+        """Ray's daemon on a host, as this machine sees it."""
+        there = psutil.Process(self._ray[host.name].pid).children(recursive=True)
+        return next(process for process in there if process.name() == "raylet")
 
     def off(self) -> None:
         """End every host and with it Ray."""
