@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -150,6 +152,9 @@ class RayStart:
         self._over.set()  # nobody waits for a worker any more
         if watched and (RAY.lost or not up.done()):
             return
+        for pid in daemons_below():  # one that somebody stopped would not hear that it is to end
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         with suppress(TimeoutError):
             up.exception(0.0 if RAY.lost and not self._connected else END_S)
         with suppress(ClusterLost):

@@ -276,20 +276,23 @@ def ledger_is_a_file(run: Path) -> None:
 
 @pytest.mark.fault(39)
 @pytest.mark.parametrize(
-    ("spoil", "id", "way_out"),
-    [(lock_is_a_folder, "E010", "remove it"), (ledger_is_a_file, "E011", "--name")],
+    ("spoil", "command", "id", "code", "way_out"),
+    [
+        (lock_is_a_folder, "sweep", "E010", 3, "remove it"),
+        (lock_is_a_folder, "resume", "E010", 3, "remove it"),
+        (ledger_is_a_file, "sweep", "E005", 2, "choose another --name"),
+        (ledger_is_a_file, "resume", "E020", 2, "give the one that a sweep named"),
+    ],
 )
 def test_a_folder_and_a_file_in_place_of_each_other_end_in_one_line(
-    spoil: Callable[[Path], None], id: str, way_out: str, run: Path
+    spoil: Callable[[Path], None], command: str, id: str, code: int, way_out: str, run: Path
 ) -> None:
     spoil(run)
-    words = ["--suite", "seeds.toml", "--runs", run.parent, "--name", run.name]
-    for call in (["sweep", *words, *AGAIN], ["resume", run, *AGAIN]):
-        refused = bench(*call)
-        assert refused.code == 3, refused
-        (line,) = [line for line in refused.err.splitlines() if line.startswith("error ")]
-        assert line.startswith(f"error BENCH-{id}: ") and way_out in line, line
-        assert "Traceback" not in refused.err
+    sweep = ["sweep", "--suite", "seeds.toml", "--runs", run.parent, "--name", run.name]
+    refused = bench(*(sweep if command == "sweep" else ["resume", run]), *AGAIN)
+    assert refused.code == code, refused
+    (line,) = refused.err.splitlines()
+    assert line.startswith(f"error BENCH-{id}: ") and way_out in line and str(run) in line
 
 
 def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:
@@ -320,8 +323,8 @@ def test_what_is_deleted_under_a_sweep_is_written_again_or_named(what: str, tmp_
         sweep.off()
     if what == ".":
         last = sweep.output().strip().splitlines()[-1]
-        assert code == 3 and last.startswith("error BENCH-E016: "), sweep.output()
-        assert str(sweep.run) in last and "Traceback" not in sweep.whole_output()
+        assert code == 3 and last.startswith(f"error BENCH-E010: {sweep.run} "), sweep.output()
+        assert "the same command begins it again" in last and "Traceback" not in sweep.output()
         return
     assert code == 0 and len(sweep.results()) > 4, sweep.output()
     found = verified(sweep.run)
