@@ -17,6 +17,7 @@ from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
     ask_for_cpus,
+    daemons_here,
     start_ray,
     stop_ray,
     take_back_sigterm,
@@ -95,11 +96,11 @@ class RayStart:
             raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         take_back_sigterm()
         RAY.say = say
-        if self._address == "local":
-            RAY.watch(daemons_below())
-            return
-        RAY.answer_s = FAR_S
-        if self.n_workers:
+        far = self._address != "local"
+        if far:
+            RAY.answer_s = FAR_S
+        RAY.watch(daemons_here())
+        if far and self.n_workers:
             ask_for_cpus(self.n_workers)
 
     def _error(

@@ -7,9 +7,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from .ray_cluster import Node, nodes, raylet_here
+from .ray_cluster import Node, nodes
 from .ray_private import draining
-from .ray_start import daemons_below
 from .ray_thread import RAY, bounded
 
 PUT_S = 120.0  # for an object to be stored, by a busy disk too
@@ -47,14 +46,6 @@ class RayCalls:
     def draining(self) -> set[str]:
         """The ids of the nodes that are told to leave: Ray lets end what runs there."""
         return draining()
-
-    def daemons(self) -> list[int]:
-        """The process ids of the daemons of Ray here without which the sweep cannot go on: its
-        own raylet, and the server of the cluster's state where this process started it. Elsewhere
-        that server may be started again, and other raylets are other nodes."""
-        raylet = raylet_here()
-        servers = daemons_below(("gcs_server",))
-        return sorted({*([] if raylet is None else [raylet]), *servers})
 
     def put(self, value: Any) -> Any:
         """A reference of an object that every node can fetch."""

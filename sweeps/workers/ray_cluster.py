@@ -12,6 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
+from .ray_start import daemons_below
 from .ray_thread import ANSWER_S, RAY, bounded
 
 # What Ray says of an actor that was no trial's victim.
@@ -49,20 +50,23 @@ def nodes() -> dict[str, Node]:
 
 
 @bounded
-def raylet_here() -> int | None:
-    """The process id of Ray's daemon on this machine, which the driver needs; None where it cannot
-    be found."""
+def daemons_here() -> list[int]:
+    """The process ids of the daemons of Ray on this machine without which a sweep cannot go on: its
+    own raylet, and the server of the cluster's state where this process started it. Elsewhere that
+    server may be started again, and other raylets are other nodes."""
     import psutil
     import ray
 
     here = ray.get_runtime_context().get_node_id()
     socket_name = next(n["RayletSocketName"] for n in ray.nodes() if n["NodeID"] == here)
-    for process in psutil.process_iter(["name", "cmdline"]):
-        words = process.info["cmdline"] or []
-        # Other nodes on this machine have sockets "raylet.1", ...: the whole name is compared.
-        if process.info["name"] == "raylet" and f"--raylet_socket_name={socket_name}" in words:
-            return process.pid
-    return None
+    # Other nodes on this machine have sockets "raylet.1", ...: the whole name is compared.
+    own = f"--raylet_socket_name={socket_name}"
+    raylets = [
+        process.pid
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "raylet" and own in (process.info["cmdline"] or [])
+    ]
+    return [*raylets, *daemons_below(("gcs_server",))]
 
 
 def on_node(node: str) -> Any:

@@ -43,7 +43,6 @@ class Supervisor:
         self._news = news
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
-        RAY.watch(calls.daemons())
         self._looked = self._timed = awake_s()
         self._waits = False  # no machine is left, which was said
 

@@ -13,6 +13,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import Result, Trial
 from tabsweep.sweeps.workers.pool import ClusterLost
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+from tabsweep.sweeps.workers.ray_thread import RAY
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -24,9 +25,6 @@ class Daemon(SimulatedRay):
         super().__init__(homogeneous(8), self.trial, trial_s=0.0)
         self.process_of_ray = subprocess.Popen(["sleep", "600"])
         self.computed: list[str] = []
-
-    def daemons(self) -> list[int]:
-        return [self.process_of_ray.pid]
 
     def trial(self, trial: Trial, data: None) -> Result:
         self.computed.append(trial.id)
@@ -40,6 +38,7 @@ class Daemon(SimulatedRay):
 def test_results_that_came_before_ray_died_are_in_the_ledger(tmp_path: Path) -> None:
     calls = Daemon()
     pool = RayWorkerPool(run_trial, lambda key: None, calls=calls)
+    RAY.watch([calls.process_of_ray.pid])
     ledger = Ledger(tmp_path, write=True)
     study = make_study(sampler="random", n_trials=12)
     try:
@@ -47,6 +46,7 @@ def test_results_that_came_before_ray_died_are_in_the_ledger(tmp_path: Path) -> 
             Engine([study], ledger=ledger, pool=lambda: pool).run()
     finally:
         calls.process_of_ray.kill()
+        RAY.begin_anew()
         ledger.close()
     found = Ledger(tmp_path)
     assert {record["id"] for record in found.records("result")} == set(calls.computed)

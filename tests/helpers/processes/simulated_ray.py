@@ -83,10 +83,6 @@ class SimulatedRay(RayCalls):
         """None is told to leave."""
         return set()
 
-    def daemons(self) -> list[int]:
-        """There is none."""
-        return []
-
     def put(self, value: Any) -> Any:
         """The value itself."""
         return value
