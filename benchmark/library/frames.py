@@ -8,6 +8,7 @@ reads them: numbers, categories, dates and texts.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -129,18 +130,14 @@ def label_text(label: Any) -> str:
 def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[Any, str]:
     """{label: its text in a CSV file}, such that each class is read back as itself.
 
-    The target's name stands before all of them where one is `doubtful`; texts are quoted, too,
-    where two labels differ only in blanks or in their type. task: None where numbers may be amounts
-    or classes. SweepError for labels with one text.
+    The target's name stands before all of them, and texts are quoted, where one is `doubtful` or
+    two differ only in blanks or in their type. task: None where numbers may be amounts or classes.
+    SweepError for labels with one text.
 
     >>> label_texts(["01", "02"], "y", "classification")
-    {'01': 'y=01', '02': 'y=02'}
-    >>> list(label_texts(["a b", "a  b"], "y", "classification").values())
-    ["y='a b'", "y='a  b'"]
+    {'01': "y='01'", '02': "y='02'"}
     """
     found = {label: label_text(label) for label in labels}
-    if task == "regression":
-        return found
     alike = len(set(found.values())) < len(labels)
     if task is None:  # numbers, which stay numbers
         if alike and len(set(found.values())) <= MAX_CLASSES_GUESSED:
@@ -149,20 +146,16 @@ def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[
                 "task='classification' for classes, task='regression' for amounts"
             )
         return found
-    if alike:
-        found = {
-            label: f"{target}={repr(label) if isinstance(label, str) else one_blank(label)}"
-            for label in labels
-        }
-        if len(set(found.values())) < len(labels):
-            texts = list(found.values())
-            twice = next(text for text in texts if texts.count(text) > 1)
-            raise SweepError(
-                f"target {target!r} has different labels with the same text, {twice!r}; make the "
-                "labels different texts"
-            )
-    elif doubtful({text for label, text in found.items() if not is_number(label)}):
-        found = {label: f"{target}={text}" for label, text in found.items()}
+    texts = [text for label, text in found.items() if not is_number(label)]
+    if task == "regression" or not (alike or doubtful(texts)):
+        return found
+    found = {k: f"{target}={repr(k) if isinstance(k, str) else one_blank(k)}" for k in labels}
+    twice = [text for text, n in Counter(found.values()).items() if n > 1]
+    if twice:
+        raise SweepError(
+            f"target {target!r} has different labels with the same text, {twice[0]!r}; make the "
+            "labels different texts"
+        )
     return found
 
 

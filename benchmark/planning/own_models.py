@@ -89,7 +89,7 @@ def quantile_notes(
     rest = [name for name in models if name not in able]
     parts = [f"trained on this quantile: {', '.join(able)}"] if able else []
     parts += [f"trained as for the mean: {', '.join(rest)}"] if rest else []
-    return [f"{METRICS[metric].label}: {'; '.join(parts)}."]
+    return [f"Ranked by {METRICS[metric].label}: {'; '.join(parts)}."]
 
 
 def check_constructor(

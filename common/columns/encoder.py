@@ -16,6 +16,7 @@ from pandas.api import types
 
 PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24, "minute": 60}
+TWICE = ("month", "hour")  # parts in whose period something may rise and fall twice
 NGRAMS = (3, 4)
 N_COMPONENTS = 30
 N_TERMS = 20_000  # n-grams that count, the most frequent ones
@@ -45,7 +46,8 @@ class DateEncoder:
     """Calendar parts of a date that vary over the training rows, and the days since their first.
 
     cyclic: whether parts that come round again (month, weekday, hour, ...) are a sine and a cosine
-    each, for models to which December and January are near; trees take them as they are.
+    each, and of half the period for TWICE, for models to which December and January are near; trees
+    take them as they are.
     """
 
     def __init__(self, *, cyclic: bool = False) -> None:
@@ -69,6 +71,8 @@ class DateEncoder:
                 continue
             angle = 2 * np.pi * values / PERIODS[part]
             found |= {f"{part}_sin": np.sin(angle), f"{part}_cos": np.cos(angle)}
+            if part in TWICE:
+                found |= {f"{part}_sin2": np.sin(2 * angle), f"{part}_cos2": np.cos(2 * angle)}
         days = (column - pd.Timestamp(self.first_).as_unit("us")) / pd.Timedelta(days=1)
         return {**found, "days": days.to_numpy(dtype=np.float64, na_value=np.nan)}
 

@@ -37,7 +37,8 @@ def section(
             for facts, y, value in found
         ]
     ).sort_values(["dataset", "fold", "model", "seed"], kind="stable")
-    means = _means(frame, list(HEADS))
+    folds = frame.groupby([*STUDY, "fold"])[list(HEADS)].mean()  # several seeds of one count once
+    means = folds.groupby(STUDY).mean().reset_index()
     notes = (
         *footnotes.setting(evidence),
         f"Split-conformal intervals of {LEVEL:.0%}: the prediction and order statistics of the "
@@ -48,7 +49,7 @@ def section(
         "The lowest of a dataset are bold. All rows count alike.",
     )
     title = "Prediction intervals on the test rows, mean over the folds."
-    table = _table(means, "intervals", title, HEADS, notes, lowest=("pinball", "crps"), form=".4g")
+    table = ReportTable("intervals", title, ("model", *HEADS.values()), _panels(means), notes)
     off = (means["coverage"] - LEVEL).abs()
     remark = (
         f"Intervals of {LEVEL:.0%} cover {means['coverage'].mean():.1%} of the test targets, mean "
@@ -57,37 +58,14 @@ def section(
     return Section("intervals", "Intervals", (table,), frame.reset_index(drop=True), (remark,))
 
 
-def _means(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Means of the columns `names` by STUDY; several seeds of a fold count once, by their mean."""
-    folds = frame.groupby([*STUDY, "fold"], sort=True)[list(names)].mean()
-    return folds.groupby(STUDY, sort=True).mean().reset_index()
-
-
-def _table(
-    means: pd.DataFrame,
-    name: str,
-    title: str,
-    heads: Mapping[str, str],
-    notes: Sequence[str],
-    *,
-    lowest: Sequence[str],
-    form: str = ".4f",
-) -> ReportTable:
-    """The means as a table with the columns `heads` {column: heading}; of each dataset the lowest
-    of the columns `lowest` are bold."""
+def _panels(means: pd.DataFrame) -> tuple[Panel, ...]:
+    """A panel a dataset, its lowest losses bold."""
     panels = []
     for dataset, part in means.groupby("dataset", sort=True):
-        best = {column: part[column].min() for column in lowest}
-        rows = [
-            (
-                TableCell(escape.label(model)),
-                *(
-                    TableCell(f"{value:{form}}", bold=value == best.get(column))
-                    for column, value in zip(heads, values, strict=True)
-                ),
-            )
-            for model, values in zip(part["model"], part[list(heads)].to_numpy(), strict=True)
-        ]
+        best = part[["pinball", "crps"]].min()
+        rows = []
+        for _, row in part.iterrows():
+            cells = [TableCell(f"{row[c]:.4g}", bold=row[c] == best.get(c)) for c in HEADS]
+            rows.append((TableCell(escape.label(row["model"])), *cells))
         panels.append(Panel(tuple(rows), escape.label(str(dataset))))
-    header = ("model", *heads.values())
-    return ReportTable(name, title, header, tuple(panels), tuple(notes))
+    return tuple(panels)

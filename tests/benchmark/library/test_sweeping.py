@@ -136,15 +136,15 @@ def test_a_csv_file_holds_what_the_library_reads(tmp_path):
 
 
 LABELS = {  # of a column of text or objects -> the class names in the run
-    "codes": (["01", "02"], ("y=01", "y=02")),
-    "fractions": (["1.0", "2.0"], ("y=1.0", "y=2.0")),
+    "codes": (["01", "02"], ("y='01'", "y='02'")),
+    "fractions": (["1.0", "2.0"], ("y='1.0'", "y='2.0'")),
     "thousands": (["1,500", "2,000"], ("1,500", "2,000")),
     "decimal commas": (["0,5", "1,5"], ("0,5", "1,5")),
     "percents": (["5%", "10 %"], ("10 %", "5%")),
     "currencies": (["$5", "$10"], ("$10", "$5")),
-    "powers": (["1e3", "1e4"], ("y=1e3", "y=1e4")),
-    "a gap": (["None", "some"], ("y=None", "y=some")),
-    "infinite": (["inf", "small"], ("y=inf", "y=small")),
+    "powers": (["1e3", "1e4"], ("y='1e3'", "y='1e4'")),
+    "a gap": (["None", "some"], ("y='None'", "y='some'")),
+    "infinite": (["inf", "small"], ("y='inf'", "y='small'")),
     "blanks": (["a b", "a  b", "c"], ("y='a  b'", "y='a b'", "y='c'")),
     "types": ([1, "1"], ("y='1'", "y=1")),
     "numbers": ([1.0, 2.5], ("1", "2.5")),
