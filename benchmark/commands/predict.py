@@ -13,12 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.dates import NoMoment, moments
-from ...common.columns.numbers import (
-    TWO_READINGS,
-    is_missing,
-    numbers_in_style,
-    read_numbers,
-)
+from ...common.columns.numbers import is_missing, numbers_in_style
 from ...common.counting import count
 from ...common.files import write_atomically
 from ...common.text import one_line
@@ -196,26 +191,21 @@ def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Serie
 def numeric_cells(
     column: Column, cells: Cells, marks: Collection[str], warn: Callable[[str], None]
 ) -> np.ndarray:
-    """(N,) numbers, NaN where missing, written as in the file of the training rows; SchemaError
-    names the line of the first that is not, and of one that may be read in two ways: the rows
-    beside a row do not decide how it is read."""
+    """(N,) numbers, NaN where missing, written as in the file of the training rows, so that the
+    rows beside a row do not decide how it is read; SchemaError names the line of the first that is
+    not."""
     texts = cells.frame[column.name]
-    if column.style:
-        found = numbers_in_style(texts, column.style, marks)
-    else:
-        found = read_numbers(texts, cells.delimiter, marks, signs=False)
+    found = numbers_in_style(texts, column.style, marks)
     numbers = found.values
     bad = np.flatnonzero(np.isnan(numbers) & ~found.missing)
     if len(bad):
         first = int(bad[0])
-        known = f"numbers with {column.style}" if column.style else "numbers"
+        known = f"numbers with {column.style}" if column.style else "plain numbers"
         raise SchemaError(
             f"{cells.name}: column {column.name!r}: {one_line(texts.iloc[first], 40)!r} on "
             f"{cells.where(first)} (row {first + 1}) is no number; the model was trained on "
             f"{known} there ({count(len(bad), 'such cell')})"
         )
-    if found.style and not column.style:
-        check_one_reading(column.name, cells)
     if found.style:
         text, value = found.example
         warn(f"column {column.name!r}: {found.style}: {text!r} is read as {value:.15g}")
@@ -223,25 +213,6 @@ def numeric_cells(
     if infinite.any():
         warn(f"column {column.name!r}: {infinite.sum()} infinite values count as missing")
     return np.where(infinite, np.nan, numbers)
-
-
-def check_one_reading(name: str, cells: Cells) -> None:
-    """SchemaError for the first number such as "1,234", a fraction or a whole one, in a column
-    whose training rows had plain numbers. Semicolons between fields say that it has a decimal
-    comma."""
-    texts = cells.frame[name]
-    unclear = np.array(texts.str.fullmatch(TWO_READINGS), dtype=bool)
-    if cells.delimiter == ";":
-        unclear &= ~np.array(texts.str.contains(",", regex=False), dtype=bool)
-    if unclear.any():
-        first = int(np.argmax(unclear))
-        text = texts.iloc[first]
-        point = text.replace(",", ".")
-        raise SchemaError(
-            f"{cells.name}: column {name!r}: {text!r} on {cells.where(first)} (row {first + 1}) "
-            f"may be {float(point):.15g} or {point.replace('.', '')}; the model was trained on "
-            "plain numbers there: write plain ones"
-        )
 
 
 def category_cells(column: Column, cells: pd.Series, marks: Collection[str]) -> pd.Series:

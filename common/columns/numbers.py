@@ -17,8 +17,6 @@ WORDS = frozenset(("-", "--", "na", "n/a", "#n/a", "nan", "null", "none", "nil",
 SIGNS = "$€£¥%"
 UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}[23]?"
 GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
-# "1,234" and "1.234": a fraction, or a whole number with one mark between its thousands.
-TWO_READINGS = re.compile(r"[-+]?[1-9]\d{0,2}[.,]\d{3}")
 LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no number
 PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
@@ -155,11 +153,8 @@ def _parsed(cells: pd.Series, missing: np.ndarray) -> np.ndarray:
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def read_numbers(
-    cells: pd.Series, delimiter: str, marks: Collection[str] = (), *, signs: bool = True
-) -> Numbers:
-    """The numbers of a column, in whatever of the known styles all its cells are written; without
-    `signs`, in one of those without a sign of currency or percent and without a unit.
+def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) -> Numbers:
+    """The numbers of a column, in whatever of the known styles all its cells are written.
 
     Where "1,234" fits two styles it has a decimal comma if semicolons separate the fields or some
     other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40. Where all
@@ -175,8 +170,7 @@ def read_numbers(
     for gaps in (missing,) if words.all() or (words == missing).all() else (words, missing):
         style = _style_in(cells[~gaps], delimiter)
         if style is not None:
-            found = _in_style(cells, gaps, style)
-            return plain if style.startswith("'") and not signs else found
+            return _in_style(cells, gaps, style)
     return plain
 
 

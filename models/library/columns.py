@@ -76,9 +76,10 @@ def floats(column: pd.Series, style: str = "") -> np.ndarray:  # (N,)
         if written.any():
             cells = pd.Series([text.strip() for text in values[written]], dtype=str)
             read = numbers_in_style(cells, style)
-            wrong = ~read.missing & ~np.isfinite(read.values)
-            if wrong.any():
-                raise ValueError(f"{cells[int(np.argmax(wrong))]!r} is no number")
+            wrong = np.flatnonzero(~read.missing & ~np.isfinite(read.values))
+            if len(wrong):
+                row = int(np.flatnonzero(written)[wrong[0]])
+                raise ValueError(f"{cells[wrong[0]]!r} in row {row + 1} is no number")
             found[written] = read.values
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -11,13 +11,13 @@ import pandas as pd
 
 from ...common.columns.dates import FORMS, ISO, NUMBERS, moments
 from ...common.columns.encoder import is_date, is_text, text_column
+from ...common.columns.kinds import STATED
 from ...common.columns.numbers import style_of
-from ...common.counting import count
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
+from ..library.columns import floats
 from ..preprocessing import is_categorical
 
-KINDS = ("numeric", "categorical", "date", "text")
 Scalar = str | int | float | bool
 
 
@@ -110,7 +110,7 @@ class Schema:
             name, kind = item["name"], item["kind"]
             levels = tuple(item.get("categories", ()))
             plain = all(isinstance(v, str | int | float | bool) for v in levels)
-            if not isinstance(name, str | int) or kind not in KINDS:
+            if not isinstance(name, str | int) or kind not in STATED:
                 raise SchemaError(f"a column is a name and a kind, not {item!r:.80}")
             if not plain:
                 raise SchemaError(f"column {name!r}: categories must be texts or numbers")
@@ -153,32 +153,20 @@ class Schema:
         self.check_names(list(frame.columns), warn)
         parts = {}
         for c in self.columns:
-            if c.kind == "numeric":
-                parts[c.name] = self._numbers(frame[c.name], c)
-            elif c.kind == "categorical":
-                parts[c.name] = self._levels(frame[c.name], c, warn)
-            elif c.kind == "text":
-                texts = [None if _is_gap(v) else str(v) for v in frame[c.name]]
-                parts[c.name] = text_column(texts).set_axis(frame.index)
-            else:
-                try:
-                    parts[c.name] = moments(frame[c.name], c.style).set_axis(frame.index)
-                except ValueError as error:
-                    raise SchemaError(str(error)) from None
+            column = frame[c.name]
+            try:
+                if c.kind == "numeric":
+                    parts[c.name] = pd.Series(floats(column, c.style), index=frame.index)
+                elif c.kind == "categorical":
+                    parts[c.name] = self._levels(column, c, warn)
+                elif c.kind == "text":
+                    texts = [None if _is_gap(v) else str(v) for v in column]
+                    parts[c.name] = text_column(texts).set_axis(frame.index)
+                else:
+                    parts[c.name] = moments(column, c.style).set_axis(frame.index)
+            except ValueError as error:
+                raise SchemaError(str(error)) from None
         return pd.DataFrame(parts, index=frame.index)
-
-    def _numbers(self, column: pd.Series, known: Column) -> pd.Series:
-        try:
-            return column.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            values = column.astype(object).where(column.notna(), np.nan)  # pd.NA is no float
-            bad = [row for row, value in enumerate(values) if not _is_number(value)]
-            if not bad:
-                return values.astype(np.float64)
-            raise SchemaError(
-                f"column {known.name!r}: {column.iloc[bad[0]]!r} in row {bad[0] + 1} is no number; "
-                f"the model was trained on numbers there ({count(len(bad), 'such cell')})"
-            ) from None
 
     def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -214,15 +202,6 @@ def _is_style(kind: str, style: str) -> bool:
 
 def _is_gap(value: Any) -> bool:
     return value is None or value is pd.NaT or value is pd.NA or value != value
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number, or the text of one."""
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 def _text(value: Any) -> Any:

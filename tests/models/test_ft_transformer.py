@@ -1,10 +1,11 @@
-"""FT-Transformer: its published sizes, and laws of its architecture."""
+"""FT-Transformer and AutoInt: published sizes, and laws of their architectures."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from looped import each
+from tabsweep.models.autoint import AutoInt
 from tabsweep.models.deep.layers.feature_tokenizer import Tokens
 from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures
 from tabsweep.models.ft_transformer import FTTransformer
@@ -103,3 +104,16 @@ def test_tokens_of_one_kind_are_enough():
 def test_heads_that_do_not_divide_the_width_are_refused(name):
     with pytest.raises(InvalidConfig, match="width.*n_heads = 3.*16"):
         make_model(name, task="binary", width=16, n_heads=3)
+
+
+@each("linformer", ["none", *SHARING])
+def test_in_autoint_a_row_of_zeros_gives_the_heads_bias_before_anything_is_learned(linformer):
+    """No bias of a token, [CLS] or start value of another bias tells such a row from nothing."""
+    config = {"width": 8, "n_layers": 2, "linformer": linformer, "linformer_ratio": 0.5}
+    module = network(AutoInt(task="regression", **config), 3, [], 1)
+    none = torch.empty(2, 0).long()
+    assert module.tokens.n == 3 and not module.tokens(torch.zeros(2, 3).double(), none).any()
+    torch.testing.assert_close(
+        module(torch.zeros(2, 3).double(), none), module.head.bias.expand(2), rtol=0, atol=1e-12
+    )
+    assert (module(torch.ones(2, 3).double(), none) - module.head.bias).abs().min() > 1e-3
