@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
-from ...reports.metrics import METRICS
 from .space_overrides import PlanError
 
 if TYPE_CHECKING:
@@ -62,34 +61,6 @@ def weight_notes(specs: Mapping[str, registry.ModelSpec], weighted: Iterable[str
         )
     left = f"; models that take none do not run: {', '.join(absent)}" if absent else ""
     return [f"Rows of {names} count by their weights, in fits and in all scores{left}."]
-
-
-def trained_quantile(model: str, metric: str) -> dict[str, float]:
-    """{"quantile": ...} for a model that can be trained on a quantile of the target (it has a
-    hyperparameter of this name), where the metric is the pinball loss of one; else {}."""
-    quantile = METRICS[metric].quantile
-    if quantile is None or "quantile" not in registry.defaults(model):
-        return {}
-    rules = getattr(registry.load_class(registry.spec(model).target), "rules", {})
-    able = "quantile" not in rules or rules["quantile"].accepts(quantile)
-    return {"quantile": quantile} if able else {}
-
-
-def quantile_notes(
-    specs: Mapping[str, registry.ModelSpec],
-    named: Callable[[registry.ModelSpec], str],
-    metric: str,
-) -> list[str]:
-    """A sentence on what the models are trained on where `metric`, of regression, is a pinball
-    loss. named: what the registry is asked for a model."""
-    if METRICS[metric].quantile is None:
-        return []
-    models = [name for name, spec in specs.items() if REGRESSION in spec.tasks]
-    able = [name for name in models if trained_quantile(named(specs[name]), metric)]
-    rest = [name for name in models if name not in able]
-    parts = [f"trained on this quantile: {', '.join(able)}"] if able else []
-    parts += [f"trained as for the mean: {', '.join(rest)}"] if rest else []
-    return [f"Ranked by {METRICS[metric].label}: {'; '.join(parts)}."]
 
 
 def check_constructor(

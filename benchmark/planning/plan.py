@@ -22,17 +22,11 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
-from .chosen_metrics import chosen_metrics
+from .chosen_metrics import chosen_metrics, quantile_notes, trained_quantile
 from .code_identity import PACKAGE, from_outside, own_code, source_print
 from .fold_facts import fold_facts
 from .options import Options as Options
-from .own_models import (
-    check_constructor,
-    find_model,
-    quantile_notes,
-    trained_quantile,
-    weight_notes,
-)
+from .own_models import check_constructor, find_model, weight_notes
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
