@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..common.columns.dates import parsed
-from ..common.columns.kinds import DATE, NUMBER, Kind
+from ..common.columns.kinds import DATE, ID, NUMBER, Kind
 from ..common.columns.numbers import is_missing, read_numbers
 from ..common.text import one_line
 from .errors import DataError
@@ -54,7 +54,8 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     columns = {}
     for name in names:
         facts = column_facts(cells, name, reading, decided.get(name))
-        columns[name] = {"role": roles.get(name, "feature"), **facts}
+        role = "left out" if facts["kind"] == ID else "feature"
+        columns[name] = {"role": roles.get(name, role), **facts}
         if facts["suspect"]:
             warnings.append(
                 f"column {name!r}: {facts['suspect']} stands out; if it marks a missing value: "

@@ -189,7 +189,6 @@ class FrameData:
         *,
         task: str | None = None,
         categorical_features: Any = (),
-        text: str = "drop",
     ) -> None:
         if isinstance(target, Collection) and not isinstance(target, (str, bytes, tuple)):
             raise SweepError(
@@ -231,7 +230,7 @@ class FrameData:
             )
         self._texts = label_texts(list(self._y.unique()), self.target, self.task)
         self.labels = {text: label for label, text in self._texts.items()}
-        self.columns = CsvColumns(text=text, categories=categorical_features or ())
+        self.columns = CsvColumns(categories=categorical_features or ())
         self.columns.decide(self.features)
 
     @property

@@ -187,7 +187,6 @@ def sweep(
     positive: Any = None,
     costs: Mapping[Any, float] | None = None,
     categorical_features: Iterable[Any] = (),
-    text: str = "encode",
     seed: int = 0,
     name: str | None = None,
     runs: str | Path = "runs",
@@ -227,8 +226,6 @@ def sweep(
         for the metric "cost".
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
-    text : {"encode", "drop"}, default "encode"
-        Whether free text is read, by what the training rows of each fold hold, or left out.
     seed : int, default 0
         Seed of the folds, the search and the fits.
     name : str, optional
@@ -263,16 +260,16 @@ def sweep(
     if isinstance(data, str):
         if target is not None:
             raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
-        if task is not None or list(categorical_features) or text != "encode":
+        if task is not None or list(categorical_features):
             raise SweepError(
-                f"dataset {data!r} has its task and kinds of columns already; leave `task`, "
-                "`categorical_features` and `text` out"
+                f"dataset {data!r} has its task and kinds of columns already; leave `task` and "
+                "`categorical_features` out"
             )
         if positive is not None or costs:
             raise SweepError("`positive` and `costs` go with a DataFrame")
         suite = dataset_suite(data)
     else:
-        frame = _frame_data(data, target, task, categorical_features, text)
+        frame = _frame_data(data, target, task, categorical_features)
         path, name = frame.write(runs, check_name(name) if name else None)
         classes = frame.about_classes(positive, costs or {})
         suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
@@ -312,7 +309,7 @@ def _whole(name: str, value: Any, least: int) -> int | None:
 
 
 def _frame_data(
-    data: Any, target: Any, task: str | None, categorical_features: Iterable[Any], text: str
+    data: Any, target: Any, task: str | None, categorical_features: Iterable[Any]
 ) -> FrameData:
     if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -323,9 +320,7 @@ def _frame_data(
         )
     if target is None:
         raise SweepError("say which column is predicted: tabsweep.sweep(df, target='price')")
-    found = FrameData(
-        data, target, task=task, categorical_features=list(categorical_features), text=text
-    )
+    found = FrameData(data, target, task=task, categorical_features=list(categorical_features))
     for notice in found.columns.notices_:
         warnings.warn(notice, ColumnNotice, stacklevel=3)
     return found

@@ -22,8 +22,7 @@ from ...common.columns.numbers import numbers_in_style
 from ...common.text import one_line
 from ..model_spec import ModelSpec
 
-TEXTS = ("encode", "drop")
-DURATION, LEFT_OUT = "duration", "left out"
+DURATION = "duration"
 KINDS = {  # what `infer_dtype` says of columns that need no closer look
     **dict.fromkeys(("boolean", "integer", "floating", "mixed-integer-float", "decimal"), NUMBER),
     **dict.fromkeys(("datetime", "datetime64", "date"), DATE),
@@ -178,8 +177,6 @@ class ColumnReader:
 
     Parameters
     ----------
-    text : {"encode", "drop"}
-        What becomes of free text.
     categories : iterable
         Names of columns that are categories whatever they hold.
     cyclic : bool
@@ -195,12 +192,7 @@ class ColumnReader:
         What was done to columns that are neither numbers nor categories.
     """
 
-    def __init__(
-        self, *, text: str = "encode", categories: Iterable[Any] = (), cyclic: bool = False
-    ) -> None:
-        if text not in TEXTS:
-            raise ValueError(f"text must be one of {', '.join(map(repr, TEXTS))}, got {text!r}")
-        self.text = text
+    def __init__(self, *, categories: Iterable[Any] = (), cyclic: bool = False) -> None:
         self.categories = list(categories)
         self.cyclic = cyclic
 
@@ -233,14 +225,9 @@ class ColumnReader:
             word, style, notice = CATEGORY, "", ""
             if name not in self.categories:
                 word, style, notice = kind_of_column(frame[name])
-            if word == TEXT and self.text == "drop":
-                word, notice = (
-                    LEFT_OUT,
-                    f"column {name!r} is free text and is left out (text='drop')",
-                )
             self.kinds_[name] = (word, style)
             self.notices_ += [notice] if notice else []
-        if all(word in (ID, LEFT_OUT) for word, _ in self.kinds_.values()):
+        if all(word == ID for word, _ in self.kinds_.values()):
             raise ValueError(
                 f"no column is left to learn from: {'; '.join(self.notices_)}. Give numbers, "
                 "categories or dates"

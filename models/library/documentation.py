@@ -24,8 +24,6 @@ validation_fraction : float, default=0.15, in [0, 1)
 categorical_features : sequence of names, positions or booleans, default=None
     Columns that are categories although they hold numbers; booleans are a mask, one for each
     column. Categorical and text columns are categories anyway.
-text : {{'encode', 'drop'}}, default='encode'
-    Free text becomes at most 30 components of the n-grams of its letters, or is left out.
 random_state : int, RandomState or None, default=0
     Seed of the fit and of the rows that are held out. None draws another one each time.
 n_jobs : int or None, default=None

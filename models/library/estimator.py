@@ -37,7 +37,6 @@ COMMON: dict[str, Any] = {
     "preset": "quick",
     "validation_fraction": 0.15,
     "categorical_features": None,
-    "text": "encode",
     "random_state": 0,
     "n_jobs": None,
     "verbose": 0,
@@ -142,7 +141,7 @@ class LibraryEstimator(BaseEstimator):
             weights = checked_weights(weights[there], frame)
         seed, task = self._seed(), self._task()
         self.columns_ = ColumnReader(
-            text=self.text, categories=self._categorical(frame), cyclic=is_cyclic(self.spec)
+            categories=self._categorical(frame), cyclic=is_cyclic(self.spec)
         )
         table = self.columns_.fit(frame).transform(frame)
         for notice in self.columns_.notices_:

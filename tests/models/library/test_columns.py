@@ -109,21 +109,17 @@ def test_a_column_that_was_empty_in_training_is_a_gap_whatever_comes(dtype):
         assert dtype == "str" or found["x"].isna().all()  # of text the categories are unknown
 
 
-def test_free_text_is_encoded_or_left_out_and_identifiers_are_left_out():
+def test_free_text_is_encoded_and_identifiers_are_left_out():
     said = ["the red house by the sea", "a blue car near the church", "old tree in a wood"]
     texts = [f"{said[i % 3]} number{i} of street{i % 7}" for i in range(60)]
     found, notices = read(texts)
     assert found.shape == (60, 30) and len(notices) == 1
     near = np.linalg.norm(found - found.iloc[0], axis=1)
     assert near[3::3].mean() < near[1::3].mean()  # rows about the same thing are closer
-    dropped, notices = read(texts, text="drop")
-    assert not dropped.shape[1] and "left out" in notices[0]
     dropped, notices = read([f"id-{i}" for i in range(60)])
     assert not dropped.shape[1] and "identifier" in notices[0]
     few, notices = read([f"id-{i % 30}" for i in range(60)])
     assert few["x"].dtype == object and not notices
-    with pytest.raises(ValueError, match="'keep'"):
-        ColumnReader(text="keep")
     with pytest.raises(ValueError, match="no column is left"):
         ColumnReader().fit(pd.DataFrame({"x": [f"id-{i}" for i in range(60)]}))
 
