@@ -25,8 +25,6 @@ from ...datasets.table import Table, number_text
 from ...models.library.columns import ColumnReader, one_blank, texts_of
 from ..errors import SweepError
 
-NUMBER_KINDS = ("floating", "integer", "mixed-integer-float", "decimal")  # of `infer_dtype`
-
 
 class CsvColumns(ColumnReader):
     """Reads columns as the library does, with categories as a CSV file can hold them: as text.
@@ -161,10 +159,7 @@ def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[
 
 def holds_numbers(column: pd.Series) -> bool:
     """Whether a target holds numbers, which may be classes or amounts, in any type."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return not pd.api.types.is_bool_dtype(column.dtype)
-    categorical = isinstance(column.dtype, pd.CategoricalDtype)
-    return not categorical and pd.api.types.infer_dtype(column, skipna=True) in NUMBER_KINDS
+    return not isinstance(column.dtype, pd.CategoricalDtype) and all(map(is_number, column))
 
 
 class FrameData:
