@@ -89,26 +89,6 @@ class DeepEstimator(Stepwise):
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        *,
-        report: Callable[[int, float], Any] | None = None,
-    ) -> DeepEstimator:
-        """Fits on (X, y); (X_val, y_val) choose the weights to keep.
-
-        report: called with (step, validation loss) at every evaluation; True ends the fit.
-        """
-        self._report = report
-        try:
-            super().fit(X, y, X_val, y_val)
-        finally:
-            del self._report
-        return self
-
     def _begin(self, x: np.ndarray, y: np.ndarray, X_val: Any, y_val: Any) -> Any:
         val = self._validation(X_val, y_val)
         return self._training((x, y), val), val
@@ -141,9 +121,7 @@ class DeepEstimator(Stepwise):
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: Rows | None) -> None:
         training = self._training((x, y), val)
-        unit, report = self._unit(), getattr(self, "_report", None)
-        told = None if report is None else lambda step, loss: report(step // unit, loss)
-        training.run(getattr(self, self.resource) * unit, told)
+        training.run(getattr(self, self.resource) * self._unit())
         self._finish(training, (x, y), val)
 
     def _finish(self, training: Training, train: Rows, val: Rows | None) -> None:

@@ -25,7 +25,6 @@ from ...common import fit_progress
 from .matrix_products import by_onednn
 from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
 
-Report = Callable[[int, float], Any]  # step, validation loss; True ends the fit
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _keeping = 0
 PRECISIONS = ("auto", "fp32", "bf16")
@@ -188,13 +187,12 @@ class Training:
 
     # -- running -------------------------------------------------------------------------------
 
-    def run(self, until: int, report: Report | None = None) -> None:
-        """Trains to `until` steps of the schedule, or to where patience, `report` or
-        `out_of_time` ends it."""
+    def run(self, until: int) -> None:
+        """Trains to `until` steps of the schedule, or to where patience or the time ends it."""
         with by_onednn(self.task.module, self.device):
-            self._run(until, report)
+            self._run(until)
 
-    def _run(self, until: int, report: Report | None) -> None:
+    def _run(self, until: int) -> None:
         recipe, ran, seconds = self.recipe, 0, 0.0
         while self.step < until and not self.stopped:
             began = time.perf_counter()
@@ -205,12 +203,12 @@ class Training:
             fit_progress.reached(self.step, recipe.steps, "step")
             at_end = self.step % recipe.eval_every == 0 or self.step == recipe.steps
             if at_end and self.step > recipe.pretrain:
-                self.evaluate(report)
+                self.evaluate()
                 if math.isnan(float(loss)):  # NaN weights cannot recover
                     self.stopped = True
             if not self.stopped and self.out_of_time():
                 if not at_end and self.step > recipe.pretrain:
-                    self.evaluate(report)  # these weights may be the best so far
+                    self.evaluate()  # these weights may be the best so far
                 self.stopped = True
         self.step_s = seconds / ran if ran else 0.0
 
@@ -242,7 +240,7 @@ class Training:
                 copy.after(self.step)
         return loss.detach()
 
-    def evaluate(self, report: Report | None = None) -> None:
+    def evaluate(self) -> None:
         """Takes the validation loss of the network as it is; the best weights so far are kept."""
         with self.final_weights():
             loss = self.task.val_loss()
@@ -258,8 +256,6 @@ class Training:
         if self.recipe.patience and since >= self.recipe.patience:
             self.stopped = True
         if math.isnan(loss):  # NaN weights cannot recover
-            self.stopped = True
-        if report is not None and report(self.step, loss):
             self.stopped = True
 
     @contextmanager

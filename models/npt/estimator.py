@@ -10,7 +10,7 @@ DIFF(Kossen 2021, sec. 2.6): the inductive way is not in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -158,12 +158,10 @@ class NPT(AttentionSettings, CellEstimator):
         X_val: Any = None,
         y_val: Any = None,
         X_test: Any = None,
-        *,
-        report: Callable[[int, float], Any] | None = None,
     ) -> NPT:
         """As every model; X_test: features of the rows to predict, used by a transductive fit."""
         with self._others(X_val, X_test):
-            super().fit(X, y, X_val, y_val, report=report)
+            super().fit(X, y, X_val, y_val)
         return self
 
     def fit_to(

@@ -164,14 +164,11 @@ def test_a_state_of_another_network_is_refused():
             npt().fit_to(frame, y, stop=4, every=2, start=(2, state))
 
 
-def test_report_is_told_of_every_evaluation_and_can_end_the_fit():
+def test_the_curve_holds_the_loss_of_every_evaluation():
     frame, y = table("regression")
     val = table("regression", 20, seed=5)
-    told = []
-    model = npt().fit(frame, y, *val, report=lambda *point: told.append(point))
-    assert [s for s, _ in told] == [2, 4, 6] and np.array_equal(told, model.curve_)
-    ended = npt().fit(frame, y, *val, report=lambda step, _: step == 4)
-    assert ended.n_iter_ == 4 and len(ended.curve_) == 2
+    model = npt().fit(frame, y, *val)
+    assert model.curve_[:, 0].tolist() == [2, 4, 6]
     squares = (model.predict(val[0]) - val[1]) ** 2 / model._target_scale**2
     assert model.curve_[:, 1].min() == pytest.approx(squares.mean(), rel=1e-4)
 
