@@ -45,7 +45,6 @@ _SKLEARN = {
 CLASSES = frozenset(
     {
         f"{_OWN}.policy:Policy",
-        f"{_OWN}.preprocessing:Policy",  # its place in older files
         *(f"{_OWN}.preprocessing:{name}" for name in ("Preprocessor", "_Categories", "_Numbers")),
         *(f"sklearn.{module}:{n}" for module, names in _SKLEARN.items() for n in names.split()),
     }

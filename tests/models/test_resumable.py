@@ -26,7 +26,7 @@ from tabsweep.models import registry
 from tabsweep.models.base import BadState
 from tabsweep.models.persistence.archive import MEMBERS, pack, to_json, unpack
 from tabsweep.models.registry import MODELS, make_model, small_fits
-from tabsweep.models.resumable import Stepwise, boundaries, seed_at
+from tabsweep.models.resumable import Stepwise, seed_at
 
 HERE = Path(__file__).parent
 STOP, EVERY, LENGTH = 6, 3, 9
@@ -392,8 +392,3 @@ def test_a_class_from_elsewhere_says_what_counts_its_steps_and_its_gpu_memory(
         registry.spec("stepping_models:NoMethod")
     with pytest.raises(ValueError, match="resource = 'epochs', which it does not take"):
         registry.spec("stepping_models:NoParameter")
-
-
-def test_boundaries_are_the_multiples_and_the_stop():
-    assert boundaries(0, 9, 3) == [3, 6, 9] and boundaries(3, 8, 3) == [6, 8]
-    assert boundaries(0, 2, 5) == [2] and boundaries(9, 9, 3) == []

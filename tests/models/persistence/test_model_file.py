@@ -171,19 +171,6 @@ def test_a_loaded_model_predicts_alike_where_transformers_are_set_to_pandas(tmp_
         saved(tmp_path, estimator, "regression", training=(X, Y["regression"]))
 
 
-def test_a_file_that_names_the_policy_by_its_older_place_is_read(tmp_path):
-    model = make("linear", "binary")
-    path = saved(tmp_path, model, "binary")
-
-    def edit(members):
-        policy = members["state.json"]["preprocessor_"]["state"]["policy"]
-        assert policy["class"] == "tabsweep.models.policy:Policy"
-        policy["class"] = "tabsweep.models.preprocessing:Policy"
-
-    forge(path, edit)
-    assert load_model(path).estimator.preprocessor_.policy == model.policy
-
-
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = saved(tmp_path, make("linear", "binary"), "binary")
     before = path.read_bytes()
