@@ -6,13 +6,12 @@ from torch import Tensor, nn
 
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
-from .deep.layers.polynomial_attention import alphas
 from .deep.layers.token_attention import (
     Mix,
     Mixtures,
     token_attention,
 )
-from .deep.token_rows import TokenRows
+from .deep.token_rows import TokenNetwork, TokenRows
 
 
 class Block(nn.Module):
@@ -48,7 +47,7 @@ class Block(nn.Module):
         return self.norm(self.residual(x) + attended).relu()
 
 
-class AutoIntNetwork(nn.Module):
+class AutoIntNetwork(TokenNetwork):
     """Tokens without biases and without [CLS], blocks, a linear layer of all tokens side by side.
 
     Two-class and numeric outputs come as (B,).
@@ -57,29 +56,15 @@ class AutoIntNetwork(nn.Module):
     def __init__(
         self, tokens: Tokens, blocks: list[Block], mixtures: Mixtures | None, n_out: int
     ) -> None:
-        super().__init__()
-        self.tokens = tokens
-        self.blocks = nn.ModuleList(blocks)
-        self.mixtures = mixtures
+        super().__init__(tokens, blocks, mixtures)
         self.head = nn.Linear(tokens.n * tokens.weight.shape[1], n_out)
 
     def forward(self, numbers: Tensor, codes: Tensor, seed: Seed | None = None) -> Tensor:
         """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
-            mix = None if self.mixtures is None else self.mixtures.of(i)
-            x = block(x, seed and (*seed, i), mix)
+            x = block(x, seed and (*seed, i), self.mix(i))
         return self.head(x.flatten(1)).squeeze(-1)
-
-    def undecayed(self) -> list[nn.Parameter]:
-        """Tokens, norms and all biases (Gorishniy et al. 2021, authors' code), and the weights of
-        polynomial attention."""
-        return [
-            *self.tokens.parameters(),
-            *(p for name, p in self.named_parameters() if ".norm." in name),
-            *(p for name, p in self.named_parameters() if name.endswith("bias")),
-            *alphas(self),
-        ]
 
 
 class AutoInt(TokenRows):

@@ -10,13 +10,12 @@ from .deep.embedded_rows import EmbeddedRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.feature_tokenizer import Tokens
 from .deep.layers.number_embedding import EmbeddedTokens
-from .deep.layers.polynomial_attention import alphas
 from .deep.layers.token_attention import (
     Mix,
     Mixtures,
     token_attention,
 )
-from .deep.token_rows import TokenRows
+from .deep.token_rows import TokenNetwork, TokenRows
 from .hyperparameters import DROPOUT, ROWS, Number, OneOf, hyper
 
 ACTIVATIONS = ("reglu", "relu")
@@ -74,21 +73,18 @@ class Block(nn.Module):
         return x + dropout(out, self.p_residual, seed and (*seed, 3))
 
 
-class FTTransformerNetwork(nn.Module):
+class FTTransformerNetwork(TokenNetwork):
     """Tokens, blocks, and a linear layer of relu(norm [CLS]).
 
-    The last block computes [CLS] alone, which is all that is read. mixtures: of keys and values
-    (Linformer), None for all of them. Two-class and numeric outputs come as (B,).
+    The last block computes [CLS] alone, which is all that is read. Two-class and numeric outputs
+    come as (B,).
     """
 
     def __init__(
         self, tokens: Tokens, blocks: Sequence[Block], mixtures: Mixtures | None, n_out: int
     ) -> None:
-        super().__init__()
+        super().__init__(tokens, blocks, mixtures)
         width = tokens.weight.shape[1]
-        self.tokens = tokens
-        self.blocks = nn.ModuleList(blocks)
-        self.mixtures = mixtures
         self.norm_out = nn.LayerNorm(width)
         self.head = nn.Linear(width, n_out)
 
@@ -96,23 +92,8 @@ class FTTransformerNetwork(nn.Module):
         """(B,) values or logits of the second class, or (B, C) logits, of a batch of rows."""
         x = self.tokens(numbers, codes)
         for i, block in enumerate(self.blocks):
-            mix = None if self.mixtures is None else self.mixtures.of(i)
-            x = block(x, seed and (*seed, i), mix, cls=i + 1 == len(self.blocks))
+            x = block(x, seed and (*seed, i), self.mix(i), cls=i + 1 == len(self.blocks))
         return self.head(self.norm_out(x[:, 0]).relu()).squeeze(-1)
-
-    def undecayed(self) -> list[nn.Parameter]:
-        """Tokens, the blocks' norms and all biases; of polynomial attention, its weights.
-
-        DIFF(Gorishniy 2021, E.3): the text exempts all layer norms from weight decay; the gain of
-        the last norm decays here, as in the authors' code and package, which made the results.
-        """
-        norms = [m for m in self.blocks.modules() if isinstance(m, nn.LayerNorm)]
-        return [
-            *self.tokens.parameters(),
-            *(p for norm in norms for p in norm.parameters()),
-            *(p for name, p in self.named_parameters() if name.endswith("bias")),
-            *alphas(self),
-        ]
 
 
 class FTTransformer(TokenRows, EmbeddedRows):

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import softmax
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.neighbours import neighbour_mean
 from .deep.layers.number_embedding import NumberVectors
@@ -127,12 +126,6 @@ class NCATask(LookupTask):
             self.module.answer(points, (all_points, labels), own), self.targets[rows]
         )
 
-    def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
-        """Mean squared error, or minus the logarithm of the right class's share."""
-        if self.settings.task == "regression":
-            return F.mse_loss(out, targets)
-        return F.nll_loss(out, targets.long())
-
 
 class ModernNCA(LookupRows):
     """Neighbourhood components analysis with vectors of numbers and samples of candidates.
@@ -153,6 +146,7 @@ class ModernNCA(LookupRows):
 
     example = "epochs=5, width=16"
     make_task = NCATask
+    log_outputs = True
     batch_norm = True
 
     quantile: None = hyper(
@@ -179,13 +173,5 @@ class ModernNCA(LookupRows):
         0.5, SHARE, "Share of the training rows outside of a batch that are its candidates, too."
     )
 
-    @property
-    def n_out(self) -> int:
-        """Classes, two of them too; 0 for a value."""
-        return 0 if self.task == "regression" else len(self.classes_)
-
     def _network(self) -> NCANetwork:
         return self._made(NCANetwork, p=self.dropout)
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return softmax(self._outputs(x))

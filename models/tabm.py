@@ -17,7 +17,6 @@ from tabm import TabM as Layers
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import softmax
 from .deep.embedded_rows import FlatRows
 from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
@@ -166,12 +165,6 @@ class TabMTask(RowTask):
         out = self.module.members(batch.numbers, batch.codes, (self.settings.seed, step))
         return mean_loss(out, self.targets[rows], self.settings.quantile)
 
-    def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
-        """The ensemble's mean log loss, squared error or pinball loss."""
-        if self.settings.task == "regression":
-            return regression_loss(out, targets, self.settings.quantile)
-        return F.nll_loss(out, targets.long())
-
 
 class TabM(FlatRows):
     """k multi-layer perceptrons in one: most weights are shared, predictions are averaged.
@@ -189,6 +182,7 @@ class TabM(FlatRows):
 
     example = "epochs=5, k=4, width=16"
     make_task = TabMTask
+    log_outputs = True
     ple_version: ClassVar[str] = "B"
 
     lr: float = 2e-3
@@ -215,11 +209,6 @@ class TabM(FlatRows):
         "an order of its own.",
     )
 
-    @property
-    def n_out(self) -> int:
-        """Outputs of a member: its classes, two of them too; 0 for a value."""
-        return 0 if self.task == "regression" else len(self.classes_)
-
     def _recipe(self) -> Recipe:
         return replace(super()._recipe(), clip_norm=1.0)
 
@@ -231,6 +220,3 @@ class TabM(FlatRows):
             embedding=self._embedding(self.number_width) if embedded else None,
             bins=self.bins_ if binned and self.n_numeric else (),
         )
-
-    def _predict_proba(self, x: np.ndarray) -> np.ndarray:
-        return softmax(self._outputs(x))

@@ -113,11 +113,13 @@ class RowTask:
 
     def criterion(self, out: Tensor, targets: Tensor) -> Tensor:
         """Mean log loss, squared error or pinball loss."""
+        if self.settings.task == "regression":
+            return regression_loss(out, targets, self.settings.quantile)
+        if self.settings.log_outputs:
+            return F.nll_loss(out, targets.long())
         if self.settings.task == "multiclass":
             return F.cross_entropy(out, targets)
-        if self.settings.task == "binary":
-            return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
-        return regression_loss(out, targets, self.settings.quantile)
+        return F.binary_cross_entropy_with_logits(out, targets.to(out.dtype))
 
     def val_loss(self) -> float | None:
         """On validation rows: share of wrong classes, RMSE (standardised), or the training loss,
@@ -174,7 +176,8 @@ class RowNetwork(QuantileEstimator, DeepEstimator):
 
     A subclass writes `_network`: a module that is called with the numbers and codes of rows and a
     seed, which names the draws of its dropout (None for none). It sets `batch_norm` where the
-    module has such layers: batches of one row are refused then.
+    module has such layers: batches of one row are refused then; and `log_outputs` where it answers
+    with logarithms of the shares of all classes, also of two (`n_out` is 0 for a number then).
 
     DIFF(Gorishniy 2021): numbers that are missing get the training mean, as there, and a 0/1
     column that says so. Epochs have a limit, 1,000 by default; there early stopping alone ends a
@@ -183,6 +186,7 @@ class RowNetwork(QuantileEstimator, DeepEstimator):
 
     resource = "epochs"
     batch_norm: ClassVar[bool] = False
+    log_outputs: ClassVar[bool] = False
     asked: ClassVar[dict[str, int]] = ASKED
 
     transient = (*DeepEstimator.transient, "_steps_an_epoch")
@@ -242,7 +246,9 @@ class RowNetwork(QuantileEstimator, DeepEstimator):
 
     @property
     def n_out(self) -> int:
-        """Outputs of the network: one for a number or two classes."""
+        """Outputs of the network: one for a number or two classes; see `log_outputs`."""
+        if self.log_outputs:
+            return 0 if self.task == "regression" else len(self.classes_)
         return len(self.classes_) if self.task == "multiclass" else 1
 
     def _rows(self, x: np.ndarray) -> Batch:
@@ -306,6 +312,6 @@ class RowNetwork(QuantileEstimator, DeepEstimator):
 
     def _predict_proba(self, x: np.ndarray) -> np.ndarray:
         out = self._outputs(x)
-        if self.task == "multiclass":
+        if self.task == "multiclass" or self.log_outputs:
             return softmax(out)
         return two_columns(np.exp(-np.logaddexp(0.0, -out)))

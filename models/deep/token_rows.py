@@ -2,10 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from torch import nn
+
 from ..hyperparameters import DROPOUT, LAYERS, SHARE, WIDTH, InvalidConfig, OneOf, hyper
-from .layers.polynomial_attention import AttentionSettings
-from .layers.token_attention import LINFORMER, Mixtures
+from .layers.feature_tokenizer import Tokens
+from .layers.polynomial_attention import AttentionSettings, alphas
+from .layers.token_attention import LINFORMER, Mix, Mixtures
 from .row_network import RowNetwork
+
+
+class TokenNetwork(nn.Module):
+    """Tokens, and blocks in which they attend to each other.
+
+    mixtures: of keys and values (Linformer), None for all of them. A subclass reads the tokens.
+    """
+
+    def __init__(
+        self, tokens: Tokens, blocks: Sequence[nn.Module], mixtures: Mixtures | None
+    ) -> None:
+        super().__init__()
+        self.tokens, self.blocks, self.mixtures = tokens, nn.ModuleList(blocks), mixtures
+
+    def mix(self, layer: int) -> Mix | None:
+        """What mixes the keys and values of a layer."""
+        return None if self.mixtures is None else self.mixtures.of(layer)
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Tokens, the blocks' norms and all biases; of polynomial attention, its weights.
+
+        DIFF(Gorishniy 2021, E.3): the text exempts all layer norms from weight decay; the gain of
+        FT-Transformer's last norm decays here, as in the authors' code and package, which made the
+        results.
+        """
+        norms = [m for m in self.blocks.modules() if isinstance(m, nn.LayerNorm)]
+        return [
+            *self.tokens.parameters(),
+            *(p for norm in norms for p in norm.parameters()),
+            *(p for name, p in self.named_parameters() if name.endswith("bias")),
+            *alphas(self),
+        ]
 
 
 class TokenRows(AttentionSettings, RowNetwork):
