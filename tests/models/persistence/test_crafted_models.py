@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from saved_models import QUIET, X, forge, make, saved, set_
 from sklearn.tree._tree import NODE_DTYPE
@@ -30,6 +31,7 @@ CatBoost().load_model(blob=sys.stdin.buffer.read())
 @pytest.mark.fault(43)
 def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tmp_path: Path):
     path = saved(tmp_path, make("catboost", "binary"), "binary")
+    honest = path.read_bytes()
     load_model(path, **QUIET)
     data = bytearray(unpack(path.read_bytes())["booster.cbm"])
     data[-1200:-1100] = b"\xff\xff\xff\x0f" * 25  # of the statistics of categories
@@ -38,6 +40,17 @@ def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tm
     forge(path, lambda members: members.update({"booster.cbm": bytes(data)}))
     with pytest.raises(ModelFileError, match=r"^m\.tabsweep: .*crashed.*signal 11.*refused$"):
         load_model(path, **QUIET)
+    path.write_bytes(honest)
+    for ends in (False, True):  # the process that checks lives on, and another one follows it
+        (checking,) = (
+            child
+            for child in psutil.Process().children()
+            if child.cmdline()[-1].endswith("persistence.checking_process")
+        )
+        if ends:
+            checking.kill()
+        assert load_model(path, **QUIET).how == "state"
+        assert checking.is_running() != ends
 
 
 def one_column_more(members: dict[str, Any]) -> None:
