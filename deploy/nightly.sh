@@ -5,14 +5,11 @@
 #
 #   TABSWEEP_NIGHTS          folder of the nights (nights); its link `latest` leads to this night
 #   TABSWEEP_NIGHTS_KEEP     days that a night's folder is kept (30)
-#   TABSWEEP_NIGHTLY_PULL    not empty: bring the checkout up to date first (git pull --ff-only)
 #   TABSWEEP_NIGHTLY_DRIFT   not empty: compare every model with the last tag (--against)
-#   TABSWEEP_NIGHTLY_NOTIFY  a command of the shell that gets the summary on standard input, and the
-#                            exit code as CODE, where that is not 0, whatever failed or was stopped:
-#                            mail -s "tabsweep: $CODE" me@example.org
 #
 # The exit code is that of `bench nightly`: 0, or 4 for a regression or a step that could not judge;
-# or that of the command before it that failed; 143 where the night was told to stop.
+# or that of the command before it that failed; 143 where the night was told to stop. Where it is not 0,
+# the summary is printed at the end, whatever failed or was stopped.
 # A second night at the same time ends at once with 3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -60,11 +57,7 @@ finish() {
     find "$nights" -mindepth 1 -maxdepth 1 -type d \
         \( -name '20??-??-??-*' -o -name 'accepted-*' \) \
         -mtime "+${TABSWEEP_NIGHTS_KEEP:-30}" -exec rm -rf {} +
-    if ((code != 0)) && [[ -n ${TABSWEEP_NIGHTLY_NOTIFY:-} ]]; then
-        deploy/nightly-summary.sh "$nights/latest" \
-            | CODE=$code bash -c "$TABSWEEP_NIGHTLY_NOTIFY" 9>&- \
-            || echo "nightly.sh: the command of TABSWEEP_NIGHTLY_NOTIFY failed" >&2
-    fi
+    ((code == 0)) || deploy/nightly-summary.sh "$nights/latest"
     exit "$code"
 }
 trap finish EXIT
@@ -73,9 +66,6 @@ trap 'exit 130' INT
 
 # Whatever fails from here on: `latest` never shows an older night as this one's result.
 rm -f "$nights/latest"
-if [[ -n ${TABSWEEP_NIGHTLY_PULL:-} ]]; then
-    run git pull --quiet --ff-only
-fi
 run make --no-print-directory setup
 if [[ -n ${TABSWEEP_NIGHTLY_DRIFT:-} ]]; then
     if tag=$(git describe --tags --abbrev=0 2> /dev/null); then

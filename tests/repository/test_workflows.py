@@ -1,11 +1,10 @@
-"""The workflows of continuous integration, the nightly scripts and the timer, run as processes.
+"""The workflows of continuous integration and the nightly scripts, run as processes.
 
-Actions that others wrote are not run; the shell steps are, with a `gh` that records its calls.
+Actions that others wrote are not run; the shell steps are.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,38 +18,6 @@ from repo import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCRIPTS = [*sorted((ROOT / "deploy").glob("nightly*.sh")), ROOT / ".ci/run", ROOT / ".ci/setup"]
-TITLE = "The nightly benchmark is red"
-DRIFT = "The nightly benchmark against a release is red"
-
-GH = r"""#!/usr/bin/env python3
-# gh on a folder: issues.json holds the open issues {number: [title, body]}, calls what was asked.
-import json, os, re, sys
-from pathlib import Path
-
-folder, words = Path(os.environ["GH_FOLDER"]), sys.argv[1:]
-issues = json.loads((folder / "issues.json").read_text())
-with open(folder / "calls", "a") as calls:
-    calls.write(" ".join(words[:2]) + "\n")
-
-def option(name):
-    return words[words.index(name) + 1]
-
-if words[:2] == ["issue", "list"]:
-    assert option("--label") == "nightly" and option("--state") == "open"
-    query = r'\.\[\] \| select\(\.title == "(.*)"\) \| \.number'
-    (wanted,) = re.fullmatch(query, option("--jq")).groups()
-    print("\n".join(number for number, (title, _) in issues.items() if title == wanted))
-elif words[:2] == ["issue", "create"]:
-    assert option("--label") == "nightly" and option("--body-file") == "-"
-    issues[str(max(map(int, issues), default=0) + 1)] = [option("--title"), sys.stdin.read()]
-elif words[:2] == ["issue", "edit"]:
-    issues[words[2]][1] = sys.stdin.read()
-elif words[:2] == ["issue", "close"]:
-    del issues[words[2]]
-else:
-    assert words[:2] == ["label", "create"] and "--force" in words, words
-(folder / "issues.json").write_text(json.dumps(issues))
-"""
 
 
 def parsed(path: Path) -> dict:
@@ -86,8 +53,7 @@ def test_a_workflow_asks_for_little_and_pins_what_it_uses(path):
     assert flow["permissions"] == {"contents": "read"}
     for job in flow["jobs"].values():
         assert 0 < job["timeout-minutes"] <= 240
-        assert set(job.get("permissions", {})) <= {"contents", "issues"}
-        assert job.get("permissions", {}).get("contents", "read") == "read"
+        assert "permissions" not in job
     for step in steps(path):
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
@@ -114,63 +80,10 @@ def test_every_shell_step_parses_and_names_files_of_the_repository(path):
             )
 
 
-# ---------------------------------------------------------------------- issues
-
-
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder with the scripts, and a `gh` on the PATH that keeps its issues in a file."""
-    folder = tmp_path / "checkout"
-    shutil.copytree(ROOT / "deploy", folder / "deploy")
-    (tmp_path / "bin").mkdir()
-    gh = tmp_path / "bin" / "gh"
-    gh.write_text(GH)
-    gh.chmod(0o755)
-    (tmp_path / "issues.json").write_text("{}")
-    return folder
-
-
-def issues_after(checkout: Path, summary: str | None, name: str = "2026-11-22-77aa001") -> dict:
-    """The open issues after the workflow's step: {title: body}; None: a night without summary."""
-    folder, nights = checkout.parent, checkout / "nights"
-    shutil.rmtree(nights, ignore_errors=True)
-    (nights / name).mkdir(parents=True)
-    (nights / "latest").symlink_to(name)
-    if summary is not None:
-        (nights / name / "summary.md").write_text(summary)
-    done = run_step(
-        step_of("nightly", "Issue"),
-        checkout,
-        PATH=f"{folder / 'bin'}:{os.environ['PATH']}",
-        GH_FOLDER=str(folder),
-        GITHUB_SERVER_URL="https://forge.example",
-        GITHUB_REPOSITORY="lab/tabsweep",
-        GITHUB_RUN_ID="7",
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads((folder / "issues.json").read_text()).values())
-
-
-def test_a_red_night_opens_one_issue_that_is_kept_up_to_date_and_closed_when_it_is_gone(checkout):
-    found = issues_after(checkout, "## Red: worse by 3 %\n`code` $(false) \\d\n")
-    assert list(found) == [TITLE]
-    assert found[TITLE].startswith("## Red: worse by 3 %\n`code` $(false) \\d\n")
-    assert "https://forge.example/lab/tabsweep/actions/runs/7" in found[TITLE]
-    found = issues_after(checkout, "## Red: worse by 4 %\n" + 20_000 * "long\n")
-    assert list(found) == [TITLE] and found[TITLE].startswith("## Red: worse by 4 %")
-    assert 50_000 < len(found[TITLE]) < 65_536  # what a forge takes
-    calls = (checkout.parent / "calls").read_text().splitlines()
-    assert calls.count("issue create") == 1 and calls.count("issue edit") == 1
-    assert issues_after(checkout, "## Nothing broke; 1 step found something to look at.\n") == {}
-    assert "did not end" in issues_after(checkout, None)[TITLE]
-
-
-def test_a_night_against_a_release_has_an_issue_of_its_own(checkout):
-    drift = "2026-11-22-77aa001-against-v1"
-    assert set(issues_after(checkout, "## Red: x\n")) == {TITLE}
-    assert set(issues_after(checkout, "## Red: y\n", drift)) == {TITLE, DRIFT}
-    assert set(issues_after(checkout, "## Nothing broke.\n")) == {DRIFT}
-    assert issues_after(checkout, "## Nothing broke.\n", drift) == {}
+    """A folder with the scripts."""
+    return Path(shutil.copytree(ROOT / "deploy", tmp_path / "checkout" / "deploy")).parent
 
 
 def test_the_summary_is_the_nights_or_says_how_far_it_came(checkout, tmp_path):
@@ -233,24 +146,29 @@ def a_night(checkout: Path, **environment: str) -> subprocess.CompletedProcess[s
     return run_step(step_of("nightly", "Night"), checkout, **given)
 
 
+def asked(checkout: Path) -> list[str]:
+    """How `bench` was called, once a night."""
+    return (checkout / "asked").read_text().splitlines()
+
+
 def test_the_script_ends_as_the_night_did_and_leaves_its_folder_alone_and_the_store(prepared):
     done = a_night(prepared, NIGHT="2026-11-22-77aa001", CODE="4", AGAINST="v1 x")
     assert done.returncode == 4, done.stderr
     latest = prepared / "nights" / "latest"
     assert os.readlink(latest) == "2026-11-22-77aa001" and (latest / "summary.md").is_file()
-    assert (prepared / "asked").read_text() == "nightly --out nights --against v1 x\n"
+    assert asked(prepared) == ["nightly --out nights --against v1 x"]
     left = {path.name for path in (prepared / "nights").iterdir()} - {".lock"}
     assert left == {"2026-11-22-77aa001", "latest", "store"}
 
 
-def test_who_wants_to_know_is_told_of_a_red_night_alone(prepared):
-    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "cat >> told", "NIGHT": "2026-11-22-77aa001"}
-    assert a_night(prepared, **tell).returncode == 0
-    assert not (prepared / "told").exists()
-    assert a_night(prepared, CODE="2").returncode == 2  # it wrote nothing: not the one before
+def test_the_summary_ends_what_a_night_prints_that_is_not_green(prepared):
+    night = {"NIGHT": "2026-11-22-77aa001"}
+    assert "## " not in a_night(prepared, **night).stdout
+    silent = a_night(prepared, CODE="2")  # it wrote nothing: not the one before
+    assert silent.returncode == 2 and "did not end" in silent.stdout
     assert not (prepared / "nights" / "latest").is_symlink()
-    assert a_night(prepared, **tell, CODE="4").returncode == 4
-    assert (prepared / "told").read_text() == "## Red\n"
+    red = a_night(prepared, **night, CODE="4")
+    assert red.returncode == 4 and red.stdout.endswith("## Red\n")
 
 
 def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepared, tmp_path):
@@ -265,42 +183,30 @@ def test_where_the_set_up_fails_the_night_before_is_not_shown_as_this_one(prepar
     )
     assert done.returncode == 0 and "did not end" in (tmp_path / "s").read_text()
     (prepared / "Makefile").write_text("setup:\n\tfalse\n")
-    assert a_night(prepared, NIGHT="2026-11-23-77aa001").returncode != 0
-    assert not (prepared / "nights" / "latest").exists()
-
-
-@pytest.mark.parametrize("what", ["set-up", "pull"])
-def test_who_wants_to_know_is_told_of_what_fails_before_the_night(prepared, what):
-    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "echo $CODE >> told; cat >> told", "NIGHT": "2026-11-22-7"}
-    if what == "pull":  # there is no repository to pull from
-        tell |= {"TABSWEEP_NIGHTLY_PULL": "yes", "GIT_DIR": str(prepared / "none")}
-    else:
-        (prepared / "Makefile").write_text("setup:\n\tfalse\n")
-    done = a_night(prepared, **tell)
-    assert done.returncode not in (0, 4) and not (prepared / "asked").exists()
-    code, *lines = (prepared / "told").read_text().splitlines()
-    assert int(code) == done.returncode and "did not end" in lines[0]
+    failed = a_night(prepared, NIGHT="2026-11-23-77aa001")
+    assert failed.returncode not in (0, 4) and "did not end" in failed.stdout
+    assert not (prepared / "nights" / "latest").exists() and len(asked(prepared)) == 1
 
 
 def test_a_night_that_is_stopped_ends_its_process_and_is_told(prepared):
-    tell = {"TABSWEEP_NIGHTLY_NOTIFY": "echo $CODE >> told; cat >> told"}
-    env = {**os.environ, **tell, "NIGHT": "2026-11-22-77aa001", "SLEEP": "yes"}
+    env = {**os.environ, "NIGHT": "2026-11-22-77aa001", "SLEEP": "yes"}
     env["TABSWEEP_NIGHTS"] = "nights/"
-    script = subprocess.Popen(["deploy/nightly.sh"], cwd=prepared, env=env)
+    out = {"stdout": subprocess.PIPE, "text": True}
+    script = subprocess.Popen(["deploy/nightly.sh"], cwd=prepared, env=env, **out)
     try:
         limit = time.monotonic() + 60
         while not (prepared / "sleeping").exists():
             assert script.poll() is None and time.monotonic() < limit
             time.sleep(0.05)
         script.terminate()
-        assert script.wait(60) == 143
+        printed = script.communicate(timeout=60)[0].splitlines()
+        assert script.returncode == 143
     finally:
         script.kill()
     assert (prepared / "stopped").read_text() == "ended\n"
-    code, *lines = (prepared / "told").read_text().splitlines()
-    assert code == "143" and "did not end" in lines[0] and "same day" in lines[2]
+    assert "did not end" in printed[-3] and "same day" in printed[-1]
     assert os.readlink(prepared / "nights" / "latest") == "2026-11-22-77aa001"
-    assert (prepared / "asked").read_text() == "nightly --out nights\n"
+    assert asked(prepared) == ["nightly --out nights"]
     assert a_night(prepared).returncode == 0  # the lock is free
 
 
@@ -312,8 +218,7 @@ def test_the_weekly_drift_compares_with_the_last_tag(prepared):
     assert a_night(prepared, **drift).returncode == 0  # there is no tag
     subprocess.run([*git, "tag", "v0.1"], check=True)
     assert a_night(prepared, **drift).returncode == 0
-    asked = (prepared / "asked").read_text().splitlines()
-    assert asked == ["nightly --out nights", "nightly --out nights --against v0.1"]
+    assert asked(prepared) == ["nightly --out nights", "nightly --out nights --against v0.1"]
 
 
 def test_two_nights_at_once_are_refused(prepared):
@@ -325,19 +230,11 @@ def test_two_nights_at_once_are_refused(prepared):
     assert a_night(prepared).returncode == 0
 
 
-# ---------------------------------------------------------------------- scripts and units
+# ---------------------------------------------------------------------- scripts
 
 
 def test_the_scripts_can_be_run_and_parse():
-    assert len(SCRIPTS) == 5
+    assert len(SCRIPTS) == 4
     for script in SCRIPTS:
         assert os.access(script, os.X_OK)
         subprocess.run(["bash", "-n", str(script)], check=True)
-
-
-def test_the_timer_starts_a_script_that_is_there():
-    (service,) = (ROOT / "deploy" / "systemd").glob("*.service")
-    (started,) = re.findall(
-        r"^ExecStart=%h/tabsweep/(\S+)$", service.read_text("utf-8"), re.MULTILINE
-    )
-    assert service.with_suffix(".timer").exists() and os.access(ROOT / started, os.X_OK)
