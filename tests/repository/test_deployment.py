@@ -80,21 +80,6 @@ def test_secrets_are_files_and_nothing_that_docker_shows_has_one(tmp_path: Path)
     subprocess.run([script, tmp_path / "secrets"], check=True, capture_output=True)
     assert made == {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
 
-    (tmp_path / "old").mkdir()  # with secrets in .env, as they once were
-    settings = tmp_path / "old" / ".env"
-    settings.write_text(
-        "POSTGRES_PASSWORD='a$b c'\nRAY_AUTH_TOKEN=\"#0123\"\nMLFLOW_TRACKING_PASSWORD=x$y\n"
-    )
-    run = [script, tmp_path / "old" / "secrets"]
-    refused = subprocess.run(run, capture_output=True, text=True)
-    assert refused.returncode == 2 and "MLFLOW_TRACKING_PASSWORD" in refused.stderr
-    settings.write_text(settings.read_text().replace("x$y", " xy "))
-    told = subprocess.run(run, check=True, capture_output=True, text=True).stdout
-    old = {path.name: path.read_text() for path in run[1].iterdir()}
-    assert (old["postgres_password"], old["ray_auth_token"]) == ("a$b c", "#0123")
-    assert old["mlflow_tracking_password"] == "xy" and {*old} == {*SECRETS}
-    assert "POSTGRES_PASSWORD" in refused.stdout and "MLFLOW_TRACKING_PASSWORD_FILE=" in told
-
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     for name, service in services().items():
         used = {*re.findall(r"/run/secrets/(\w+)", str(service))}
