@@ -52,7 +52,8 @@ def analyse(
         raise click.UsageError("give either --metric or --intervals")
     for run in runs:
         check_run(run)
-    blocks, notes = blocks_of(runs, mirror=mirror, cache=cache)
+    blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache)
+    notes = [f"Without {dataset}: {why}" for dataset, why in left_out.items()]
     if notes and not blocks:
         raise EvidenceError(f"no rows for the stored predictions: {'; '.join(notes)}")
     if metric is None:

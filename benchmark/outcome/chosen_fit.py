@@ -19,7 +19,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,10 @@ from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
 from ..column_encoding import encoding_identity
 from ..errors import FitError, SweepError, command_on
-from ..planning.own_tables import planned_table, planned_tables
-from ..planning.plan import choose_folds
+from ..planning.plan_record import variants_of
 from ..results.evidence_builder import planned_rows
 from ..results.run_status import status_of
+from ..results.stored_predictions import planned_data
 from ..running.run_trial import run_trial
 
 if TYPE_CHECKING:
@@ -170,12 +170,11 @@ def importable(run: Run, model: str, outside: str | None) -> str:
     from outside is imported only where the caller names it."""
     if outside or model in registry.names():
         return outside or model
-    options, suite = run.plan["options"], run.plan["suite"]
-    budget = suite["budgets"][options["budget"]]
-    of = budget["model"].get(model, {}).get("of")  # a row of the suite's own
+    of = variants_of(run.plan).get(model)  # a row of the suite's own
     if of in registry.names():
         return str(of)
-    named = [*options["models"], *budget["models"]]
+    options = run.plan["options"]
+    named = [*options["models"], *run.plan["suite"]["budgets"][options["budget"]]["models"]]
     known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
     raise FitError(
         f"{model} is code from outside tabsweep, which fitting would import; "
@@ -277,27 +276,15 @@ def read_data(
     run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
 ) -> tuple[Table, dict[int, Fold]]:
     """The run's table and folds; FitError where the data is gone or not what the run saw."""
-    described = run.described
-    if described.get("csv"):
-        plan = {"datasets": {run.dataset: described}}
-        try:
-            table = planned_tables([plan], [Path(csv)] if csv else [])[run.dataset].table
-        except SweepError as error:
-            raise FitError(str(error)) from None
-        table = replace(table, name=run.dataset)
-    elif csv is not None:
+    if csv is not None and not run.described.get("csv"):
         raise FitError(
             f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
         )
-    else:
-        table = planned_table(run.dataset, described, mirror=mirror, cache=cache)
-    if table.sha256 != described["sha256"]:
-        raise FitError(
-            f"{run.dataset} is not the data of this run: its sha256 is {table.sha256}, the run saw "
-            f"{described['sha256']}; sweep it again, or get the old data"
-        )
-    folds = choose_folds(table, described["protocol"], seed=run.seed, folds=None)
-    return replace(table, metric=run.metric), folds
+    files = [Path(csv)] if csv else []
+    try:
+        return planned_data(run.plan, run.dataset, files=files, mirror=mirror, cache=cache)
+    except SweepError as error:
+        raise FitError(f"{run.dataset} is not the data of this run: {error}") from None
 
 
 def fit_all(

@@ -21,7 +21,7 @@ from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
-from ..planning.plan_record import drawn_by, plan_in
+from ..planning.plan_record import drawn_by, plan_in, variants_of
 from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, read_card, results_file
 from ..results.evidence_builder import evidence_of
 from ..results.learning_curves import learning_curve
@@ -58,7 +58,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / RESULTS, _packed(rows))
     write_atomically(folder / TRIALS, _packed(tuning))
-    behind = {m: of for plan in plans for m, of in _variants(plan).items()}
+    behind = {m: of for plan in plans for m, of in variants_of(plan).items()}
     card = Entrant(
         title=title,
         reference=reference,
@@ -254,9 +254,3 @@ def _budget(plan: Mapping[str, Any]) -> str:
 
 def _command(plan: Mapping[str, Any]) -> str:
     return f"bench sweep --suite {plan['suite']['name']} --budget {plan['options']['budget']}"
-
-
-def _variants(plan: Mapping[str, Any]) -> dict[str, str]:
-    """{method: the model behind it} of the budget's rows with `of`."""
-    searches = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
-    return {name: search["of"] for name, search in searches.items() if search.get("of")}

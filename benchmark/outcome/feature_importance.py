@@ -108,7 +108,7 @@ def feature_importance(
                 value = metric.value(y, fitted.predict(X), w, table.costs)
                 return np.nan if value is None else -metric.loss(value)
 
-            found = permutation_importance(
+            losses = permutation_importance(
                 fitted_on(run, asked, config, table, folds[fold]),
                 table.rows(rows),
                 table.target[rows],
@@ -119,7 +119,7 @@ def feature_importance(
             parts.append(
                 pd.DataFrame(
                     {"dataset": run.dataset, "model": name, "fold": fold, "config": config}
-                    | {"feature": table.frame.columns.astype(str), "importance": found}
+                    | {"feature": table.frame.columns.astype(str), "importance": losses}
                 )
             )
     made = pd.concat(parts, ignore_index=True)
@@ -133,11 +133,11 @@ def over_folds(rows: pd.DataFrame) -> pd.DataFrame:
     """(model, feature, importance, std, folds) of the rows of folds, the best model's first."""
     rows = rows.dropna(subset="importance")
     grouped = rows.groupby(["model", "feature"], sort=False)["importance"]
-    found = grouped.agg(importance="mean", std="std", folds="size").reset_index()
+    means = grouped.agg(importance="mean", std="std", folds="size").reset_index()
     order = {name: i for i, name in enumerate(rows["model"].unique())}
-    place = found["model"].map(order)
-    keys = found.assign(place=place, least=-found["importance"])
-    return found.loc[keys.sort_values(["place", "least", "feature"], kind="stable").index]
+    place = means["model"].map(order)
+    keys = means.assign(place=place, least=-means["importance"])
+    return means.loc[keys.sort_values(["place", "least", "feature"], kind="stable").index]
 
 
 def _keep(file: Path, made: pd.DataFrame) -> None:

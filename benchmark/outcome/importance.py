@@ -44,25 +44,26 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     """
     import pandas as pd
 
+    from ..results.evidence_builder import noting
+
     losses = _losses(evidence)
     number, studies = evidence.study_numbers
     known = np.bincount(number[losses.notna()], minlength=len(studies))
     sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
     names = sizes.index[sizes >= FEWEST]
     if not len(names) or (most is not None and len(names) > most):
-        found, note = _together(evidence, losses, len(names))
+        searches, note = _together(evidence, losses, len(names))
     else:
         trials = evidence.trials[[*CELL, "fold", "config"]].assign(loss=losses)
         trials = trials[losses.notna() & pd.MultiIndex.from_frame(trials[CELL]).isin(names)]
-        found, note = _cells(trials), ""
+        searches, note = _cells(trials), ""
     rows = [
         (dataset, model, parameter, share, len(configs))
-        for (dataset, model), (configs, scores) in found.items()
+        for (dataset, model), (configs, scores) in searches.items()
         for parameter, share in importance_of(configs, scores).items()
     ]
     if note:
-        meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
-        evidence = evidence.but(meta=meta)
+        evidence = noting(evidence, note)
     columns = ["dataset", "model", "parameter", "importance", "n_trials"]
     return evidence.but(importance=pd.DataFrame(rows, columns=columns)) if rows else evidence
 
@@ -82,7 +83,7 @@ def _together(evidence: Evidence, losses: pd.Series, n_cells: int) -> tuple[_Fou
         return {}, note
     most = max(FEWEST_TOGETHER, min(MOST_TRIALS // 2, TOGETHER // max(1, len(models))))
     of_model = {str(m): rows.index.to_numpy() for m, rows in studies[known > 1].groupby("model")}
-    found = {}
+    together = {}
     for model in models:
         mine = of_model.get(model, np.zeros(0, dtype=int))
         if len(mine) > STUDIES:
@@ -95,8 +96,8 @@ def _together(evidence: Evidence, losses: pd.Series, n_cells: int) -> tuple[_Fou
             rows = rows.sample(most, random_state=0)
         configs = [_parsed(text) for text in rows["config"]]
         if len(rows) >= FEWEST and all(isinstance(config, dict) for config in configs):
-            found[ALL, str(model)] = configs, rows["scores"].to_numpy()
-    return found, ""
+            together[ALL, str(model)] = configs, rows["scores"].to_numpy()
+    return together, ""
 
 
 def _losses(evidence: Evidence) -> pd.Series:
@@ -106,20 +107,20 @@ def _losses(evidence: Evidence) -> pd.Series:
     from ..results.evidence_builder import losses
 
     trials = evidence.trials
-    found = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
-    return pd.Series(found, index=trials.index).where(evidence.having("stage", "tune"))
+    values = losses(trials, {task: evidence.headline(task) for task in evidence.tasks})
+    return pd.Series(values, index=trials.index).where(evidence.having("stage", "tune"))
 
 
 def _cells(trials: pd.DataFrame) -> _Found:
     """{(dataset, model): (configurations, standardised losses)}, MOST_TRIALS of each at most."""
-    found = {}
+    cells = {}
     for (dataset, model), rows in trials.groupby(CELL, sort=True):
         if len(rows) > MOST_TRIALS:
             rows = rows.sample(MOST_TRIALS, random_state=0)
         configs = [_parsed(text) for text in rows["config"]]
         if all(isinstance(config, dict) for config in configs):
-            found[str(dataset), str(model)] = configs, _standardised(rows)
-    return found
+            cells[str(dataset), str(model)] = configs, _standardised(rows)
+    return cells
 
 
 def _parsed(text: str) -> Any:

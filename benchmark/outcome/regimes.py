@@ -9,17 +9,13 @@ open, with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sweeps.store.ledger import Ledger
 from ...sweeps.study_state import TUNE
 from ...sweeps.trial import DONE
-from ..planning.plan_record import plan_in, study_name
-from ..planning.suite import parse
-from ..results.evidence_builder import default_first
 from ..results.greedy_ensembles import candidates_of, ensemble_row
 from ..results.stored_predictions import blocks_of
 
@@ -61,7 +57,7 @@ def regimes_of(
     from ...reports.metrics import metric
     from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, EVERYONE, TUNED
 
-    begins = _first_trials(runs)
+    begins = set(evidence.meta["default_first"])
     table = studies(evidence)
     table = table if only is None else table[table["dataset"] == only]
     trials = evidence.trials[evidence.having("stage", TUNE)]
@@ -70,7 +66,8 @@ def regimes_of(
         for r in trials[trials["index"] == 0].itertuples(index=False)
     }
     counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().to_dict()
-    blocks, notes = blocks_of(runs, mirror=mirror, cache=cache, only=only)
+    blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache, only=only)
+    notes = [f"Without {dataset}: {why}" for dataset, why in left_out.items()]
     by_fold = {(b.dataset, b.fold): b for b in blocks}
     rows: list[dict[str, Any]] = []
     damage: list[str] = []
@@ -83,8 +80,8 @@ def regimes_of(
         for study in mine.itertuples(index=False):
             place = {**base, "model": study.model}
             first = firsts.get((dataset, fold, study.model))
-            why = begins.get(study_name(study._asdict()), "not measured: no such study in the runs")
-            rows.append({**place, "regime": DEFAULT, **_default(study, first, why, head)})
+            begun = study.model in begins
+            rows.append({**place, "regime": DEFAULT, **_default(study, first, begun, head)})
             score = getattr(study, f"test_{head.name}")
             n_tried = counts.get((dataset, fold, study.model), 0)
             tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
@@ -101,25 +98,12 @@ def regimes_of(
     return Regimes(frame, notes, list(dict.fromkeys(damage)))
 
 
-def _first_trials(runs: Iterable[Path]) -> dict[str, str]:
-    """{study: "" if it begins with the default configuration, else why that is not known}."""
-    reasons = {}
-    for run in runs:
-        plan = plan_in(Ledger(Path(run)))
-        budget = parse(plan["suite"], "the ledger's plan").budgets[plan["options"]["budget"]]
-        starts = set(default_first([plan], budget.start_with_default))
-        why = "not measured: the study does not begin with the default configuration"
-        for study in plan["studies"]:
-            reasons[study_name(study)] = "" if study["model"] in starts else why
-    return reasons
-
-
-def _default(study: Any, first: Any, why: str, head: Metric) -> dict[str, Any]:
-    """The default configuration's result in a study, `why` saying that it is not known."""
+def _default(study: Any, first: Any, begun: bool, head: Metric) -> dict[str, Any]:
+    """The default configuration's result in a study that begins with it, `begun`."""
     if study.state == "unsupported":
         return {"reason": _open(study)}
-    if why:
-        return {"reason": why}
+    if not begun:
+        return {"reason": "not measured: the study does not begin with the default configuration"}
     if first is None:
         return {"reason": "open: the default configuration has not run yet"}
     if first.status != DONE:

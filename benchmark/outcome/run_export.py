@@ -47,7 +47,7 @@ def configurations(run: Path) -> Iterator[tuple[str, str, list[Configuration]]]:
     frame = frame[frame["stage"] != EVAL]
     for study, rows in frame.groupby("study", sort=False):
         wanted = metric[rows["task"].iloc[0]]
-        found = []
+        configs = []
         for _, own in rows.groupby("index"):
             ordered = own.iloc[(own["stage"] == TUNE).argsort(kind="stable")].to_dict("records")
             curve = {}
@@ -58,8 +58,8 @@ def configurations(run: Path) -> Iterator[tuple[str, str, list[Configuration]]]:
             points = learning_curve(ledger.at(records[ordered[-1]["id"]]).get("info", {}))
             if not curve and points:
                 curve = {int(step): float(loss) for step, loss in points["points"]}
-            found.append(Configuration(ordered[-1], curve))
-        yield str(study), wanted, found
+            configs.append(Configuration(ordered[-1], curve))
+        yield str(study), wanted, configs
 
 
 def to_tables(run: Path, folder: Path, kind: str) -> list[Path]:
@@ -70,8 +70,8 @@ def to_tables(run: Path, folder: Path, kind: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     curves = [
         (study, one.row["index"], step, value)
-        for study, _, found in configurations(run)
-        for one in found
+        for study, _, configs in configurations(run)
+        for one in configs
         for step, value in one.curve.items()
     ]
     tables: dict[str, pd.DataFrame] = {
@@ -103,7 +103,7 @@ def to_optuna(run: Path, url: str) -> list[str]:
 
     known = {study.study_name: study for study in storage.get_all_studies()}
     names = []
-    for study, metric, found in configurations(run):
+    for study, metric, configs in configurations(run):
         name = f"{run.resolve().name}/{study}"
         if name in known and known[name].user_attrs.get(RUN) != str(run.resolve()):
             raise SweepError(f"{url} has a study {name!r} of another origin; name another storage")
@@ -114,8 +114,8 @@ def to_optuna(run: Path, url: str) -> list[str]:
         made = optuna.create_study(storage=storage, study_name=name, direction=direction)
         made.set_user_attr("value", f"val_{metric}")
         made.set_user_attr(RUN, str(run.resolve()))
-        spread = _distributions([json.loads(one.row["config"]) for one in found])
-        for one in found:
+        spread = _distributions([json.loads(one.row["config"]) for one in configs])
+        for one in configs:
             storage.create_new_trial(made._study_id, _frozen(one, metric, spread))
         names.append(name)
     return names
@@ -157,16 +157,16 @@ def _distributions(configs: list[dict[str, Any]]) -> dict[str, tuple[BaseDistrib
         IntDistribution,
     )
 
-    found: dict[str, tuple[BaseDistribution, bool]] = {}
+    spread: dict[str, tuple[BaseDistribution, bool]] = {}
     for name in dict.fromkeys(key for config in configs for key in config):
         values = [config[name] for config in configs if name in config]
         kinds = {type(value) for value in values}
         if kinds <= {int, float}:
             low, high = min(values), max(values)
             kind = IntDistribution if kinds == {int} else FloatDistribution
-            found[name] = kind(low, high, log=low > 0 and high > 100 * low), False
+            spread[name] = kind(low, high, log=low > 0 and high > 100 * low), False
         else:
             plain = kinds <= {str} or kinds <= {bool}
             texts = values if plain else [json.dumps(value) for value in values]
-            found[name] = CategoricalDistribution(list(dict.fromkeys(texts))), not plain
-    return found
+            spread[name] = CategoricalDistribution(list(dict.fromkeys(texts))), not plain
+    return spread

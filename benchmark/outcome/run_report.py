@@ -53,7 +53,7 @@ def make_report(
     # sixth of the CPU seconds of a report of a million trials.
     os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
     with _no_collection():
-        from ..results.evidence_builder import evidence_of
+        from ..results.evidence_builder import evidence_of, noting
 
         evidence = evidence_of(runs, newest_first=newest_first)
         if shown is not None:
@@ -81,15 +81,11 @@ def make_report(
                 f"Default, tuned and ensembled results are left out, as there are {n:,} trials, "
                 f"more than {MOST_TRIALS:,}: bench report --regimes makes them."
             )
-            evidence = evidence.but(
-                meta={**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), note]}
-            )
+            evidence = noting(evidence, note)
         if regimes or (few and regimes is None):
             made = regimes_of(evidence, runs, mirror=mirror, cache=cache)
             how = {**how, "by_regime": (made.frame, made.notes)}
-            # what both kinds of ensembles could not read is said once
-            damage = dict.fromkeys([*(evidence.meta.get("damage") or []), *made.damage])
-            evidence = evidence.but(meta={**evidence.meta, "damage": [*damage]})
+            evidence = noting(evidence, damage=made.damage)
         if beside:
             from ..results.beside import run_datasets, with_published
 

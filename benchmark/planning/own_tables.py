@@ -224,13 +224,15 @@ def added_table(added: str, name: str) -> Table:
     return replace(catalog.load_dataset(added), name=name)
 
 
-def planned_table(name: str, described: Mapping[str, Any], **where: Any) -> Table:
-    """The table of a dataset of a plan, read again: a CSV, an added dataset or a built-in one.
-    `where`: mirror and cache. Raises SweepError, DataError."""
+def planned_table(
+    name: str, described: Mapping[str, Any], *, files: Sequence[Path] = (), **where: Any
+) -> Table:
+    """The table of a dataset of a plan, read again: a CSV (which may be one of `files` now), an
+    added dataset or a built-in one. `where`: mirror and cache. Raises SweepError, DataError."""
     from ...datasets.catalog import load_dataset
 
     if described.get("csv"):
-        return planned_tables([{"datasets": {name: described}}])[name].table
+        return planned_tables([{"datasets": {name: described}}], files)[name].table
     if described.get("added"):
         return added_table(described["added"], name)
     return load_dataset(name, **where)

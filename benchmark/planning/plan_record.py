@@ -98,6 +98,12 @@ def study_name(study: Mapping[str, Any]) -> str:
     return f"{study['dataset']}/{study['fold']}/{study['model']}"
 
 
+def variants_of(plan: Record) -> dict[str, str]:
+    """{name: the model behind it} of the rows of a plan's budget that are variants of a model."""
+    searches = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
+    return {name: search["of"] for name, search in searches.items() if search.get("of")}
+
+
 def sampler_of(plan: Record, study: Record) -> str:
     """The name of the sampler that searches a planned study."""
     known = plan["identity"]["sampler"]

@@ -28,7 +28,7 @@ def with_answers(
     if len(evidence.datasets()) != 1:
         return evidence
     blocks, _ = blocks_of(runs, mirror=mirror, cache=cache, only=evidence.datasets()[0])
-    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    answers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     intervals: dict[str, dict[str, float]] = {}
     n_rows = 0
     for model in evidence.models:
@@ -49,9 +49,9 @@ def with_answers(
         if len(parts) == len(blocks) and parts:
             y, answer = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
             n_rows += len(y)
-            found[model] = y, answer
+            answers[model] = y, answer
             if worth:
                 intervals[model] = {k: float(np.mean([w[k] for w in worth])) for k in worth[0]}
-    if not found or n_rows > MOST:
+    if not answers or n_rows > MOST:
         return evidence
-    return evidence.but(meta={**evidence.meta, "answers": found, "intervals": intervals})
+    return evidence.but(meta={**evidence.meta, "answers": answers, "intervals": intervals})

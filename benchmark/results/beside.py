@@ -10,7 +10,7 @@ protocols as well, and are ranked with nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ...reports.evidence import Evidence
 from ...sweeps.store.ledger import Ledger
 from ..planning.plan_record import drawn_by, plan_in
 from .entrants import DatasetFacts, ResultsFile, results_file
+from .evidence_builder import noting
 
 OURS = ""  # source of a row of this run
 COLUMNS = ["dataset", "metric", "source", "model", "score", "spread", "n", "same_rows", "reason"]
@@ -54,22 +55,20 @@ class RunDataset:
 
 @dataclass(frozen=True)
 class Beside:
-    """What `with_published` found. evidence: with the comparable results as models of their own.
-    apart: the other scores beside ours (COLUMNS; `reason` says why they are not comparable);
-    unrelated: {source: number of its datasets that the run does not have}."""
+    """A run with published results. evidence: with the comparable ones as models of their own.
+    apart: the other scores beside ours (COLUMNS; `reason` says why they are not comparable)."""
 
     evidence: Evidence
     apart: pd.DataFrame
-    unrelated: Mapping[str, int] = field(default_factory=dict)
 
 
 def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
     """The datasets of runs, by name. Raises LedgerError."""
-    found = {}
+    datasets = {}
     for run in runs:
         plan = plan_in(Ledger(run))
         for name, described in plan["datasets"].items():
-            found[name] = RunDataset(
+            datasets[name] = RunDataset(
                 name,
                 described["task"],
                 described["protocol"],
@@ -79,7 +78,7 @@ def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
                 drawn_by(plan, name),
                 tuple(sorted({s["fold"] for s in plan["studies"] if s["dataset"] == name})),
             )
-    return found
+    return datasets
 
 
 def marked(method: str, source: str) -> str:
@@ -133,11 +132,11 @@ def with_published(
     names: of entrants that come with the package, or folders of one's own. Raises DataError for an
     unknown or damaged one, EvidenceError for results that break a law.
     """
-    found = [(name, results_file(Path(name))) for name in names]
-    files = {file.mark or _short(name): file for name, file in found}
+    entrants = [(name, results_file(Path(name))) for name in names]
+    files = {file.mark or Path(name).name: file for name, file in entrants}
     if len(files) < len(names):
         raise DataError(f"two entrants have the same name: {', '.join(names)}")
-    joined, apart, unrelated = evidence, [], {}
+    joined, apart = evidence, list[pd.DataFrame]()
     for source, file in files.items():
         if not file.datasets:
             raise DataError(
@@ -145,81 +144,61 @@ def with_published(
                 "ours = ...), so nothing can be put beside it"
             )
         theirs = file.evidence()
-        same, rest, unrelated[source] = _matched(evidence, datasets, file, theirs)
+        pairs = _pairs(evidence, datasets, file, theirs)
+        same = [pair for pair in pairs if not pair.reason]
         if same:
             joined = _joined(joined, theirs, same, source, file.means_of, datasets)
+        rest = [pair for pair in pairs if pair.reason]
         apart += [_apart(theirs, evidence, pair, source, file.means_of) for pair in rest]
-        joined = joined.but(
-            meta={
-                **joined.meta,
-                "notes": [*joined.meta.get("notes", []), *_notes(file, source, same)],
-            }
-        )
+        joined = noting(joined, *_notes(file, source, same))
     ours = sorted({row for frame in apart for row in frame["dataset"].unique()})
-    frames = [_own(evidence, ours), *apart]
-    frame = pd.concat([f for f in frames if len(f)], ignore_index=True) if apart else _empty()
-    return Beside(joined, frame[COLUMNS], unrelated)
+    frames = [frame for frame in (_own(evidence, ours), *apart) if len(frame)]
+    frame = pd.concat(frames, ignore_index=True) if apart else pd.DataFrame(columns=COLUMNS)
+    return Beside(joined, frame[COLUMNS])
 
 
-def _short(name: str) -> str:
-    return Path(name).name
-
-
-def _notes(file: ResultsFile, source: str, same: Sequence[tuple[str, str]]) -> list[str]:
-    ranked = ", ".join(ours for _, ours in same) or "none"
+def _notes(file: ResultsFile, source: str, same: Sequence[_Pair]) -> list[str]:
+    ranked = ", ".join(pair.ours for pair in same) or "none"
+    means = [f"Each value of [{source}] is a mean of {file.means_of} runs."]
     return [
         f"Models marked [{source}] are published results, not trials of this run; comparable with "
         f"ours (same rows, same metric) on: {ranked}.",
-        *(
-            [f"Each value of [{source}] is a mean of {file.means_of} runs."]
-            if file.means_of
-            else []
-        ),
+        *(means if file.means_of else []),
         *file.notes,
     ]
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """A published dataset and ours beside it, with the reason why they are not comparable."""
+    """A published dataset and ours beside it; reason: why they are not comparable, "" where they
+    are."""
 
     theirs: str
     ours: str
     reason: str
 
 
-def _matched(
+def _pairs(
     evidence: Evidence, datasets: Mapping[str, RunDataset], file: ResultsFile, theirs: Evidence
-) -> tuple[list[tuple[str, str]], list[_Pair], int]:
-    """(comparable pairs (theirs, ours), the others with a reason, datasets without one of ours)."""
+) -> list[_Pair]:
+    """The published datasets with those of ours that they are, by name."""
     tasks = dict(theirs.planned[["dataset", "task"]].drop_duplicates().itertuples(index=False))
-    same, rest, none = [], [], 0
-    for name, task in sorted(tasks.items()):
-        facts = file.datasets.get(name)
-        mine = [
-            d
-            for d in datasets.values()
-            if facts and (d.name == facts.ours or (d.added and d.added == facts.added))
-        ]
-        none += not mine
-        for ours in sorted(mine, key=lambda d: d.name):
-            metric = evidence.headline(ours.task)
-            column = f"test_{metric}"
-            rows = theirs.trials[theirs.trials["dataset"] == name]
-            has = column in rows and bool(rows[column].notna().any())
-            assert facts is not None
-            reason = why_not(ours, facts, task, metric, has)
-            if reason:
-                rest.append(_Pair(name, ours.name, reason))
-            else:
-                same.append((name, ours.name))
-    return same, rest, none
+    pairs = []
+    for name, facts in sorted(file.datasets.items()):
+        rows = theirs.trials[theirs.trials["dataset"] == name]
+        for _, ours in sorted(datasets.items()) if name in tasks else ():
+            if ours.name == facts.ours or (ours.added and ours.added == facts.added):
+                metric = evidence.headline(ours.task)
+                has = f"test_{metric}" in rows and bool(rows[f"test_{metric}"].notna().any())
+                why = why_not(ours, facts, tasks[name], metric, has)
+                pairs.append(_Pair(name, ours.name, why))
+    return pairs
 
 
 def _joined(
     evidence: Evidence,
     theirs: Evidence,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[_Pair],
     source: str,
     means_of: int,
     datasets: Mapping[str, RunDataset],
@@ -229,10 +208,10 @@ def _joined(
 
     def renamed(frame: pd.DataFrame) -> pd.DataFrame:
         copies = [
-            frame[(frame["dataset"] == name) & frame["fold"].isin(datasets[ours].folds)].assign(
-                dataset=ours
-            )
-            for name, ours in pairs
+            frame[
+                (frame["dataset"] == pair.theirs) & frame["fold"].isin(datasets[pair.ours].folds)
+            ].assign(dataset=pair.ours)
+            for pair in pairs
         ]
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
         return mine.assign(model=[marked(model, source) for model in mine["model"]])
@@ -262,11 +241,11 @@ def _apart(
     held = [m for m in (wanted, *theirs.test_metrics(task)) if f"test_{m}" in trials]
     metric = next((m for m in held if trials[f"test_{m}"].notna().any()), held[0])
     scores = trials.dropna(subset=[f"test_{metric}"]).groupby("model")[f"test_{metric}"]
-    found = pd.DataFrame({"score": scores.mean(), "spread": scores.std(), "n": scores.size()})
-    found = found.rename_axis("model").reset_index()
+    rows = pd.DataFrame({"score": scores.mean(), "spread": scores.std(), "n": scores.size()})
+    rows = rows.rename_axis("model").reset_index()
     if means_of:  # each line is a mean already
-        found = found.assign(n=means_of, spread=np.nan)
-    return found.assign(
+        rows = rows.assign(n=means_of, spread=np.nan)
+    return rows.assign(
         dataset=pair.ours, metric=metric, source=source, same_rows=False, reason=pair.reason
     )[COLUMNS]
 
@@ -277,32 +256,28 @@ def _own(evidence: Evidence, datasets: Sequence[str]) -> pd.DataFrame:
     frames = []
     for task in evidence.tasks:
         metric = evidence.headline(task)
-        found = cells(evidence, table[table["task"] == task], metric)
-        found = found[found["dataset"].isin(datasets) & found["mean"].notna()]
+        mine = cells(evidence, table[table["task"] == task], metric)
+        mine = mine[mine["dataset"].isin(datasets) & mine["mean"].notna()]
         frames.append(
             pd.DataFrame(
                 {
-                    "dataset": found["dataset"], "metric": metric, "source": OURS,
-                    "model": found["model"], "score": found["mean"], "spread": np.nan,
+                    "dataset": mine["dataset"], "metric": metric, "source": OURS,
+                    "model": mine["model"], "score": mine["mean"], "spread": np.nan,
                     "n": 1, "same_rows": True, "reason": "",
                 }
             )
         )  # fmt: skip
-    return pd.concat(frames, ignore_index=True) if frames else _empty()
-
-
-def _empty() -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
+    return pd.concat(frames, ignore_index=True)
 
 
 def listed() -> list[dict[str, Any]]:
     """The entrants that come with the package, as `bench beside list` prints them."""
     from .entrants import FOLDER, entrant_names, read_card
 
-    found = []
+    cards = []
     for name in entrant_names():
         card = read_card(FOLDER / name)
-        found.append(
+        cards.append(
             {
                 "name": name, "title": card.title, "reference": card.reference,
                 "source": card.source, "commit": card.commit or "not recorded",
@@ -310,4 +285,4 @@ def listed() -> list[dict[str, Any]]:
                 "with_split": sum(bool(d.sizes) for d in card.datasets.values()),
             }
         )  # fmt: skip
-    return found
+    return cards

@@ -34,8 +34,7 @@ TEST, VAL, TRAIN = "test", "val", "train"
 PARTS = {TEST: TEST, VAL: VAL, "validation": VAL, TRAIN: TRAIN}
 TUNED = ("", "tuned")  # variants under the method's own name; others are added to it
 DEFAULT = "default"
-# Columns of our own; those of a file have no space before their names.
-NUMBER, FAILED, COLUMN = " number", " failed", " column"
+COLUMN = " column"  # of our own; those of a file have no space before their names
 
 _PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)?", re.IGNORECASE)
 _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
@@ -170,19 +169,17 @@ def _one_score_a_line(lines: Lines) -> Lines:
     )
     part_of = {name: PARTS[m[1].lower()] if m[1] else TEST for name, m in metrics.items()}
     of_failures = min(metrics, key=lambda name: part_of[name] != TEST)  # where one has its line
-    kept = {NUMBER: lines.numbers, FAILED: failed}
-    long = cells.assign(**kept).melt(
-        [*(name for name in cells if name not in metrics), *kept],
-        var_name=COLUMN,
-        value_name="value",
-    )
-    long = long[(long["value"] != "") | (long[FAILED] & (long[COLUMN] == of_failures))]
+    others = [name for name in cells if name not in metrics]
+    long = cells.melt(others, var_name=COLUMN, value_name="value", ignore_index=False)
+    lost = failed.loc[long.index].to_numpy()
+    kept = (long["value"] != "").to_numpy() | (lost & (long[COLUMN] == of_failures).to_numpy())
+    long, lost = long[kept], lost[kept]
     metric = long[COLUMN].map({name: m[2] for name, m in metrics.items()})
-    long = long.assign(metric=metric.where(~long[FAILED].astype(bool), ""))
+    long = long.assign(metric=metric.where(~lost, ""))
     if several:
         long = long.assign(part=long[COLUMN].map(part_of))
-    numbers = long[NUMBER].to_numpy(dtype=np.int64)
-    long = long.drop(columns=[*kept, COLUMN]).reset_index(drop=True)
+    numbers = lines.numbers[long.index]
+    long = long.drop(columns=COLUMN).reset_index(drop=True)
     return replace(lines, cells=long.astype(object), numbers=numbers)
 
 

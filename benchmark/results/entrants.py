@@ -89,9 +89,9 @@ class ResultsFile:
 
     def evidence(self, untuned: str = "") -> Evidence:
         """The file's evidence; `untuned`: see `scored_lines`. Raises EvidenceError, DataError."""
-        found = read_results(self.path, untuned=untuned, tasks=self.tasks)
-        meta = {**found.meta, "notes": [*self.notes, *found.meta["notes"]]}
-        return found.but(meta=meta | ({"suite": self.title} if self.title else {}))
+        read = read_results(self.path, untuned=untuned, tasks=self.tasks)
+        meta = {**read.meta, "notes": [*self.notes, *read.meta["notes"]]}
+        return read.but(meta=meta | ({"suite": self.title} if self.title else {}))
 
 
 def entrant_names() -> list[str]:
@@ -102,16 +102,9 @@ def entrant_names() -> list[str]:
 def results_file(given: Path) -> ResultsFile:
     """The file that `--from` names: a file, the folder of an entrant, or the name of one that comes
     with the package. Raises DataError."""
-    if given.is_dir():
-        return _of_entrant(folder_of(given), given)
-    if given.exists():
-        return ResultsFile(given, given.parent)
-    own = FOLDER / given.name
-    if given.name == str(given) and (own / CARD).is_file():
-        return _of_entrant(own, Path())
-    if not given.suffix and given.name == str(given):
-        hint = suggest(given.name, entrant_names())
-        raise DataError(f"{one_line(given)}: there is no such file, and no such entrant; {hint}")
+    named = not given.exists() and not given.suffix and given.name == str(given)
+    if given.is_dir() or named:
+        return _of_entrant(folder_of(given), Path() if named else given)
     return ResultsFile(given, given.parent)
 
 
@@ -124,7 +117,8 @@ def folder_of(given: Path) -> Path:
         raise DataError(f"{one_line(given)} is a folder without {CARD}; name a CSV of results")
     if given.name == str(given) and (FOLDER / given.name / CARD).is_file():
         return FOLDER / given.name
-    raise DataError(f"{one_line(given)}: {suggest(given.name, entrant_names())}")
+    hint = suggest(given.name, entrant_names())
+    raise DataError(f"{one_line(given)}: there is no such file, and no such entrant; {hint}")
 
 
 def read_card(folder: Path) -> Entrant:
@@ -144,9 +138,9 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     card, path = read_card(folder), folder / RESULTS
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; an entrant has a {CARD} and this")
-    found = file_sha256(path)
-    if found != card.sha256:
-        raise DataError(f"{path}: sha256 {found[:12]}... is not the card's {card.sha256[:12]}...")
+    sha256 = file_sha256(path)
+    if sha256 != card.sha256:
+        raise DataError(f"{path}: sha256 {sha256[:12]}... is not the card's {card.sha256[:12]}...")
     at = f" at {card.commit[:10]}" if card.commit else ""
     place = f"{card.source}{at}".strip()
     note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 IDENTITY = ("metric", "protocol", "seed")  # what the plans of runs in one report must agree on
 
 
-def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
-    """One plain row for every slot that has ended, in the order of (study, stage, index)."""
-    return plain_rows(results_frame(columns_of(ledger.columns())))
-
-
 def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows as dictionaries: a cost that is missing is None, a score that is missing is not
     there."""
@@ -111,13 +106,13 @@ def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
     """
     from ...reports.metrics import METRICS
 
-    found = np.full(len(frame), np.nan)
+    values = np.full(len(frame), np.nan)
     done = (frame["status"] == DONE).to_numpy()
     for task, name in metric.items():
         if f"val_{name}" in frame:
             mine = done & (frame["task"] == task).to_numpy()
-            found[mine] = METRICS[name].sign * frame[f"val_{name}"].to_numpy()[mine]
-    return found
+            values[mine] = METRICS[name].sign * frame[f"val_{name}"].to_numpy()[mine]
+    return values
 
 
 def counted_rows(frame: pd.DataFrame, plan: Record) -> tuple[np.ndarray, np.ndarray]:
@@ -220,6 +215,15 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
     return Evidence.of(trials, pd.DataFrame(planned), meta)
 
 
+def noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evidence:
+    """The evidence with more notes, and with more that was found damaged, each of it once."""
+    damaged = [*(evidence.meta.get("damage") or []), *damage]
+    said = [*(evidence.meta.get("notes") or []), *notes]
+    return evidence.but(
+        meta={**evidence.meta, "notes": said, "damage": list(dict.fromkeys(damaged))}
+    )
+
+
 def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
     """{study: number of slots that it had when it ended as planned}: after failures there may be
     fewer on the higher rungs and in the evaluation than the plan has."""
@@ -263,10 +267,10 @@ def _contents(plan: Record) -> dict[str, str]:
 
 def _folds(plan: Record) -> dict[str, list[int]]:
     """{dataset: its folds in the plan}."""
-    found: dict[str, set[int]] = {}
+    folds_of: dict[str, set[int]] = {}
     for study in plan["studies"]:
-        found.setdefault(study["dataset"], set()).add(study["fold"])
-    return {dataset: sorted(folds) for dataset, folds in found.items()}
+        folds_of.setdefault(study["dataset"], set()).add(study["fold"])
+    return {dataset: sorted(folds) for dataset, folds in folds_of.items()}
 
 
 def meta_of(
@@ -374,19 +378,19 @@ LIMITED = ("timeout", "oom", "gpu_oom", "killed")
 
 def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
     """Notes on why another sweep of the same suite may give other tables."""
-    found = []
+    promises = []
     studies = [study for plan in plans for study in plan["studies"]]
     for how in sorted({study["async"] for study in studies if study.get("async")}):
         models = sorted({study["model"] for study in studies if study.get("async") == how})
-        found.append(
+        promises.append(
             f"Another run may differ: {', '.join(models)} searched by asynchronous {how.upper()}, "
             "whose choices depend on the order in which trials finish."
         )
     struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
     if struck:
         shown = ", ".join(struck[:5]) + (f" and {len(struck) - 5} more" if struck[5:] else "")
-        found.append(f"Another run may differ: trials hit a limit of time or memory in {shown}.")
-    return found
+        promises.append(f"Another run may differ: trials hit a limit of time or memory in {shown}.")
+    return promises
 
 
 def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -402,11 +406,11 @@ def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str
                 own.setdefault((warning, see), []).append(name)
             else:
                 known.setdefault(warning.partition(":")[0], []).append(name)
-    found = {
+    sentences = {
         f"{', '.join(names)}: {text} (see bench data {see}).": names
         for (text, see), names in own.items()
     }
-    return found | {
+    return sentences | {
         f"{kind}: {', '.join(names)} (see bench data passport).": names
         for kind, names in known.items()
     }

@@ -31,8 +31,8 @@ def learning_curve(info: Mapping[str, Any]) -> Mapping[str, Any] | None:
     >>> learning_curve({"curve": [[5, 0.5], [10, 0.25]]}) is None
     True
     """
-    found = info.get(CURVE)
-    return found if isinstance(found, Mapping) else None
+    curve = info.get(CURVE)
+    return curve if isinstance(curve, Mapping) else None
 
 
 def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
@@ -49,15 +49,15 @@ def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
     ledgers = [Ledger(Path(run)) for run in runs]
     if sum(map(len, ledgers)) > MOST_RECORDS:
         return evidence
-    found: dict[str, list[dict[str, Any]]] = {}
+    curves: dict[str, list[dict[str, Any]]] = {}
     places = [(ledger, latest_results(ledger)) for ledger in ledgers]
     for row in wanted.to_dict("records"):
         ledger, at = next(((of, p[row["id"]]) for of, p in places if row["id"] in p), (None, 0))
         curve = learning_curve(ledger.at(at)["info"]) if ledger is not None else None
         if curve is not None and len(curve["points"]) > 1:
             entry = {"dataset": row["dataset"], "fold": row["fold"], **curve}
-            found.setdefault(row["model"], []).append(entry)
-    return evidence.but(meta={**evidence.meta, "curves": found}) if found else evidence
+            curves.setdefault(row["model"], []).append(entry)
+    return evidence.but(meta={**evidence.meta, "curves": curves}) if curves else evidence
 
 
 def _chosen(trials: pd.DataFrame) -> pd.DataFrame:

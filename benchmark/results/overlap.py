@@ -33,10 +33,10 @@ def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[P
     ids: list[dict[str, set[Any]]] = []
     for _, frame in parts:
         mine = frame[frame["study"].isin(list(shared))] if len(frame) else frame
-        found: dict[str, set[Any]] = defaultdict(set)
+        ids_of: dict[str, set[Any]] = defaultdict(set)
         for study, id in zip(mine.get("study", ()), mine.get("id", ()), strict=True):
-            found[study].add(id)
-        ids.append(found)
+            ids_of[study].add(id)
+        ids.append(ids_of)
     drop: list[set[str]] = [set() for _ in parts]
     for name in sorted(shared):
         holders = [i for i, mine in enumerate(names) if name in mine]

@@ -19,14 +19,14 @@ MAX_FEATURES = 300  # of a dataset
 def families_of(plans: Iterable[Record]) -> dict[str, list[str]]:
     """{model of the plans: [family, summary, paper]}; a class of the user's is "external", a
     variant of a model has that model's."""
-    found = {}
+    families = {}
     for plan in plans:
         options = plan["options"]
         variants = plan["suite"]["budgets"][options["budget"]].get("model") or {}
         for name in {study["model"] for study in plan["studies"]}:
             asked = (variants.get(name) or {}).get("of") or name
-            found[name] = registered([asked]).get(asked, ["external", "", ""])
-    return dict(sorted(found.items()))
+            families[name] = registered([asked]).get(asked, ["external", "", ""])
+    return dict(sorted(families.items()))
 
 
 def registered(models: Iterable[str]) -> dict[str, list[str]]:
@@ -42,12 +42,12 @@ def names_of(plans: Iterable[Record]) -> dict[str, str]:
     the registry or, for a class of the user's, its name."""
     from ...models.registry_entries import MODELS
 
-    found = {}
+    names = {}
     for plan in plans:
         for name in {study["model"] for study in plan["studies"]}:
-            found[name] = MODELS[name].display_name if name in MODELS else name.rpartition(":")[2]
-        found |= plan["suite"].get("names") or {}
-    return dict(sorted(found.items()))
+            names[name] = MODELS[name].display_name if name in MODELS else name.rpartition(":")[2]
+        names |= plan["suite"].get("names") or {}
+    return dict(sorted(names.items()))
 
 
 def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -59,12 +59,12 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     `warnings` of the reading; `added`, the added dataset that it is; `own`, whether it is a file of
     the user; `passport`, whether the plan kept the counts.
     """
-    found = {}
+    pages = {}
     for name, described in sorted(datasets.items()):
         facts = described.get("facts") or {}
         counts = facts.get("class_counts") or dict.fromkeys(described.get("classes") or [])
         sizes = np.array(described.get("sizes") or [], dtype=float)
-        found[name] = {
+        pages[name] = {
             "title": described.get("title") or name,
             "n_features": described.get("n_features"),
             "sizes": sizes.mean(axis=0).tolist() if sizes.ndim == 2 and len(sizes) else None,
@@ -80,7 +80,7 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
             "own": bool(described.get("csv")),
             "passport": bool(facts),
         }
-    return found
+    return pages
 
 
 def with_cards(evidence: Evidence) -> Evidence:

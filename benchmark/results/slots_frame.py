@@ -36,7 +36,7 @@ def columns_of(records: pa.Table) -> Columns:
 def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
     """{model: {category: number of warnings in its fits}} over all recorded results. Consumes the
     column of warnings."""
-    found: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[str]] = {}
     column = columns.pop(WARNINGS, None)
     if column is None:
         return {}
@@ -47,17 +47,17 @@ def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
     for model, text in zip(models, pc.filter(column, warned).to_pylist(), strict=True):
         counts = _counts(text)
         if counts:
-            found.setdefault(model, Counter()).update(counts)
-    return {model: dict(sorted(found[model].items())) for model in sorted(found)}
+            totals.setdefault(model, Counter()).update(counts)
+    return {model: dict(sorted(totals[model].items())) for model in sorted(totals)}
 
 
 def _counts(text: str) -> dict[str, int]:
     """The numbers in a JSON object; nothing for a text of another kind (a run may be foreign)."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
         return {}
-    known = found.items() if isinstance(found, dict) else ()
+    known = parsed.items() if isinstance(parsed, dict) else ()
     return {name: n for name, n in known if type(n) is int}
 
 
@@ -86,8 +86,8 @@ def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
         return how(name, columns.pop(name), sources[name])
 
     with ThreadPoolExecutor(COPIERS) as pool:
-        found = dict(zip(sources, pool.map(taken, sources), strict=True))
-    return pd.DataFrame(found, copy=False)
+        arrays = dict(zip(sources, pool.map(taken, sources), strict=True))
+    return pd.DataFrame(arrays, copy=False)
 
 
 def study_ends(columns: Columns) -> list[tuple[str, int, int]]:
@@ -98,8 +98,8 @@ def study_ends(columns: Columns) -> list[tuple[str, int, int]]:
     n_trials, n_slots = (
         columns[name].to_numpy()[ends].tolist() for name in ("n_trials", "n_slots")
     )
-    found = zip((names[i] for i in studies[ends]), n_trials, n_slots, strict=True)
-    return [end for end in found if min(end[1:]) >= 0]
+    every_end = zip((names[i] for i in studies[ends]), n_trials, n_slots, strict=True)
+    return [end for end in every_end if min(end[1:]) >= 0]
 
 
 def _ends(columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

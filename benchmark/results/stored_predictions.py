@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sweeps.store.ledger import Ledger, LedgerError
+from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE
+from ..errors import SweepError
 from .evidence_builder import losses, planned_frame
-from .seed_ensembles import planned_data
 from .slots_frame import columns_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...datasets.protocols import Fold
+    from ...datasets.table import Table
 
 PARTS = ("val", "test")
 
@@ -39,10 +40,11 @@ class Predicted:
     ledger: Ledger
     position: int
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """{"val", "test"}: (n, C) probabilities or (n,) values. LedgerError where they are gone."""
+    def arrays(self, *parts: str) -> dict[str, np.ndarray]:
+        """(n, C) probabilities or (n,) values of "val" and "test", or of these `parts` alone.
+        LedgerError where they are gone."""
         where = self.ledger.at(self.position)["predictions"]
-        return self.ledger.get_predictions({part: where[part] for part in PARTS})
+        return self.ledger.get_predictions({part: where[part] for part in parts or PARTS})
 
 
 @dataclass
@@ -66,14 +68,16 @@ def blocks_of(
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
     only: str | None = None,
-) -> tuple[list[Block], list[str]]:
-    """(the folds in order, notes on datasets that are left out). only: the one dataset wanted.
+    stage: str | None = None,
+) -> tuple[list[Block], dict[str, str]]:
+    """(the folds in order, {dataset that is left out: why}). only: the one dataset wanted; stage:
+    that of the trials wanted.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
     """
-    found: dict[tuple[str, int], Block] = {}
-    notes: list[str] = []
+    blocks: dict[tuple[str, int], Block] = {}
+    left_out: dict[str, str] = {}
     seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
@@ -81,20 +85,21 @@ def blocks_of(
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         frame = frame if only is None else frame[frame["dataset"] == only]
+        frame = frame if stage is None else frame[frame["stage"] == stage]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
                 table, folds = planned_data(plan, str(dataset), mirror=mirror, cache=cache)
                 _check_rows(ledger, positions, mine, folds)
-            except (ValueError, OSError, LedgerError) as error:  # DataError is a ValueError
-                notes.append(f"Without {dataset}: {error}")
+            except (SweepError, ValueError, OSError, LedgerError) as error:
+                left_out.setdefault(str(dataset), str(error))
                 continue
             for row in mine.itertuples(index=False):
                 place = (row.study, row.stage, row.index, row.id)
                 if place in seen:
                     continue
                 seen.add(place)
-                block = found.get((row.dataset, row.fold))
+                block = blocks.get((row.dataset, row.fold))
                 if block is None:
                     fold = folds[row.fold]
                     rows = {"val": fold.val, "test": fold.test}
@@ -102,11 +107,27 @@ def blocks_of(
                     weights = {part: table.weights_of(rows[part]) for part in PARTS}
                     known = row.dataset, table.task, row.fold, table.n_classes
                     block = Block(*known, y, weights, table.costs)
-                    found[row.dataset, row.fold] = block
+                    blocks[row.dataset, row.fold] = block
                 values = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
                 values |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}
                 block.trials.append(Predicted(**values, ledger=ledger, position=positions[row.id]))
-    return [found[key] for key in sorted(found)], list(dict.fromkeys(notes))
+    return [blocks[key] for key in sorted(blocks)], left_out
+
+
+def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
+    """The table and folds of a dataset of a plan. `where`: files, mirror and cache. Raises
+    SweepError where the data has changed or a file is gone, DataError."""
+    from ..planning.own_tables import planned_table
+    from ..planning.plan import choose_folds
+
+    described = plan["datasets"][dataset]
+    table = planned_table(dataset, described, **where)
+    if table.sha256 != described["sha256"]:
+        raise SweepError("the data is not what the run was made with")
+    table = replace(table, metric=plan["metric"][table.task])
+    return table, choose_folds(
+        table, described["protocol"], seed=plan["options"]["seed"], folds=None
+    )
 
 
 def _check_rows(

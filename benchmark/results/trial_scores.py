@@ -13,8 +13,10 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
+from ..errors import SweepError
 from ..planning.plan_record import plan_in
-from .seed_ensembles import planned_data
+from .evidence_builder import noting
+from .stored_predictions import PARTS, planned_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from ...datasets.table import Table
     from ...reports.evidence import Evidence
 
-PARTS = ("val", "test")
 CLOSE = 1e-9  # of scores, relatively: processors add up in other orders
 MOST = 2000  # trials that count, up to which a report computes their scores again
 
@@ -97,7 +98,8 @@ def _same(there: Any, value: float | None) -> bool:
 
 class ScoreCheck:
     """Compares records with their predictions. data_of: the table and folds of a dataset, or a
-    LookupError, ValueError or OSError; a dataset without them is in `left_out`, with the reason."""
+    SweepError, LookupError, ValueError or OSError; a dataset without them is in `left_out`, with
+    the reason."""
 
     def __init__(self, data_of: DataOf) -> None:
         self._data_of = cache(data_of)
@@ -132,7 +134,7 @@ class ScoreCheck:
         try:
             table, folds = self._data_of(dataset)
             fold = folds[record["fold"]]
-        except (LookupError, ValueError, OSError) as error:  # DataError is a ValueError
+        except (SweepError, LookupError, ValueError, OSError) as error:
             self.left_out[dataset] = str(error)
             return
         check_scores(record, rescored(table, fold, predictions))
@@ -146,7 +148,7 @@ def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> 
     counted &= evidence.having("status", DONE)
     wanted = set(evidence.trials.loc[counted, "id"])
     if len(wanted) > MOST:
-        return _noting(
+        return noting(
             evidence,
             f"The scores of {len(wanted):,} trials, more than {MOST:,}, were not compared with "
             "their predictions: bench verify does it.",
@@ -168,7 +170,7 @@ def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> 
                 check.left_out.setdefault(record["dataset"], str(error))
         notes += check.notes
     evidence = evidence if trials is evidence.trials else evidence.but(trials=trials)
-    return _noting(evidence, *notes, damage=damage)
+    return noting(evidence, *notes, damage=damage)
 
 
 def _with_scores(trials: pd.DataFrame, id: str, scores: Scores | None) -> pd.DataFrame:
@@ -180,10 +182,3 @@ def _with_scores(trials: pd.DataFrame, id: str, scores: Scores | None) -> pd.Dat
             if f"{part}_{metric}" in trials:
                 trials.loc[mine, f"{part}_{metric}"] = math.nan if value is None else value
     return trials
-
-
-def _noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evidence:
-    if not notes and not damage:
-        return evidence
-    meta = {**evidence.meta, "notes": [*(evidence.meta.get("notes") or []), *notes]}
-    return evidence.but(meta={**meta, "damage": [*(evidence.meta.get("damage") or []), *damage]})

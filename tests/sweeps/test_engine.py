@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
-from tabsweep.benchmark.results.evidence_builder import rows_of
+from tabsweep.benchmark.results.slots_frame import columns_of, results_frame
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
 from tabsweep.sweeps.scheduling.ready_studies import slots_left
@@ -236,7 +236,7 @@ def test_a_record_lost_to_damage_runs_again_and_breaks_no_report(tmp_path):
     path.write_bytes(b"".join(lines))
     ledger = Ledger(tmp_path)
     assert ledger.torn_bytes == len(lines[hit])
-    assert {row["study"] for row in rows_of(ledger)} and len(rows_of(ledger)) == 2
+    assert len(results_frame(columns_of(ledger.columns()))) == 2
     pool = ScriptedPool()
     twins = [make_study(f"twin{i}", sampler="random", data="same", n_trials=2) for i in range(2)]
     assert run(tmp_path, twins, pool) == whole and len(pool.submitted) == 1

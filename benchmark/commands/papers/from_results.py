@@ -52,6 +52,7 @@ def reproduce_from_results(
     from ....reports.reproduction.names import fitted
     from ...results.csv_lines import has_variant
     from ...results.entrants import results_file
+    from ...results.evidence_builder import noting
 
     published, file = published_table(chosen.paper, table), results_file(results)
     built_in = set(published.dataset_names()).intersection(catalog.built_in())
@@ -61,8 +62,8 @@ def reproduce_from_results(
         own = ""
     evidence = file.evidence(own)
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
-    notes = [*evidence.meta["notes"], *hints]
-    evidence = evidence.but(meta={**evidence.meta, "notes": notes})
+    evidence = noting(evidence, *hints)
+    notes = evidence.meta["notes"]
     section = whole_comparison(evidence, published)
     for note in notes:
         console.tell(f"note: {note}")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....models.registry_entries import MODELS
-from ....sweeps.store.ledger import Ledger, Record
+from ....sweeps.store.ledger import Ledger
 from ....sweeps.trial import DONE
-from ..plan_record import last_plan
+from ..plan_record import last_plan, variants_of
 from .measured import Cost, Work, settings_of
 
 TICK_S = 0.01  # in which the CPU seconds of a fit are counted
@@ -26,16 +26,17 @@ def costs_in(ledger: Ledger, defaults: Defaults) -> dict[tuple[str, bool], list[
     if plan is None:
         return {}
     groups: dict[tuple[Any, ...], list[Mapping[str, float]]] = defaultdict(list)
-    of = _models_of(plan)
+    of = variants_of(plan)
     on_gpus = plan["options"]["device"] == "cuda"
     for record in ledger.records("result"):
-        described = plan["datasets"].get(record["dataset"])
-        if described is None or record.get("fidelity") or record["status"] != DONE:
+        described = plan["datasets"].get(record["dataset"], {})
+        sizes = described.get("sizes")  # plans of the first versions have none
+        if not sizes or record.get("fidelity") or record["status"] != DONE:
             continue
         model = of.get(record["model"], record["model"])
         gpu = on_gpus and model in MODELS and MODELS[model].gpu_mb > 0
         fold = int(record["fold"])
-        rows = described["sizes"][fold if fold < len(described["sizes"]) else 0][0]
+        rows = sizes[fold if fold < len(sizes) else 0][0]
         shape = rows, described["n_features"], max(1, len(described["classes"]))
         settings = settings_of(record["config"], defaults(model))
         groups[model, gpu, tuple(settings.items()), shape].append(record["costs"])
@@ -46,13 +47,3 @@ def costs_in(ledger: Ledger, defaults: Defaults) -> dict[tuple[str, bool], list[
         seconds = clock if gpu else max(cpu, TICK_S / 2)
         costs[model, gpu].append(Cost(Work(dict(settings_items), *shape), len(trials), seconds))
     return dict(costs)
-
-
-def _models_of(plan: Record) -> dict[str, str]:
-    """{name in the run: registered model} of variants under a name of their own."""
-    budget = plan["suite"]["budgets"].get(plan["options"]["budget"]) or {}
-    return {
-        name: search["of"]
-        for name, search in (budget.get("model") or {}).items()
-        if search.get("of")
-    }

@@ -94,7 +94,7 @@ def by_hand(block, model):
 def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work):
     rows = table("regime-scores")
     blocks, notes = blocks_of(["runs/five"])
-    assert notes == []
+    assert notes == {}
     for model, name in (("knn", "knn"), ("decision-tree", "decision-tree"), (None, "all models")):
         for dataset in ("iris", "wine"):
             found = of(rows, dataset, name, "tuned + ensembled")["mean"]
