@@ -44,7 +44,7 @@ OTHERS = {  # first bytes -> what the file is, and the way out
     b"Obj\x01": "an Avro file: write it as Parquet",
     b"FEA1": "a Feather file of version 1: write it as Parquet",
     b"\xff\xff\xff\xff": "an Arrow stream: write it as Parquet, or as a file of Arrow",
-    b"\x93NUMPY": "a NumPy array: bench data add FOLDER --format arrays reads folders of them",
+    b"\x93NUMPY": "a NumPy array: bench data add FOLDER reads folders of them",
     b"\x80\x04\x95": "a pickle, which could run code: write the table as Parquet or CSV",
     b"\x80\x05\x95": "a pickle, which could run code: write the table as Parquet or CSV",
     b"%PDF": "a PDF document",

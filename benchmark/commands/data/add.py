@@ -10,6 +10,7 @@ import click
 
 from ...console import OK, USAGE, Console, common
 from ...planning.options import COLUMNS
+from .catalog import added_data, added_line
 from .openml import ADDRESS, openml_command
 
 if TYPE_CHECKING:
@@ -32,18 +33,10 @@ TAR = re.compile(r"\.(tar(\.\w+)?|t[gbx]z)$", re.IGNORECASE)
     type=click.Choice(["kfold", "fivefold", "holdout", "grouped", "temporal"]),
     help="Default: grouped with --group, temporal with --time, else kfold (docs/suites.md).",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "arrays"]),
-    help="arrays: folders of .npy files with an info.json, as RTDL, TALENT, TabR and TabReD have; "
-    "default for a folder or tar.",
-)
 @common
 def data_add(
     console: Console,
     path: Path,
-    form: str | None,
     name: str | None,
     missing: tuple[str, ...],
     *,
@@ -54,36 +47,35 @@ def data_add(
     """Add datasets, for good: they need no network and no PATH any more.
 
     PATH is a file with a header (CSV, Parquet or Arrow, also compressed), which needs --target; or
-    with --format arrays the folder of a dataset with its own split, a folder of such folders, or a
-    .tar or .tar.gz of either; or openml:TASK, a task of OpenML with its official splits, or
-    openml-suite:ID, all tasks of a suite (a number, an alias, or amlb, amlb-classification,
-    amlb-regression, cc18, tabarena). The datasets are stored with a card each under TABSWEEP_DATA
-    (default: ~/.local/share/tabsweep/datasets) and are named like built-in ones in suite files and
-    by --dataset.
+    the folder of a dataset with its own split (.npy files with an info.json, as RTDL, TALENT, TabR
+    and TabReD have), a folder of such folders, or a .tar or .tar.gz of either; or openml:TASK, a
+    task of OpenML with its official splits, or openml-suite:ID, all tasks of a suite (a number, an
+    alias, or amlb, amlb-classification, amlb-regression, cc18, tabarena). The datasets are stored
+    with a card each under TABSWEEP_DATA (default: ~/.local/share/tabsweep/datasets) and are named
+    like built-in ones in suite files and by --dataset.
 
     \b
     bench data add houses.csv --target price
     bench data add visits.parquet --target stay --group patient
-    bench data add revisiting_models_data.tar.gz --format arrays
+    bench data add revisiting_models_data.tar.gz
     bench data add openml:59
     bench data add openml-suite:tabarena
     """
     from ....datasets.errors import DataError
 
     if ADDRESS.fullmatch(str(path)):
-        own = {"target": target, "protocol": protocol, "format": form, "missing": missing}
+        own = {"target": target, "protocol": protocol, "missing": missing}
         return openml_command(console, str(path), name, {**own, **columns})
 
-    form = form or ("arrays" if path.is_dir() or TAR.search(path.name) else "table")
-    if form == "arrays":
+    if path.is_dir() or TAR.search(path.name):
         own = {"target": target, "protocol": protocol, **columns}
         if used := [option for option, value in own.items() if value]:
-            raise DataError(f"--{used[0]} is for a file with columns, not for --format arrays")
+            raise DataError(f"--{used[0]} is for a file with columns, not for arrays in a folder")
         return _add_arrays(console, path, name, missing)
     if target is None:
         raise DataError(
             f"--target COLUMN is missing, the column of {path.name} to predict (bench data inspect "
-            "shows the columns); folders of arrays need --format arrays"
+            "shows the columns)"
         )
     return _add_file(console, path, name, protocol, missing=missing, target=target, **columns)
 
@@ -92,7 +84,7 @@ def _add_file(
     console: Console, path: Path, name: str | None, protocol: str | None, **reading: Any
 ) -> int:
     from ....datasets import catalog
-    from ....datasets.added import store, tables
+    from ....datasets.added import tables
     from ....datasets.infer import Reading
     from ....datasets.passport import leaks
     from ....datasets.table import counted
@@ -102,33 +94,12 @@ def _add_file(
     card = one.card
     for warning in (*table.warnings, *leaks(table)):
         console.warn(warning)
-    done = "added" if one.new else "is there already, the same"
-    console.say(
-        f"{card.name}: {done}; {card.task}, {table.n_rows:,} rows, "
-        f"{counted(table.kinds.values())}, protocol {card.protocol}"
-    )
-    place = store.folder() / card.name / store.CARD
-    console.say(f"card: {place}")
+    kinds = f"{counted(table.kinds.values())}, protocol {card.protocol}"
+    console.say(added_line(one, f"{table.n_rows:,}", kinds))
+    document = added_data(one, kinds=table.kinds, warnings=list(table.warnings))
+    console.say(f"card: {document['card']}")
     console.say(f'in a suite file: datasets = ["{card.name}"]')
-    console.data(
-        {
-            "added": [
-                {
-                    "name": card.name,
-                    "new": one.new,
-                    "task": card.task,
-                    "n_rows": card.n_rows,
-                    "n_features": card.n_features,
-                    "protocol": card.protocol,
-                    "kinds": table.kinds,
-                    "origin": card.origin,
-                    "card": str(place),
-                    "warnings": list(table.warnings),
-                }
-            ],
-            "refused": {},
-        }
-    )
+    console.data({"added": [document], "refused": {}})
     return OK
 
 
@@ -178,14 +149,14 @@ def _add_folders(
         place = folder.relative_to(root).as_posix()
         shown = origin if place == "." else f"{origin}/{place}"
         try:
-            found = read_folder(folder, shown, name=stem if place == "." else None)
-            wanted = importing.name_of(found, name, several, built_in)
+            arrays = read_folder(folder, shown, name=stem if place == "." else None)
+            wanted = importing.name_of(arrays, name, several, built_in)
             if any(wanted == one.card.name for one in added):
                 raise DataError(
                     f"another folder here has the name {wanted!r}, too: add this one alone, with "
                     "a --name"
                 )
-            added.append(importing.add(found, wanted, f"arrays, {shown}", missing))
+            added.append(importing.add(arrays, wanted, f"arrays, {shown}", missing))
         except DataError as error:
             if not several:
                 raise
@@ -193,37 +164,19 @@ def _add_folders(
             refused[shown] = text if text.startswith(shown) else f"{shown}: {text}"
             console.warn(f"refused: {refused[shown]}")
             continue
-        console.say(_added_line(added[-1]))
+        options = added[-1].card.options
+        sizes = " / ".join(f"{n:,}" for n in options["sizes"])
+        kinds = f"{options['numeric']} numeric, {options['binary'] + options['categorical']}"
+        console.say(added_line(added[-1], sizes, f"{kinds} categorical features"))
     stand = [f"{one.stands_for} = {one.card.name}" for one in added if one.stands_for]
     if stand:
         console.say(
             "taken for RTDL's own split by folder, form and the sizes of its Table 1, and used by "
             f"suite rtdl: {', '.join(stand)}"
         )
-    console.data(
-        {
-            "added": [
-                {
-                    "name": one.card.name,
-                    "new": one.new,
-                    "stands_for": one.stands_for,
-                    "task": one.card.task,
-                    "sizes": list(one.card.options["sizes"]),
-                    "n_features": one.card.n_features,
-                    "origin": one.card.origin,
-                }
-                for one in added
-            ],
-            "refused": refused,
-        }
-    )
+    documents = [
+        added_data(one, stands_for=one.stands_for, sizes=list(one.card.options["sizes"]))
+        for one in added
+    ]
+    console.data({"added": documents, "refused": refused})
     return USAGE if refused else OK
-
-
-def _added_line(one: Added) -> str:
-    card = one.card
-    sizes = " / ".join(f"{n:,}" for n in card.options["sizes"])
-    kinds = f"{card.options['numeric']} numeric"
-    kinds += f", {card.options['binary'] + card.options['categorical']} categorical features"
-    done = "added" if one.new else "is there already, the same"
-    return f"{card.name}: {done}; {card.task}, {sizes} rows, {kinds}"

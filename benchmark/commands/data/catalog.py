@@ -12,6 +12,7 @@ from ...console import ENVIRONMENT, OK, Console, common, count, size
 from ...planning.options import DATA
 
 if TYPE_CHECKING:
+    from ....datasets.added.importing import Added
     from ....datasets.card import Card
 
 
@@ -65,6 +66,22 @@ def source_of(card: Card) -> str:
     return "download" if card.files else "scikit-learn"
 
 
+def added_data(one: Added, **more: Any) -> dict[str, Any]:
+    """An added dataset for --json, with `more` of its kind."""
+    from ....datasets.added import store
+
+    card = one.card
+    shown = ("name", "task", "n_rows", "n_features", "protocol", "licence", "origin")
+    place = {"new": one.new, "card": str(store.folder() / card.name / store.CARD)}
+    return {**{name: getattr(card, name) for name in shown}, **place, **more}
+
+
+def added_line(one: Added, rows: str, kinds: str, known: str = "the same") -> str:
+    """One line on an added dataset; known: what is said of one that is there already."""
+    done = "added" if one.new else f"is there already, {known}"
+    return f"{one.card.name}: {done}; {one.card.task}, {rows} rows, {kinds}"
+
+
 @click.command("fetch", short_help="Fetch datasets into the cache.")
 @click.argument("names", nargs=-1, shell_complete=DATASETS)
 @click.option("--suite", shell_complete=SUITES, help="Every dataset of this suite.")
@@ -79,9 +96,9 @@ def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **gi
 
     asked = list(names)
     if suite:
-        found = suites.load(suite)
-        listed = [name for name in found.datasets if name not in found.file]
-        asked += [added_for(found, name) or name for name in listed]
+        chosen = suites.load(suite)
+        listed = [name for name in chosen.datasets if name not in chosen.file]
+        asked += [added_for(chosen, name) or name for name in listed]
     # an unknown name is refused first
     cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 
@@ -156,13 +173,13 @@ def data_passport(console: Console, name: str, **where: str | None) -> int:
 
     card = catalog.card(name)
     table = catalog.load_dataset(name, **where)
-    found = passport(table, make_folds(table, card.protocol), card)
-    console.data(found)
+    facts = passport(table, make_folds(table, card.protocol), card)
+    console.data(facts)
     console.say(
-        f"{found['name']}: {found['task']}, {found['n_rows']} rows, "
-        f"{found['n_features']} features, sha256 {found['sha256'][:16]}..."
+        f"{facts['name']}: {facts['task']}, {facts['n_rows']} rows, "
+        f"{facts['n_features']} features, sha256 {facts['sha256'][:16]}..."
     )
-    say_flags(console, found["flags"])
+    say_flags(console, facts["flags"])
     return OK
 
 

@@ -30,10 +30,10 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     from ....datasets.reading.cells import read_file
 
     cells = read_file(file)
-    found = describe(file, cells, Reading.of({**given, "target": target or ""}))
-    console.data(found)
-    size = f"{found['n_rows']:,} rows, {len(cells.frame.columns)} columns"
-    console.say(f"{file.name}: {found['form']}; {size}")
+    about = describe(file, cells, Reading.of({**given, "target": target or ""}))
+    console.data(about)
+    size = f"{about['n_rows']:,} rows, {len(cells.frame.columns)} columns"
+    console.say(f"{file.name}: {about['form']}; {size}")
     console.table(
         ["column", "role", "kind", "written", "missing", "marked by", "distinct", "values"],
         [
@@ -47,22 +47,22 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
                 facts["n_distinct"],
                 facts["values"],
             ]
-            for name, facts in found["columns"].items()
+            for name, facts in about["columns"].items()
         ],
     )
-    for warning in found["warnings"]:
+    for warning in about["warnings"]:
         console.warn(warning)
-    for problem in found["problems"]:
+    for problem in about["problems"]:
         console.say(f"refused {problem}")
     if target is None:
         console.say(
             "name the column to predict to see its task, splits and problems: --target COLUMN"
         )
-    if "task" not in found:
-        return USAGE if found["problems"] else OK
-    console.say(f"target {target}: {found['task']}; {found['target']}")
-    sizes = ", ".join(f"{part} {n:,}" for part, n in found["sizes"].items())
-    folds = count(found["n_folds"], "fold")
-    console.say(f"protocol {found['protocol']}: {folds}; rows of the first: {sizes}")
-    say_flags(console, found["flags"])
-    return USAGE if found["problems"] else OK
+    if "task" not in about:
+        return USAGE if about["problems"] else OK
+    console.say(f"target {target}: {about['task']}; {about['target']}")
+    sizes = ", ".join(f"{part} {n:,}" for part, n in about["sizes"].items())
+    folds = count(about["n_folds"], "fold")
+    console.say(f"protocol {about['protocol']}: {folds}; rows of the first: {sizes}")
+    say_flags(console, about["flags"])
+    return USAGE if about["problems"] else OK

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...console import ENVIRONMENT, OK, USAGE, Console, count
 from ...planning.absences import by_reason
+from .catalog import added_data, added_line
 
 if TYPE_CHECKING:
     from ....datasets.added.importing import Added
@@ -56,7 +57,6 @@ def _add(
     """Add each task; of a suite, one that is refused is named with the reason and the others are
     added."""
     from ....datasets import catalog
-    from ....datasets.added import store
     from ....datasets.errors import DataError, DatasetUnavailable
     from ....datasets.openml import importing
 
@@ -77,45 +77,20 @@ def _add(
         added.append(one)
         for warning in warnings:
             console.warn(warning)
-        console.say(_line(one))
+        card, kinds = one.card, list(one.card.kinds.values())
+        features = f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical"
+        of = f"dataset {card.options['dataset']} version {card.options['version']}"
+        words = f"{features} features, {of}, licence {card.licence}"
+        console.say(added_line(one, f"{card.n_rows:,}", words, "not asked for again"))
     for line in by_reason(refused):
         console.warn(f"refused: {line}")
     if not several:
-        console.say(f"card: {store.folder() / added[0].card.name / store.CARD}")
+        console.say(f"card: {added_data(added[0])['card']}")
     if added:
         names = ", ".join(f'"{one.card.name}"' for one in added)
         console.say(f"in a suite file: datasets = [{names}]")
-    console.data(
-        {
-            "added": [
-                {
-                    "name": one.card.name,
-                    "new": one.new,
-                    "task": one.card.task,
-                    "n_rows": one.card.n_rows,
-                    "n_features": one.card.n_features,
-                    "protocol": one.card.protocol,
-                    "openml": dict(one.card.options),
-                    "licence": one.card.licence,
-                    "origin": one.card.origin,
-                    "card": str(store.folder() / one.card.name / store.CARD),
-                }
-                for one in added
-            ],
-            "refused": refused,
-        }
-    )
+    documents = [added_data(one, openml=dict(one.card.options)) for one in added]
+    console.data({"added": documents, "refused": refused})
     if refused:
         return ENVIRONMENT if unavailable else USAGE
     return OK
-
-
-def _line(one: Added) -> str:
-    card = one.card
-    kinds = list(card.kinds.values())
-    done = "added" if one.new else "is there already, not asked for again"
-    return (
-        f"{card.name}: {done}; {card.task}, {card.n_rows:,} rows, {kinds.count('numeric')} numeric,"
-        f" {kinds.count('categorical')} categorical features, dataset {card.options['dataset']} "
-        f"version {card.options['version']}, licence {card.licence}"
-    )

@@ -48,7 +48,7 @@ def archive_of_three(place: Path) -> Path:
 
 
 def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
-    found = answer("data", "add", archive_of_three(tmp_path), "--format", "arrays")
+    found = answer("data", "add", archive_of_three(tmp_path))
     names = ["rtdl-form", "tabred-form", "talent-form"]
     assert [one["name"] for one in found["added"]] == names and found["refused"] == {}
     assert all(one["sizes"] == [60, 20, 24] for one in found["added"])
@@ -101,10 +101,10 @@ def test_of_many_datasets_a_malformed_one_is_named_and_the_others_are_added(tmp_
     for name in ("a", "b", "c"):
         write_parts(tmp_path / "many" / name)
     (tmp_path / "many" / "b" / "N_test.npy").unlink()
-    ran = bench("data", "add", tmp_path / "many", "--format", "arrays", "--name", "x")
+    ran = bench("data", "add", tmp_path / "many", "--name", "x")
     assert ran.code == 2 and store.names() == ["x-a", "x-c"]
     assert "many/b/N_test.npy is missing" in ran.err and len(ran.err.splitlines()) == 1
-    again = bench("data", "add", tmp_path / "many" / "a", "--format", "arrays", "--name", "x-a")
+    again = bench("data", "add", tmp_path / "many" / "a", "--name", "x-a")
     assert again.code == 0 and "there already" in again.out
     listed = {one["name"]: one for one in answer("data", "list")}
     assert listed["x-a"]["origin"] == "arrays, many/a" and listed["adult"]["origin"] == ""
@@ -123,17 +123,17 @@ def test_two_folders_of_one_name_and_a_taken_name_are_told_with_their_folder(tmp
     write_parts(tmp_path / "many" / "x" / "Toy")
     write_parts(tmp_path / "many" / "y" / "toy", task="regression")
     write_parts(tmp_path / "many" / "wine")
-    ran = bench("data", "add", tmp_path / "many", "--format", "arrays")
+    ran = bench("data", "add", tmp_path / "many")
     assert ran.code == 2 and store.names() == ["toy"]
     assert "refused: many/wine: 'wine' is the name of a built-in dataset" in ran.err
     assert "refused: many/y/toy: another folder here has the name 'toy'" in ran.err
-    alone = ("data", "add", tmp_path / "many" / "y" / "toy", "--format", "arrays")
+    alone = ("data", "add", tmp_path / "many" / "y" / "toy")
     assert bench(*alone, "--name", "toy-2").code == 0 and store.names() == ["toy", "toy-2"]
 
 
 def test_a_suite_may_ask_for_another_protocol_than_the_stored_split(tmp_path):
     write_parts(tmp_path / "toy")
-    assert bench("data", "add", tmp_path / "toy", "--format", "arrays").code == 0
+    assert bench("data", "add", tmp_path / "toy").code == 0
     text = SUITE.replace('"rtdl-form", "talent-form", "tabred-form"', '"toy"')
     Path("mine.toml").write_text(text + '[protocol]\ntoy = "kfold"\n')
     call = ("sweep", "--suite", "./mine.toml", "--model", "knn", "--folds", 2, *FAST)
@@ -172,7 +172,7 @@ def last_scores(run: str) -> tuple[dict, float]:
 def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path, mirror):
     drawn = answer(*RTDL, "--name", "drawn", "--mirror", mirror)
     assert not any("authors' own" in note for note in drawn["notes"])
-    added = answer("data", "add", california(tmp_path), "--format", "arrays")
+    added = answer("data", "add", california(tmp_path))
     (one,) = added["added"]
     assert (one["name"], one["stands_for"]) == ("rtdl-california-housing", "california-housing")
 
@@ -212,12 +212,12 @@ def test_a_suites_datasets_that_were_added_need_no_fetching(tmp_path):
     assert before.code != 0 and "authors' archive" in before.out
     name = ("--name", "rtdl-helena")
     folder = write_parts(tmp_path / "helena", task="multiclass")
-    assert bench("data", "add", folder, "--format", "arrays", *name).code == 0
+    assert bench("data", "add", folder, *name).code == 0
     assert answer(*call) == {"rtdl-helena": "5 files", "iris": "ships with scikit-learn"}
 
 
 def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
-    assert bench("data", "add", california(tmp_path), "--format", "arrays").code == 0
+    assert bench("data", "add", california(tmp_path)).code == 0
     setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
     tables, left_out = tuned.available(["california-housing", "helena"], setting)
     assert list(tables) == ["california-housing"] and "archive" in left_out["helena"]
@@ -234,19 +234,19 @@ def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
 
 def test_an_added_dataset_that_changed_or_is_another_one_is_refused(tmp_path):
     folder = california(tmp_path)
-    assert bench("data", "add", folder, "--format", "arrays").code == 0
+    assert bench("data", "add", folder).code == 0
     assert bench(*RTDL, "--name", "a").code == 0
     assert bench("data", "remove", "rtdl-california-housing").code == 0
     y = np.load(folder / "y_train.npy")
     np.save(folder / "y_train.npy", y + 1)
-    assert bench("data", "add", folder, "--format", "arrays").code == 0
+    assert bench("data", "add", folder).code == 0
     changed = bench(*RTDL, "--name", "a")
     assert changed.code == 2 and "is not the one that this run was started on" in changed.err
 
     other = write_parts(tmp_path / "california_housing_2", task="regression")
     assert bench("data", "remove", "rtdl-california-housing").code == 0
     name = ("--name", "rtdl-california-housing")
-    assert bench("data", "add", other, "--format", "arrays", *name).code == 0
+    assert bench("data", "add", other, *name).code == 0
     odd = bench(*RTDL, "--name", "b")
     assert odd.code == 2 and "n_rows 104, california-housing has 20640" in odd.err
 
@@ -267,7 +267,7 @@ def test_a_folder_of_another_split_is_not_taken_for_the_authors(tmp_path):
     for part in PARTS:  # TabR's files have other names
         (folder / f"N_{part}.npy").rename(folder / f"X_num_{part}.npy")
         (folder / f"y_{part}.npy").rename(folder / f"Y_{part}.npy")
-    ran = bench("data", "add", folder, "--format", "arrays")
+    ran = bench("data", "add", folder)
     assert ran.code == 2 and "built-in" in ran.err and "--name" in ran.err
-    assert bench("data", "add", folder, "--format", "arrays", "--name", "tabr-ca").code == 0
+    assert bench("data", "add", folder, "--name", "tabr-ca").code == 0
     assert catalog.card("tabr-ca").origin == "arrays, california_housing"

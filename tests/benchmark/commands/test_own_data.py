@@ -368,7 +368,6 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
         ("--numeric city", "'city': 'unknown' on line"),
         ("--protocol grouped", "needs --group"),
         ("--time sold --protocol kfold", "--time 'sold' is for protocol 'temporal'"),
-        ("--format arrays", "--target is for a file"),
         ("--name iris", "built-in"),
         ("--task binary", "classes, task 'binary' needs two"),
     ]
@@ -376,6 +375,7 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
         ran = bench("data", "add", "h.csv", "--target", "price", *words.split())
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
     assert "--target COLUMN is missing" in bench("data", "add", "h.csv").err
+    assert "--target is for a file" in bench("data", "add", ".", "--target", "price").err
     Path("wrong.toml").write_text(SUITE.replace("group =", "grup ="))
     assert "file.flats.grup: unknown key" in bench("sweep", "--suite", "wrong.toml", *FAST).err
     Path("wrong.toml").write_text(SUITE.replace("[file.flats]", "[file.wine]"))

@@ -53,7 +53,7 @@ def run(tmp_path_factory):
             (folder / "info.json").read_text().replace('"n_cat_features": 2', '"n_cat_features": 0')
         )
         (folder / "info.json").write_text(info)
-        added = answer("data", "add", folder, "--format", "arrays")
+        added = answer("data", "add", folder)
         assert [one["name"] for one in added["added"]] == ["rtdl-california-housing"]
         Path("mine.toml").write_text(SUITE)
         swept = answer("sweep", "--suite", "./mine.toml", *FAST)

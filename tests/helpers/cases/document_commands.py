@@ -69,7 +69,10 @@ CANNOT: list[tuple[str, str]] = [
     (r"bench (nightly|baseline)", "minutes for each cell: tests/benchmark/nightly/"),
     (r"git (add|commit|clone|bisect)", "changes a repository"),
     (r"bench merge runs/mine /mnt", "the disk of another machine: tests/faults/test_merge.py"),
-    (r"bench data add .*--format arrays", "an archive of gigabytes: tests/datasets/added/"),
+    (
+        r"bench data add (\S+tar\.gz|talent|tabred)",
+        "an archive of gigabytes: tests/datasets/added/",
+    ),
     (r"bench data remove weather", "added by a command above that cannot run"),
 ]
 """(pattern, reason)."""
