@@ -52,10 +52,9 @@ def narrow(
             raise _unknown(name, model, params)
         params[name] = {"kind": "fixed", "value": value}
     for name, values in choices.items():
-        if name in params:
-            params[name] = {"kind": "choice", "values": list(values)}
-        elif not _keep(params, name, values):
+        if name not in params:
             raise _unknown(name, model, params)
+        params[name] = {"kind": "choice", "values": list(values)}
     try:
         return Space.parse({**data, "params": params})
     except ValueError as error:
@@ -90,14 +89,8 @@ def default_first(
     config = {**default, **kept}
     for key, values in choices.items():
         if key in config and identity(config[key]) not in map(identity, values):
-            config |= _variant_with(space, key) or {key: values[0]}
+            config[key] = values[0]
     return config
-
-
-def _variant_with(space: Space, key: str) -> dict[str, Any]:
-    """The first of the variants that set the hyperparameter; {} where no variants do."""
-    alike = (p for p in space.params.values() if isinstance(p, Variants) and key in p.names)
-    return dict(next((p.values[0] for p in alike), {}))
 
 
 def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:
@@ -120,16 +113,6 @@ def _pin(params: dict[str, Any], name: str, value: Any) -> bool:
                 "values": list({digest(r): r for r in rest}.values()),
             }
     return known
-
-
-def _keep(params: dict[str, Any], name: str, values: list[Any]) -> bool:
-    """Keeps the variants in which `name` has one of the values; whether there are such."""
-    for key, param in params.items():
-        if param["kind"] == "variants" and name in param["values"][0]:
-            left = [one for one in param["values"] if one[name] in values]
-            params[key] = {"kind": "variants", "values": left}
-            return True
-    return False
 
 
 def transductive_by(model: str) -> str | None:

@@ -132,8 +132,6 @@ def test_a_suite_may_pin_what_variants_set_and_what_the_space_does_not_search():
     pinned = narrow(VARIANTS, {"weights": "distance"}, {}, "knn")
     assert pinned.size == 4  # two variants are the same now
     assert {c["weights"] for c in map(pinned.grid_point, range(4))} == {"distance"}
-    cut = narrow(VARIANTS, {"p": 2}, {"n_neighbors": [5]}, "knn")
-    assert [c["weights"] for c in map(cut.grid_point, range(2))] == ["uniform", "distance"]
     added = narrow(Space({}), {"weights": "distance"}, {}, "knn")
     assert added.grid_point(0) == {"weights": "distance"}
     law = r"narrows 'wieghts' of 'knn' \(did you mean 'weights'\?\); its space has: p, variant"
@@ -145,7 +143,9 @@ def test_a_suite_may_pin_what_variants_set_and_what_the_space_does_not_search():
     with pytest.raises(PlanError, match="'n_neighbors' of 'knn' .* 2.5; it must be a whole number"):
         narrow(VARIANTS, {"n_neighbors": 2.5}, {}, "knn")
     with pytest.raises(PlanError, match="values must not be empty"):
-        narrow(VARIANTS, {}, {"n_neighbors": [7]}, "knn")
+        narrow(VARIANTS, {}, {"p": []}, "knn")
+    with pytest.raises(PlanError, match="narrows 'n_neighbors' of 'knn'; its space has: p, var"):
+        narrow(VARIANTS, {}, {"n_neighbors": [5]}, "knn")
 
 
 def test_what_is_said_of_a_dataset_goes_over_the_rest_and_a_rows_own_words_over_all():
