@@ -51,7 +51,7 @@ def doctor(
     """
     check_address_form(address)
     checks = []
-    steps = gpu_steps() if gpu else steps_of(runs, mirror, cache, address)
+    steps = steps_of(runs, mirror, cache, address, gpu)
     for check in run_checks(steps):
         checks.append(check)
         console.say(f"{check.state:8}{check.name}: {check.detail}")
@@ -70,10 +70,15 @@ def run_checks(steps: Iterable[tuple[str, Step]]) -> Iterator[Check]:
 
 
 def steps_of(
-    runs: Path, mirror: str | None, cache: str | None, address: str
+    runs: Path, mirror: str | None, cache: str | None, address: str, gpu: bool
 ) -> Iterator[tuple[str, Step]]:
-    """(name, check) of every check, in the order in which they run. An address other than "local"
-    is a cluster, which is checked instead of a Ray of our own."""
+    """(name, check) of every check, in the order in which they run; of a GPU those alone. An
+    address other than "local" is a cluster, which is checked instead of a Ray of our own."""
+    if gpu:
+        from ..gpu_check import checks
+
+        yield from checks()
+        return
     yield from [
         ("python", _python),
         ("libraries", _libraries),
@@ -94,13 +99,6 @@ def steps_of(
         yield from cluster_steps(address)
     yield "datasets", lambda: _datasets(mirror, cache)
     yield "mlflow", _mlflow
-
-
-def gpu_steps() -> Iterator[tuple[str, Step]]:
-    """(name, check) of every check of a GPU."""
-    from ..gpu_check import checks
-
-    yield from checks()
 
 
 def _python() -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,15 @@ from ..outcome.chosen_fit import (
 SUFFIX = ".tabsweep"
 
 
-def marks_of(described: Mapping[str, Any]) -> Sequence[str]:
-    """The texts that the owner of a file named as marks of missing values."""
+def _told(described: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """(the column that the owner of a file has to be predicted, the texts that he named as marks of
+    missing values) of a planned dataset; ("", []) of others."""
     if described.get("added"):
-        return tuple(catalog.card(described["added"]).options.get("missing", ()))
-    return tuple((described.get("csv") or {}).get("missing", ()))
-
-
-def _target_of(described: Mapping[str, Any]) -> str:
-    """The column that an added file's card says is to be predicted; "" for other datasets."""
-    if not described.get("added"):
-        return ""
-    card = catalog.card(described["added"])
-    return card.target if card.parser in ("file", "openml") else ""
+        card = catalog.card(described["added"])
+        target = card.target if card.parser in ("file", "openml") else ""
+        return target, list(card.options.get("missing", ()))
+    csv = described.get("csv") or {}
+    return csv.get("target", ""), list(csv.get("missing", ()))
 
 
 def fit_chosen(
@@ -65,45 +61,45 @@ def fit_chosen(
     ModelFileError. The same run gives the same bytes on a CPU.
     """
     run = Path(run)
-    found = read_run(run, dataset)
+    results = read_run(run, dataset)
     outside = model if model and ":" in model else None
-    name = choose_model(found, registry.spec(outside).name if outside else model)
-    asked = importable(found, name, outside)
-    path = place(run, out, found.dataset, name)
+    name = choose_model(results, registry.spec(outside).name if outside else model)
+    asked = importable(results, name, outside)
+    path = place(run, out, results.dataset, name)
     if device != "cpu" and registry.spec(asked).gpu_mb:
         check_gpu(device, [name])
-        found.device = registry.spec(asked).on_gpu()[0]
-    table, folds = read_data(found, mirror=mirror, cache=cache, csv=csv)
-    choice = choose_config(found, name, asked, (table, folds), note)
+        results.device = registry.spec(asked).on_gpu()[0]
+    table, folds = read_data(results, mirror=mirror, cache=cache, csv=csv)
+    choice = choose_config(results, name, asked, (table, folds), note)
     estimator, encoder, training, weights, fitted_on = fit_all(
-        asked, choice, table, folds, found.seed, found.time_limit_s, found.device
+        asked, choice, table, folds, results.seed, results.time_limit_s, results.device
     )
-    described = found.described.get("csv") or {"target": _target_of(found.described)}
+    target, marks = _told(results.described)
     schema = Schema.of(
         table.frame,
         table.task,
         classes=table.classes,
-        target=str(described.get("target", "")),
+        target=target,
         styles=table.styles,
     )
-    score = METRICS[found.metric].loss(choice.loss)
-    n_folds = len(found.chosen[name])
+    score = METRICS[results.metric].loss(choice.loss)
+    n_folds = len(results.chosen[name])
     about = {
-        "dataset": found.dataset,
+        "dataset": results.dataset,
         "data_sha256": table.sha256,
-        "suite": found.plan["suite"]["name"],
-        "budget": found.plan["options"]["budget"],
-        "seed": found.seed,
+        "suite": results.plan["suite"]["name"],
+        "budget": results.plan["options"]["budget"],
+        "seed": results.seed,
         "chosen_config": choice.config,
         "chosen_among": choice.n_configs,
-        "validation": {"metric": found.metric, "mean": score, "folds": n_folds},
+        "validation": {"metric": results.metric, "mean": score, "folds": n_folds},
         "named": model is not None,
         "fitted_on": fitted_on,
     }
     if table.task == "regression":
-        about["residuals"] = residuals_of(found, name, table, folds).tolist()
-    if marks := marks_of(found.described):
-        about["missing"] = list(marks)
+        about["residuals"] = residuals_of(results, name, table, folds).tolist()
+    if marks:
+        about["missing"] = marks
     path.parent.mkdir(parents=True, exist_ok=True)
     config = None if isinstance(estimator, Estimator) else choice.config
     save_model(
@@ -118,7 +114,7 @@ def fit_chosen(
         about=about,
     )
     note(
-        f"{name} on {found.dataset}: validation {found.metric} {score:.4g} (mean of {n_folds} "
+        f"{name} on {results.dataset}: validation {results.metric} {score:.4g} (mean of {n_folds} "
         f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"
     )
     return path

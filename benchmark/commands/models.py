@@ -135,8 +135,8 @@ def _one_model(console: Console, name: str) -> int:
     console.say(f"preprocessing: {spec.preprocessing.describe()}\n")
     console.table(["hyperparameter", "default"], [[k, repr(v)] for k, v in defaults.items()])
     same: dict[str, tuple[str, dict[str, Any], list[str]]] = {}  # tasks often share a space
-    for task, found in spaces.items():
-        for space, declared in found.items():
+    for task, of_task in spaces.items():
+        for space, declared in of_task.items():
             key = f"{space} {declared['params']} {declared['note']} {declared['source']}"
             same.setdefault(key, (space, declared, []))[2].append(task)
     for space, declared, tasks in same.values():

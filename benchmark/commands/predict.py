@@ -195,9 +195,9 @@ def numeric_cells(
     rows beside a row do not decide how it is read; SchemaError names the line of the first that is
     not."""
     texts = cells.frame[column.name]
-    found = numbers_in_style(texts, column.style, marks)
-    numbers = found.values
-    bad = np.flatnonzero(np.isnan(numbers) & ~found.missing)
+    read = numbers_in_style(texts, column.style, marks)
+    numbers = read.values
+    bad = np.flatnonzero(np.isnan(numbers) & ~read.missing)
     if len(bad):
         first = int(bad[0])
         known = f"numbers with {column.style}" if column.style else "plain numbers"
@@ -206,9 +206,9 @@ def numeric_cells(
             f"{cells.where(first)} (row {first + 1}) is no number; the model was trained on "
             f"{known} there ({count(len(bad), 'such cell')})"
         )
-    if found.style:
-        text, value = found.example
-        warn(f"column {column.name!r}: {found.style}: {text!r} is read as {value:.15g}")
+    if read.style:
+        text, value = read.example
+        warn(f"column {column.name!r}: {read.style}: {text!r} is read as {value:.15g}")
     infinite = np.isinf(numbers)
     if infinite.any():
         warn(f"column {column.name!r}: {infinite.sum()} infinite values count as missing")

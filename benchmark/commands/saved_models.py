@@ -194,9 +194,9 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
     from ..tracking.sync import sync
     from ..tracking.ui import place_of
 
-    found = sync(run, uri=tracking_uri, trials_shown=trials)
-    console.data(found.to_data())
-    console.say(str(found))
+    synced = sync(run, uri=tracking_uri, trials_shown=trials)
+    console.data(synced.to_data())
+    console.say(str(synced))
     console.say(place_of(run, tracking_uri))
     return OK
 

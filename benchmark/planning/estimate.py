@@ -85,7 +85,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     finished_slots = slot_places(own) if own is not None else {}
     at_end = ended_slots(own) if own is not None else {}
     planned = {study.name: study for study in plan.studies}
-    found = Estimate(
+    total = Estimate(
         studies=len(plan.studies),
         unsupported={s.name: s.reason for s in plan.studies if s.reason},
         memory_mb_limit=plan.limits.memory_mb,
@@ -100,12 +100,12 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
             n = at_end.get((study.name, study.n_trials), likely)
         already = min(n, ended[study.name])
         left = n - already
-        found.cells += n
-        found.finished += already
+        total.cells += n
+        total.finished += already
         while already < n and (slot := study.next_slot()) is not None:
             id = study.open(slot).id
             if slot.key not in finished_slots and id in ids:
-                found.cached += 1
+                total.cached += 1
                 left -= 1
             if not study.sampler.history_free:
                 break
@@ -120,19 +120,19 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         mb = max(mb, cost.mb)
         if cost.guess:
             name = str(study.meta["model"])
-            found.guessed[name] = found.guessed.get(name, 0) + left
-    found.to_run = found.cells - found.finished - found.cached
-    around = TRIAL_S * found.to_run
+            total.guessed[name] = total.guessed.get(name, 0) + left
+    total.to_run = total.cells - total.finished - total.cached
+    around = TRIAL_S * total.to_run
     wall = max((low + around) / max(1, workers), longest) + (START_S if workers else 0.0)
-    found.cpu_hours = round((low + around) / 3600, 6)
-    found.cpu_hours_high = round((high + around) / 3600, 6)
-    found.wall_hours = round(wall / 3600, 6) if found.to_run else 0.0
+    total.cpu_hours = round((low + around) / 3600, 6)
+    total.cpu_hours_high = round((high + around) / 3600, 6)
+    total.wall_hours = round(wall / 3600, 6) if total.to_run else 0.0
     costly = sorted(models.items(), key=lambda item: -item[1])
-    found.models = {name: round(s / 3600, 6) for name, s in costly}
-    found.memory_mb = round(max(1, workers) * mb + (RAY_MB if workers else 0.0)) if mb else 0.0
-    found.disk_mb = round(found.to_run * 0.02, 1)
-    found.basis = costs.basis if found.to_run else found.basis
-    return found
+    total.models = {name: round(s / 3600, 6) for name, s in costly}
+    total.memory_mb = round(max(1, workers) * mb + (RAY_MB if workers else 0.0)) if mb else 0.0
+    total.disk_mb = round(total.to_run * 0.02, 1)
+    total.basis = costs.basis if total.to_run else total.basis
+    return total
 
 
 class TrialCosts:
@@ -258,13 +258,13 @@ def by_study(plan: Plan) -> dict[str, float]:
     of how long a sweep runs, before its own trials tell. A study that a time limit ends has fewer
     trials than planned, and these are seconds of all of them spread over the planned ones."""
     costs = TrialCosts(plan)
-    found: dict[str, float] = defaultdict(float)
+    expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
             cost = costs(study)
             part = cost.slots / planned_slots(study.to_data())
-            found[study.name] = part * (cost.seconds + TRIAL_S)
-    return dict(found)
+            expected[study.name] = part * (cost.seconds + TRIAL_S)
+    return dict(expected)
 
 
 def limits_follow(plan: Plan) -> bool:

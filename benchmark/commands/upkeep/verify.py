@@ -34,35 +34,35 @@ def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -
     check_run(run)
     ledger = Ledger(run)
     check = ScoreCheck.of_run(ledger, mirror=mirror, cache=cache)
-    found = integrity_of(ledger, check)
-    found.notes += check.notes
+    integrity = integrity_of(ledger, check)
+    integrity.notes += check.notes
     try:
         left = RunCounts().add_all(ledger).status(run, None).left
     except LedgerError as error:  # it holds no plan: the record was damaged, or torn
-        found.ledger.append(str(error))
+        integrity.ledger.append(str(error))
         left = 0
-    again = slots_of_trials(ledger, found.lost)
+    again = slots_of_trials(ledger, integrity.lost)
     console.data(
         {
             "run": str(run),
-            "sound": found.sound,
-            "records": found.n_records,
-            "trials": found.n_trials,
-            "prediction_bytes": found.n_bytes,
-            "ledger": found.ledger,
+            "sound": integrity.sound,
+            "records": integrity.n_records,
+            "trials": integrity.n_trials,
+            "prediction_bytes": integrity.n_bytes,
+            "ledger": integrity.ledger,
             "damaged": again,
             "missing": left,
             "runs_again": len(again) + left,
-            "notes": found.notes,
+            "notes": integrity.notes,
         }
     )
     console.say(
-        f"{run}: {count(found.n_records, 'record')}, predictions of "
-        f"{count(found.n_trials, 'finished trial')} ({size(found.n_bytes)})"
+        f"{run}: {count(integrity.n_records, 'record')}, predictions of "
+        f"{count(integrity.n_trials, 'finished trial')} ({size(integrity.n_bytes)})"
     )
-    for text in found.notes:
+    for text in integrity.notes:
         console.say(f"note: {text}")
-    for text in found.ledger:
+    for text in integrity.ledger:
         console.tell(f"damaged: {text}")
     for trial in again[:SHOWN]:
         console.tell(f"damaged: {trial['slot']} ({trial['id']}): {trial['reason']}")
@@ -78,8 +78,8 @@ def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -
             f"{count(len(again), 'finished trial')} would run again with: "
             + command_on(run, "resume", "--verify")
         )
-    console.say("sound" if found.sound else "damaged")
-    return OK if found.sound else ENVIRONMENT
+    console.say("sound" if integrity.sound else "damaged")
+    return OK if integrity.sound else ENVIRONMENT
 
 
 def slots_of_trials(ledger: Ledger, reasons: dict[str, str]) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def slots_of_trials(ledger: Ledger, reasons: dict[str, str]) -> list[dict[str, A
     first: dict[str, str] = {}
     for key, (id, _) in sorted(slot_places(ledger).items()):
         first.setdefault(id, key)
-    found: Iterable[dict[str, Any]] = (
+    trials: Iterable[dict[str, Any]] = (
         {"id": id, "slot": first.get(id, ""), "reason": reason} for id, reason in reasons.items()
     )
-    return sorted(found, key=lambda trial: trial["slot"])
+    return sorted(trials, key=lambda trial: trial["slot"])
