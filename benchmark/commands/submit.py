@@ -200,7 +200,7 @@ def asked(server: str, what_now: str = "") -> Iterator[None]:
             raise RunLocked(
                 f"the same run has just been submitted by another process: {text}"
             ) from None
-        elif not isinstance(error, RuntimeError | OSError):
+        elif not isinstance(error, RuntimeError | OSError) and "aiohttp" not in repr(type(error)):
             raise
         raise ClusterLost(f"the cluster at {server}: {what_now}{text}") from None
 

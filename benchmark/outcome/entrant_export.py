@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.files import file_sha256, write_atomically
+from ...reports.aggregation.cells import counting
 from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
@@ -51,7 +52,8 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     reference = "budget " + "; ".join(sorted({_budget(plan) for plan in plans}))
     before = _standing(folder, reference)
     kept = {n: facts for n, facts in before.datasets.items() if n not in complete} if before else {}
-    trials = evidence.trials[evidence.trials["dataset"].isin(complete)]
+    trials = evidence.trials.assign(counts=counting(evidence))
+    trials = trials[trials["dataset"].isin(complete)]
     datasets = kept | {name: _facts(name, trials, plans, evidence) for name in complete}
     rows = _joined(folder / RESULTS, kept, _rows(trials))
     tuning = _joined(folder / TRIALS, kept, _tuning_trials(evidence, trials, ledgers))
@@ -120,9 +122,7 @@ def _complete(evidence: Evidence) -> list[str]:
 def _rows(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials whose test scores count: the evaluation runs, or the chosen tuning trial; of a
     study without a score, its first failure."""
-    evaluated = trials["stage"] == "eval"
-    has = evaluated.groupby([trials[name] for name in STUDY]).transform("any")
-    counted = trials[(evaluated & has) | (trials["selected"].astype(bool) & ~has)]
+    counted = trials[trials["counts"]]
     keys = pd.MultiIndex.from_frame(counted[STUDY])
     rest = trials[~pd.MultiIndex.from_frame(trials[STUDY]).isin(keys)]
     rows = pd.concat([counted, rest.drop_duplicates(STUDY)])
