@@ -70,11 +70,11 @@ def option(
     shipped: bool = False,
     **words: Any,
 ) -> Any:
-    """A field of an options class that is an option of a command. A default of False makes a flag,
-    one of () an option that may be repeated.
+    """An option of a command, as a field of an options class. A default of False makes a flag; a
+    default of () makes an option that may be repeated.
 
-    group: its heading in `--help`. flag: its name, where that is not the field's. words: as
-    `click.option` takes them. The others are facts about the option, see `planning.options`.
+    group: the option's heading in `--help`. flag: its name, where it is not the field's name.
+    words: as `click.option` takes them. `planning.options` explains the other arguments.
     """
     if default is False:
         words["is_flag"] = True

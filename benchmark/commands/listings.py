@@ -86,7 +86,7 @@ def beside_list(console: Console) -> int:
     return OK
 
 
-@beside.command("export", short_help="Write runs in that form, to stand beside others.")
+@beside.command("export", short_help="Write runs as published results, to stand beside others.")
 @SEVERAL_RUNS
 @click.option(
     "--out",
@@ -127,7 +127,7 @@ def beside_export(
     return OK
 
 
-@beside.command("check", short_help="Fit random rows of such results again.")
+@beside.command("check", short_help="Fit random rows of published results again.")
 @click.argument("name", metavar="NAME|FOLDER")
 @click.option(
     "--rows", "n", type=click.IntRange(1), default=10, show_default=True, help="How many rows."

@@ -1,4 +1,4 @@
-"""Results of our own, doubted: random rows of an entrant are fitted again and compared."""
+"""Random rows of an entrant, fitted again and compared with the stored scores."""
 
 from __future__ import annotations
 

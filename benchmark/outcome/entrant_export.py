@@ -1,7 +1,7 @@
-"""Runs as an entrant: the results that count, a row a model, fold and seed, with a card.
+"""Runs written as an entrant: a card, and a row for each model, fold and seed that counts.
 
-What is written stands beside other runs without the runs themselves (`bench report --beside`). A
-study that is run dataset by dataset is exported so, too: datasets of earlier runs stay.
+An entrant stands beside other runs (`bench report --beside`) when its own runs are gone. A study
+that runs dataset by dataset may be exported after each of them: earlier datasets stay.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def _share(study: StudyPlan) -> float:
 def by_study(plan: Plan) -> dict[str, float]:
     """{study: expected seconds of one of its planned trials} from the shipped costs: a first idea
     of how long a sweep runs, before its own trials tell. A study that a time limit ends has fewer
-    trials than planned, and these are seconds of all of them spread over the planned ones."""
+    trials than planned: the seconds of all of them are spread over the planned ones."""
     costs = TrialCosts(plan)
     expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:

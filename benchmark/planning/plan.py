@@ -221,7 +221,7 @@ class Plan:
     def first_of(
         self, model: str, task: str, dataset: str | None, name: str, space: Space, sampler: str
     ) -> tuple[dict[str, Any], ...]:
-        """With what a study begins: the default configuration, or nothing."""
+        """The configurations with which a study begins: the default one, or none."""
         if not self.budget.start_with_default or sampler == "grid":
             return ()
         asked = self.given[model]

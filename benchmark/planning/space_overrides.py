@@ -78,10 +78,12 @@ def _check_values(model: str, values: Mapping[str, list[Any]]) -> None:
 def default_first(
     model: str, task: str, name: str, space: Space, choices: Mapping[str, list[Any]]
 ) -> dict[str, Any]:
-    """The default configuration of a model, as the first of a study of `space`, which the suite has
-    made of the model's space `name`: what the suite adds to that is always there, the rest where
-    its condition holds. A value that the suite's `choices` leave out gives way to the first that
-    they list."""
+    """The default configuration of a model, with which a study of `space` begins.
+
+    `space` is the model's space `name` as the suite changed it. What the suite pins beyond that
+    space is always part of the configuration. Where the suite's `choices` leave a default value
+    out, their first value takes its place.
+    """
     default = registry.default_config(model, task, name)
     searched = set(registry.spaces(model, task)[name]["params"])
     fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}

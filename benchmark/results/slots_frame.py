@@ -21,8 +21,8 @@ Columns = dict[str, Any]  # of chunked arrays, by name
 # Columns that are often compared with a word: ten times as fast as strings of pandas.
 WORDS = ("stage", "status")
 COPIERS = 2  # columns that are put in order at once
-# What comes from the slot's own record, from the record of its trial, and from the first of these
-# for a slot that was linked to a trial that ran for another.
+# OWN columns come from the record of the slot, RESULT from that of its trial. PLACE comes from the
+# trial, too, but for a slot that was linked to the trial of another slot.
 OWN, PLACE = ("study", "stage", "index"), ("dataset", "fold", "model")
 RESULT: tuple[str, ...] = ("seed", "config", "status", "cause", "message", *COSTS, *RARE_COSTS)
 RESULT += ("id", "origin", "time", "cpu", "gpu")
