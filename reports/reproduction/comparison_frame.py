@@ -76,10 +76,10 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
 
 
 def printed_cells(what: PublishedTable, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a comparison's frame that have a published value in the table itself: no controls
-    of ours, values that cannot be read, and rows from another source."""
-    if what.addition:
-        frame = frame[~frame["note"].str.contains(what.addition, regex=False)]
+    """The rows of a comparison's frame that have a published value in the table itself: no extra
+    rows and no values that cannot be read."""
+    if what.extra:
+        frame = frame[~frame["note"].str.contains(what.extra, regex=False)]
     return frame[frame["published"].notna()]
 
 

@@ -64,7 +64,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     if not panels:
         panels = [Panel(((TableCell(NOTHING, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
-    added = sorted({r.method for r in rows.itertuples() if _is_added(what, r.note)})
+    extra = sorted({r.method for r in rows.itertuples() if _is_extra(what, r.note)})
     n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))
     notes = [
         *footnotes.setting(evidence),
@@ -85,8 +85,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *_missing_notes(what),
         *(f"{escape.label(m)}, planned absence: {why}." for m, why in what.absent.items()),
         *stand_in_notes(what, set(rows["dataset"])),
-        *([f"{what.control_label}: {what.control}."] if what.control else []),
-        *([f"{footnotes.join(added)}: {what.addition}."] if added else []),
+        *([f"{footnotes.join(extra)}: {what.extra}."] if extra else []),
     ]
     return ReportTable(
         f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
@@ -141,9 +140,9 @@ def _absences(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> 
     return notes
 
 
-def _is_added(what: PublishedTable, note: str) -> bool:
-    """Whether a row of this note comes from another source than the published table."""
-    return bool(what.addition) and what.addition in note
+def _is_extra(what: PublishedTable, note: str) -> bool:
+    """Whether a row of this note is none of the printed table."""
+    return bool(what.extra) and what.extra in note
 
 
 def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]:
@@ -157,7 +156,7 @@ def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]
 
 def _missing_notes(what: PublishedTable) -> list[str]:
     """Why published values are missing, one note per value."""
-    known = ("", what.control, what.addition)
+    known = ("", what.extra)
     return [
         f"{escape.label(r.dataset)}, {escape.label(r.method)}: {r.remark}."
         for r in what.rows.itertuples(index=False)
@@ -199,10 +198,10 @@ def _row(
 def _decimals(row: dict[str, Any], part: pd.DataFrame, what: PublishedTable) -> int:
     """Decimals of a row: those of its printed value. A row that this table prints no value for has
     the most of its dataset."""
-    if not math.isnan(row["published"]) and not _is_added(what, row["note"]):
+    if not math.isnan(row["published"]) and not _is_extra(what, row["note"]):
         return max(1, row["published_decimals"])
     both = zip(part["published_decimals"], part["note"], strict=True)
-    return max([1, *(n for n, note in both if not _is_added(what, note))])
+    return max([1, *(n for n, note in both if not _is_extra(what, note))])
 
 
 def _maybe(value: float | None, decimals: int) -> str:

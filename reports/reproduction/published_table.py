@@ -57,8 +57,8 @@ class PublishedTable:
     cut off after two digits or with two decimals, and the orders of the methods stand below; under
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
     compare: makes the comparison with a run, where it is not the one of cells.
-    control: the remark of rows that are controls of ours and count as no published cell;
-    control_label: their name in the notes. addition: the remark of rows from another source.
+    extra: the remark of rows that the printed table does not have, controls of ours or values from
+    another source; they count as no published cell.
     absent: published method -> why it is planned to have no model of ours.
     stand_ins: dataset by our name -> how its rows differ from the paper's; they are marked.
     notes: notes of the paper's own.
@@ -76,9 +76,7 @@ class PublishedTable:
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     deviations: Literal["", "cut", "decimals"] = ""
     compare: Callable[[Evidence, Any], Section] | None = None
-    control: str = ""
-    control_label: str = ""
-    addition: str = ""
+    extra: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -118,7 +116,7 @@ class PublishedTable:
         return self.models.get(method, method)
 
     def model_names(self) -> list[str]:
-        """Our names of all methods of the table, controls included, in its order; without those
+        """Our names of all methods of the table, extra rows included, in its order; without those
         that are planned to be absent."""
         here = [method for method in self.rows["method"] if method not in self.absent]
         return list(dict.fromkeys(map(self.model_of, here)))

@@ -41,12 +41,7 @@ def table_2(paper: Paper, table: PublishedTable) -> PublishedTable:
                 part.iloc[-1:].assign(method=f"{host}{SUFFIX}-k1", remark=CONTROL, **empty)
                 for host in HOSTS
             ]
-    return replace(
-        table,
-        rows=pd.concat(rows, ignore_index=True),
-        control=CONTROL,
-        control_label="k1",
-    )
+    return replace(table, rows=pd.concat(rows, ignore_index=True), extra=CONTROL)
 
 
 def gains(frame: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:

@@ -46,7 +46,7 @@ def _with_additions(paper: Paper, table: PublishedTable, size: str) -> Published
     wanted = (more["configuration"] == "tuned") & (more["ensemble_size"] == size)
     more = more[wanted & ~more["method"].isin(set(rows["method"]))].assign(remark=ADDITION)
     both = pd.concat([rows, more[[c for c in rows if c in more]]], ignore_index=True)
-    return replace(table, rows=both, addition=ADDITION)
+    return replace(table, rows=both, extra=ADDITION)
 
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:

@@ -141,7 +141,7 @@ def test_a_row_has_the_decimals_of_its_own_published_value():
 def test_a_control_is_shown_and_counts_as_no_published_cell():
     rows = YACHT.rows.copy()
     rows.loc[1, ["value", "remark"]] = [np.nan, "a control"]
-    published = replace(YACHT, rows=rows, control="a control", control_label="mlp")
+    published = replace(YACHT, rows=rows, extra="a control")
     section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
     assert cell(section, "yacht", "mlp")["ours"] == pytest.approx(1.1)
     assert "Covered: 1 of 2 published cells." in section.tables[0].notes
@@ -153,7 +153,7 @@ def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each(
     rows = YACHT.rows.copy()
     rows.loc[1, "remark"] = "from elsewhere"
     rows.loc[2, ["value", "remark"]] = [np.nan, "not legible"]
-    published = replace(YACHT, rows=rows, addition="from elsewhere")
+    published = replace(YACHT, rows=rows, extra="from elsewhere")
     section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
     notes = section.tables[0].notes
     assert "mlp: from elsewhere." in notes and "protein, npt: not legible." in notes
