@@ -16,10 +16,8 @@ from tabsweep.benchmark.tracking.follower import Syncer
 from tabsweep.benchmark.tracking.store import TrackingError, default_uri
 from tabsweep.benchmark.tracking.sync import last_sync, sync
 from tracking_records import (
-    SECRET,
     STUDIES,
     add,
-    make_run,
     records,
     result,
     shown,
@@ -29,30 +27,13 @@ from tracking_records import (
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 
 
-@pytest.mark.fault(18)
-def test_a_follower_of_a_dead_server_ends_with_one_warning_and_never_loads_mlflow(
-    tmp_path: Path, closed_port: int
-) -> None:
-    run = make_run(tmp_path / "a", records())
-    uri = f"http://me:{SECRET}@127.0.0.1:{closed_port}"
-    syncer = Syncer(run, uri=uri).start()
-    assert syncer._process is not None
-    command = Path(f"/proc/{syncer._process.pid}/cmdline").read_bytes()
-    warning = syncer.stop(timeout=120)
-    assert warning is not None and "\n" not in warning
-    assert f"bench track sync {run}" in warning and "safe in the ledger" in warning
-    log = (run / "tracking" / "log.txt").read_text()
-    for text in (command.decode(), warning, log):
-        assert SECRET not in text
-    assert syncer.stop() is None  # twice is once
-
-
 def test_a_follower_shows_the_sweep_and_says_nothing_when_all_is_well(fresh: Any) -> None:
     rows = records()
     run = fresh("a", rows[:5])
     syncer = Syncer(run).start()
     add(run, rows[5:])
     assert syncer.stop(timeout=240) is None
+    assert syncer.stop() is None  # twice is once
     assert {item["status"] for item in shown(run).values()} == {"FINISHED"}
     known = last_sync(run)
     assert known is not None and known["complete"] and known["records"] == 13

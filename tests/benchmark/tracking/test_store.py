@@ -71,7 +71,9 @@ def test_a_silent_server_is_given_up_and_never_holds_the_end_of_a_sweep_beyond_t
             sync(run, uri=f"http://me:{SECRET}@{silent.uri}/path")
     assert len(silent.heard) == 1 and silent.heard[0], "the server was never spoken to"
     assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
-    syncer = Syncer(run, uri=f"http://{silent.uri}").start()
+    syncer = Syncer(run, uri=f"http://me:{SECRET}@{silent.uri}").start()
+    assert syncer._process is not None
+    command = Path(f"/proc/{syncer._process.pid}/cmdline").read_text()
     until = time.monotonic() + 120
     while len(silent.heard) < 2 and time.monotonic() < until:
         time.sleep(0.05)
@@ -80,47 +82,26 @@ def test_a_silent_server_is_given_up_and_never_holds_the_end_of_a_sweep_beyond_t
     warning = syncer.stop(timeout=1.0)
     assert time.monotonic() - started < 1.0 + 10.0  # a kill on a busy machine
     assert warning is not None and "took longer than 1 s" in warning and "\n" not in warning
-    assert f"bench track sync {run} --tracking-uri http://{silent.uri}" in warning
+    assert f"bench track sync {run} --tracking-uri 'http://***@{silent.uri}'" in warning
+    assert SECRET not in command + warning + (run / "tracking" / "log.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "http://mlflow.example.org:5000",
-        "http://10.0.0.7:5000",
-        "http://localhost.example.org",
-        "file:///tmp/mlruns",
-        "/tmp/mlruns",
-        "mlruns",
-        "databricks",
-        "sqlite://",
-        "sqlite:///:memory:",
-        "ftp://host/x",
-        "postgresql://u:p@db/mlflow",
-        "https://",
-    ],
-)
-def test_addresses_that_are_unsafe_or_unsupported_are_refused(uri: str) -> None:
-    with pytest.raises(TrackingError):
-        tracking_store.check(uri)
+REFUSED = """http://mlflow.example.org:5000 http://10.0.0.7:5000 http://localhost.example.org
+    file:///tmp/mlruns /tmp/mlruns mlruns databricks sqlite:// sqlite:///:memory: ftp://host/x
+    postgresql://u:p@db/mlflow https://""".split()
+TAKEN = """http://127.0.0.1:5000 http://localhost:5000 http://[::1]:5000 https://mlflow.example.org
+    sqlite:////tmp/mlflow.db""".split()
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "http://127.0.0.1:5000",
-        "http://localhost:5000",
-        "http://[::1]:5000",
-        "https://mlflow.example.org",
-        "sqlite:////tmp/mlflow.db",
-    ],
-)
-def test_addresses_that_are_safe_are_taken(uri: str) -> None:
-    assert tracking_store.check(uri) == uri
-
-
-def test_plain_http_is_taken_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(tracking_store.INSECURE, "1")
+def test_addresses_that_are_unsafe_or_unsupported_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for uri in REFUSED:
+        with pytest.raises(TrackingError):
+            tracking_store.check(uri)
+    for uri in TAKEN:
+        assert tracking_store.check(uri) == uri
+    monkeypatch.setenv(tracking_store.INSECURE, "1")  # plain http, where the user says so
     assert tracking_store.check("http://mlflow:5000")
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from calls import bench
 from chaos import Sweep, kill_all
 from mlflow_server import MLflowServer
 from tabsweep.benchmark.tracking.sync import last_sync
+from tracking_records import SECRET
 
 pytestmark = pytest.mark.xdist_group("mlflow")
 
@@ -45,13 +47,16 @@ def login(name: str, password: str = "") -> dict[str, str]:
 def test_tables_are_announced_before_a_sweep_waits_for_a_server_that_is_down_and_ends_with_6(
     tmp_path: Path, closed_port: int
 ) -> None:
-    done = sweep(tmp_path, f"http://127.0.0.1:{closed_port}")
+    done = sweep(tmp_path, f"http://me:{SECRET}@127.0.0.1:{closed_port}")
     assert done.returncode == 6, done.stdout
+    log = tmp_path / "smoke-quick" / "tracking" / "log.txt"
+    assert SECRET not in done.stdout + log.read_text()
     lines = done.stdout.splitlines()
     parts = ("tables: ", "is still being", "MLflow is behind")
     at = [[part in line for line in lines].index(True) for part in parts]
     assert at == sorted(at) and "index.html" in "".join(lines[at[0] : at[1]]), done.stdout
     assert "MLflow is behind" in lines[-1] and f"bench track sync {tmp_path}" in lines[-1]
+    assert "safe in the ledger" in lines[-1]
     assert (tmp_path / "smoke-quick" / "report" / "scores.md").is_file()
 
 
@@ -96,11 +101,10 @@ def test_a_wrong_password_ends_a_sweep_with_6_at_once(server: MLflowServer, tmp_
 
 
 def resume(run: Path, *more: str) -> str:
-    """`bench resume` in a process of its own; what it printed."""
-    words = [sys.executable, "-m", "tabsweep.benchmark.cli", "resume", str(run), "--workers", "0"]
-    done = subprocess.run([*words, *more], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    """What `bench resume` printed."""
+    done = bench("resume", run, "--workers", 0, *more)
+    assert done.code == 0, done.err
+    return done.out + done.err
 
 
 def test_a_run_that_began_without_mlflow_is_resumed_without_it_until_an_address_is_given(
@@ -136,8 +140,7 @@ def test_a_killed_sweep_is_resumed_with_mlflow_also_where_its_store_was_removed(
     assert before <= killed.finished()
     first = last_sync(killed.run)
     assert first is not None and first["complete"]
-    words = [sys.executable, "-m", "tabsweep.benchmark.cli", "clean", str(killed.run)]
-    subprocess.run([*words, "--tracking", "--yes"], check=True, capture_output=True)
+    assert bench("clean", killed.run, "--tracking", "--yes").code == 0
     assert not (killed.run / "mlflow.db").exists() and not (killed.run / "tracking").exists()
     assert "MLflow stays off" not in resume(killed.run)
     again = last_sync(killed.run)
