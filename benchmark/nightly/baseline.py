@@ -84,7 +84,7 @@ def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
             f"{len(broken)} fits fail that the baseline at {old['commit'][:SHORT]} has "
             f"({', '.join(broken[:5])}): mend them, or begin anew by removing {path}"
         )
-    found = content(planned, rows, context.commit, reason, lock_of(context.root), old)
+    found = content(planned, rows, context.commit, reason, lock_of(context.root))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(found, indent=1, sort_keys=True).encode() + b"\n")
     return found
@@ -96,9 +96,8 @@ def content(
     commit: str,
     reason: str,
     lock: str,
-    old: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What the file holds; `old`: the baseline that it replaces, which joins `previous`."""
+    """What the file holds; those before it are in the file's history."""
     done = {key_of(row): row for row in rows}
     cells = {}
     for key, cell in planned["cells"].items():
@@ -111,15 +110,11 @@ def content(
         model: {"source": what["source"], "libraries": what["libraries"]}
         for model, what in planned["models"].items()
     }
-    previous = [] if old is None else list(old.get("previous", []))
-    if old is not None and old["commit"] != commit:
-        previous.append({name: old[name] for name in ("commit", "accepted", "reason")})
     return {
         "format": FORMAT,
         **{"commit": commit, "accepted": datetime.now(UTC).strftime("%Y-%m-%d")},
         **{"reason": reason, "lock": hashlib.sha256(lock.encode()).hexdigest()},
         **{"cpu": cpu_model(), "cells": cells, "models": about, "data": dict(planned["data"])},
-        "previous": previous,
     }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import sys
 import time
 from dataclasses import dataclass, field
@@ -101,12 +100,6 @@ class Timing:
         }
 
 
-def own_cpu() -> float:
-    """CPU seconds of this process."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def ours(
     n: int, n_trials: int, seconds: float, *, slots: int, sampler: str, folder: Path
 ) -> Timing:
@@ -116,7 +109,7 @@ def ours(
     ledger = Ledger(run, write=True)
     pool = RayWorkerPool(sleeping_trial, lambda key: None, slots=slots)
     pool.warm(slots)
-    cpu = own_cpu()
+    cpu = time.process_time()
     timing.begin = time.perf_counter()
 
     def listen(event: str, details: Any) -> None:
@@ -126,7 +119,7 @@ def ours(
     Engine(
         studies(n, n_trials, seconds, sampler), ledger=ledger, pool=lambda: pool, listener=listen
     ).run()
-    timing.cpu_ms = 1000 * (own_cpu() - cpu) / (n * n_trials)
+    timing.cpu_ms = 1000 * (time.process_time() - cpu) / (n * n_trials)
     ledger.close()
     return timing
 

@@ -318,14 +318,6 @@ def line(label: str, found: dict[str, float], how: str) -> str:
     return f"{label:32}" + "".join(f"{cell:>11}" for cell in cells)
 
 
-def processor() -> str:
-    """Family and model of the processor, as the system tells them."""
-    with open("/proc/cpuinfo") as file:
-        facts = dict(part.split(":", 1) for part in file.read().splitlines() if ":" in part)
-    known = {key.strip(): value.strip() for key, value in facts.items()}
-    return ", ".join(f"{key} {known.get(key, '?')}" for key in ("vendor_id", "cpu family", "model"))
-
-
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -339,8 +331,10 @@ def main() -> int:
         name, n = given.inside[0], int(given.inside[1])
         print(json.dumps({**steps(name, n), **epochs(name, n), **fitted(name, n)}))
         return 0
+    from tabsweep.benchmark.planning.environment import cpu_model
+
     sides = {"this": HERE} | ({"other": given.against.resolve()} if given.against else {})
-    print(f"{processor()}; load {os.getloadavg()[0]:.1f}; least of {given.repeats} processes")
+    print(f"{cpu_model()}; load {os.getloadavg()[0]:.1f}; least of {given.repeats} processes")
     print(f"{'':32}" + "".join(f"{title:>11}" for title in FIGURES.values()))
     for name in given.models:
         for n in given.rows:

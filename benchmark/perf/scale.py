@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -83,12 +82,6 @@ def plan_of(datasets: list[str], folds: int, n_trials: int, sampler: str, folder
     return sweep.prepare(request.Request(made, Options(runs=folder, name="scale")), None)
 
 
-def cpu_s() -> float:
-    """CPU seconds of this process."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 @dataclass
 class Course:
     """How a sweep went: what had been used at each mark (number of trials)."""
@@ -137,18 +130,18 @@ def run(
     gc.collect()
     rss = process.memory_info().rss
     studies = plan.build()
-    course.at.append((0, cpu_s(), time.perf_counter()))
+    course.at.append((0, time.process_time(), time.perf_counter()))
 
     def listen(event: str, details: Any) -> None:
         log.listen(event, details)
         if event in ("result", "reused"):
             course.n += 1
             if course.n in marks:
-                course.at.append((course.n, cpu_s(), time.perf_counter()))
+                course.at.append((course.n, time.process_time(), time.perf_counter()))
 
     tally = Engine(studies, ledger=ledger, pool=pool, listener=listen).run()
     if course.at[-1][0] != course.n:
-        course.at.append((course.n, cpu_s(), time.perf_counter()))
+        course.at.append((course.n, time.process_time(), time.perf_counter()))
     course.growth_mb = (process.memory_info().rss - rss) / 2**20
     assert tally.done == course.n == sum(study.n_trials for study in plan.studies), tally
     ledger.close()
@@ -165,12 +158,12 @@ def resume(folder: Path, plan: Plan) -> tuple[float, float, int]:
     """(wall seconds, CPU seconds, cells left to run) from opening the ledger to the first decision
     of what runs next."""
     studies = plan.build()
-    start, cpu = time.perf_counter(), cpu_s()
+    start, cpu = time.perf_counter(), time.process_time()
     ledger = Ledger(folder, write=True)
     engine = Engine(studies, ledger=ledger, pool=no_pool)
     engine.replay()
     left = sum(not study.finished for study in engine.studies.values())
-    took = time.perf_counter() - start, cpu_s() - cpu
+    took = time.perf_counter() - start, time.process_time() - cpu
     ledger.close()
     return *took, left
 

@@ -23,7 +23,6 @@ BASELINE = {
     "commit": BASE,
     "accepted": "2026-11-13",
     "reason": "trees with other ties",
-    "previous": [{"commit": "c" * 40, "accepted": "2026-10-01", "reason": "the first night"}],
 }
 COMMAND = "bench nightly --only ab-test --against d0eb531 --model knn"
 WORSE = {
