@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 
 @contextmanager
 def folder_of(keep: Path | None = None) -> Iterator[Path]:
     """The folder `keep`, or one that is gone afterwards."""
-    folder = keep or Path(tempfile.mkdtemp(prefix="tabsweep-perf-"))
-    try:
-        yield folder
-    finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+    with nullcontext(keep) if keep else TemporaryDirectory(prefix="tabsweep-perf-") as folder:
+        yield Path(folder)
 
 
 def status_mb(key: str) -> float:
