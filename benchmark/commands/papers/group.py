@@ -120,7 +120,7 @@ def reproduce(
 @DATA
 @common
 def experiment(console: Console, name: str | None, paper: Path | None, **given: Any) -> int:
-    """Run an experiment: lookup, corruption, memory, cost, ...; without a name, list
+    """Run an experiment: lookup, corruption, attention maps, ...; without a name, list
     them.
 
     \b

@@ -14,7 +14,7 @@ from tabsweep.benchmark.papers.catalog import experiments, find_experiment
 from tabsweep.benchmark.papers.experiment_result import Size
 from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
 
-SLOW = ("cheatt-smoothing", "cheatt-time", "hopular-cost", "npt-corruption")
+SLOW = ("cheatt-smoothing", "cheatt-time", "npt-corruption")
 NAMES = [
     pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name
     for name in experiments()
@@ -39,24 +39,6 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
             {"host": "met", "part": "training, s"},
             {"published": 2.68, "published +CheAtt": 3.34, "published more, %": 23.56},
         ),
-    ],
-    "hopular-cost": [
-        (
-            "hopular-table-a7",
-            {"dataset": "sulfur", "method": "hopular", "asked": "single-sample"},
-            {"published, smallest": 2.55, "published, largest": 3.18},
-        ),
-        (
-            "hopular-table-a7",
-            {"dataset": "sulfur", "method": "npt", "asked": "full-batch"},
-            {"published, smallest": 35.95, "published, largest": "> 80"},
-        ),
-        (
-            "hopular-table-a8",
-            {"dataset": "sulfur", "method": "npt", "asked": "full-batch"},
-            {"published": 159.86},
-        ),
-        ("hopular-cost-scaling", {"rows n": 30, "attributes d": 4}, {}),
     ],
     "npt-lookup": [
         ("npt-lookup", {"task": "original", "method": "1-NN"}, {"RMSE": 0.0}),

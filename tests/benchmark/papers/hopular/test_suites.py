@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,7 @@ import pytest
 from paper_runs import planned, scored
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
-from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.hopular import cost
 from tabsweep.benchmark.papers.hopular.median_ranks import ranks_of_values
-from tabsweep.benchmark.papers.own_process import in_own_process
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
@@ -244,59 +240,3 @@ def test_the_plain_networks_are_seven_settings_of_one_model():
             assert numbers.model[name].fixed.items() <= point.items()
             registry.make_model("feed-forward", task="multiclass", **point)
             assert trials == (1 if budget == "reduced" else 50)
-
-
-# ---------------------------------------------------------------------- memory and time
-
-
-def setting(folder: Path, mirror: str | None = None) -> Setting:
-    return Setting("reduced", 0, "cpu", 1, folder, lambda text: None, mirror, None)
-
-
-def test_a_step_that_asks_one_row_leaves_hopular_its_memory_and_npt_no_other_row(mirror, tmp_path):
-    for method in ("hopular", "npt"):
-        rows = cost.rows_of(setting(tmp_path, mirror), "sulfur", 30)
-        config = {"width": 4, ("n_nets" if method == "hopular" else "n_heads"): 1}
-        training = cost.training_of(method, config, *rows, "cpu")
-        cost.ask_one_row(training)
-        made: Any = training.task
-        training.run(1)
-        assert training.step == 1
-        assert len(made.cells) == (30 if method == "hopular" else 1)
-        if method == "hopular":
-            assert made.rows.tolist() == [0]
-
-
-def test_the_cost_tables_have_a_row_for_every_published_one_beside_it():
-    found = {}
-    for dataset, method, mode, network in itertools.product(
-        cost.DATASETS, ("hopular", "npt"), cost.MODES, cost.NETWORKS
-    ):
-        if (method, mode, network) == ("npt", "full-batch", "largest-model"):
-            continue  # did not fit
-        size = (3.0 if method == "npt" else 1.0 + (network == "largest-model")) * (
-            2.0 if mode == "full-batch" else 1.0
-        )
-        found[dataset, method, mode, network] = {"GiB": size, "ms": size}
-    tables = {table.name: table for table in cost.tables_of(found, cost.DATASETS, "")}
-    for name, n_published in (("hopular-table-a7", 48), ("hopular-table-a8", 24)):
-        rows = tables[name].rows
-        columns = [c for c in tables[name].columns if c.startswith("published")]
-        assert len(rows) == 24 and len(rows) * len(columns) == n_published
-        first = {"dataset": "sulfur", "method": "hopular", "asked": "single-sample"}
-        assert first.items() <= rows[0].items()
-        assert (rows[0]["ours, smallest"], rows[0]["ours, largest"]) == (1.0, 2.0)
-        assert rows[3]["ours, largest"] is None
-    assert tables["hopular-table-a7"].rows[3]["published, largest"] == "> 80"
-
-
-@pytest.mark.nightly
-def test_more_memory_is_measured_where_all_rows_are_asked(tmp_path, mirror):
-    config = {"width": 16, "n_blocks": 1, "n_nets": 1}
-    one, every = (
-        in_own_process(
-            cost.measure, setting(tmp_path, mirror), "hopular", config, "sulfur", 1500, mode, 1
-        )
-        for mode in cost.MODES
-    )
-    assert every["GiB"] > one["GiB"]
