@@ -19,8 +19,6 @@ from .store import Refused, is_server, redact
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-KIND = "mlflow.experimentKind"
-MODEL_TRAINING = "custom_model_development"  # which page the UI opens: runs, not traces
 VIEW = "tabsweep"  # the name of the view, which an address selects by ?viewStateShareKey=
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"  # where MLflow's UI looks for it
 
@@ -101,9 +99,7 @@ def _opened(client: MlflowClient, name: str, note: str, view: str, run: Path, ur
             f"the experiment {name!r} was deleted in {redact(uri)}: restore it with "
             f"`mlflow experiments restore -x {experiment.experiment_id}`, then sync again"
         )
-    tags = {KIND: experiment.tags.get(KIND, MODEL_TRAINING), VIEW_TAG: view}
-    for key, value in tags.items():
-        # On a server always: its answer says whether this user may write.
-        if is_server(uri) or experiment.tags.get(key) != value:
-            client.set_experiment_tag(experiment.experiment_id, key, value)
+    # On a server always: its answer says whether this user may write.
+    if is_server(uri) or experiment.tags.get(VIEW_TAG) != view:
+        client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, view)
     return experiment

@@ -323,7 +323,6 @@ def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Po
 
     better = max if METRICS[metric].direction == "max" else min
     best: float | None = None
-    failed = 0
     for row in search:
         values: dict[str, float | None] = {}
         if row["status"] == DONE:
@@ -333,9 +332,6 @@ def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Po
                 values[f"trial/val_{metric}"] = value
                 values[f"trial/test_{metric}"] = row.get(f"test_{metric}")
                 values["trial/fit_s"] = row["fit_s"]
-        elif row["status"] == FAILED:
-            failed += 1
-            values["trial/failures"] = float(failed)
         values[f"trial/best_val_{metric}"] = best
         yield from _points(values, _milliseconds(row["time"]), row["index"])
 
@@ -352,10 +348,7 @@ def _final_points(
         values[f"total_{cost}"] = sum(row[cost] or 0.0 for row in unique)
     values["peak_ram_mb"] = max((row["peak_ram_mb"] or 0.0 for row in unique), default=0.0) or None
     values["n_trials"] = float(len(search))
-    failures = _failures(rows)
-    values["n_failed"] = float(sum(failures.values()))
-    for cause, count in failures.items():
-        values[f"n_failed_{cause}"] = float(count)
+    values["n_failed"] = float(sum(_failures(rows).values()))
     yield from _points(values, time_ms, 0)
     for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
         scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
@@ -365,7 +358,7 @@ def _final_points(
 def _points(values: Mapping[str, float | None], time_ms: int, step: int) -> Iterator[Point]:
     for key, value in values.items():
         if value is not None:
-            yield Point(_key(key), float(value), time_ms, step)
+            yield Point(key, float(value), time_ms, step)
 
 
 # ---------------------------------------------------------------------- words
@@ -468,11 +461,6 @@ def _config(row: Row) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """A parameter as text; MLflow keeps 6,000 characters of one."""
     return (value if isinstance(value, str) else canonical(value))[:6000]
-
-
-def _key(name: str) -> str:
-    """A name that MLflow accepts: letters, digits, and _ - . : / and blanks, at most 250."""
-    return "".join(c if c.isalnum() and c.isascii() or c in "_-. :/" else "_" for c in name)[:250]
 
 
 def _milliseconds(time: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.tracking.experiments import KIND, MODEL_TRAINING, VIEW_TAG
+from tabsweep.benchmark.tracking.experiments import VIEW_TAG
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.benchmark.tracking.store import TrackingError, default_uri, quiet_mlflow
 from tabsweep.benchmark.tracking.sync import sync
@@ -161,11 +161,10 @@ def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(synced: P
 
 def test_failed_trials_are_counted_by_cause_and_leave_no_score(synced: Path) -> None:
     svm = next(v for k, v in shown(synced, history=True).items() if k.endswith("svm"))
-    assert svm["metrics"]["n_failed"] == svm["metrics"]["n_failed_timeout"] == 1
+    assert svm["metrics"]["n_failed"] == 1
     assert svm["tags"]["failures"] == "timeout 1"
     assert "timeout `took longer than '300' s`" in svm["tags"]["mlflow.note.content"]
     assert "trial/val_rmse" not in svm["history"], "each trial has a run of its own"
-    assert [step for step, _, _ in svm["history"]["trial/failures"]] == [1]
 
 
 def test_a_study_in_which_everything_failed_is_shown_as_failed(fresh: Any) -> None:
@@ -351,7 +350,6 @@ def test_the_first_view_has_dataset_model_score_rank_and_seconds(fresh: Any) -> 
     assert "rank" not in items["wine/1/knn"]["metrics"], "nothing to be compared with"
     with quiet_mlflow():
         experiment = MlflowClient(default_uri(run)).get_experiment_by_name("tiny-quick")
-    assert experiment.tags[KIND] == MODEL_TRAINING
     columns = json.loads(experiment.tags[VIEW_TAG])["selectedColumns"]
     for column in columns:
         kind, _, name = column.partition(".")
