@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from tabsweep.benchmark.results.entrants import TRIALS, folder_of, read_card, results_file
 from tabsweep.reports.aggregation.cells import headline_cells, studies
+from tabsweep.reports.aggregation.ranking_rules import rank_figures
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
-from tabsweep.reports.statistics.ranking import ranks, snap
+from tabsweep.reports.statistics.ranking import snap
 from tabsweep.reports.statistics.tests import holm
 from tabsweep.reports.statistics.wilcoxon import smallest_p, wilcoxon
 
@@ -187,23 +188,12 @@ def ranks_table(evidence: Evidence) -> list[str]:
     directions = {task: METRICS[evidence.headline(task)].sign for task in evidence.tasks}
     cells = cells.assign(loss=cells["mean"] * cells["task"].map(directions))
     table = cells.pivot_table(index="dataset", columns="model", values="loss").dropna(axis=1)
-    rank = ranks(table.to_numpy(), "min")
     cost = evidence.trials.groupby("model")["cpu_s"].median()
-    spread = rank.std(axis=0, ddof=1) / np.sqrt(len(rank)) if len(rank) > 1 else rank[0] * np.nan
-    found = pd.DataFrame(
-        {
-            "rank": rank.mean(axis=0),
-            "se": spread,
-            "best": (rank == rank.min(axis=1)[:, None]).sum(0),
-        },
-        index=table.columns,
-    ).sort_values("rank", kind="stable")
     lines = ["| model | mean rank | best on | CPU s a fit |", "| --- | ---: | ---: | ---: |"]
-    for model, row in found.iterrows():
-        error = f" ± {row['se']:.2f}" if len(rank) > 1 else ""
-        lines.append(
-            f"| {model} | {row['rank']:.2f}{error} | {int(row['best'])} | {cost[model]:.2f} |"
-        )
+    for row in rank_figures(table, "average").sort_values("mean_rank", kind="stable").itertuples():
+        error = f" ± {row.std / np.sqrt(row.n_ranked):.2f}" if row.n_ranked > 1 else ""
+        figures = f"{row.mean_rank:.2f}{error} | {int(row.n_best)} | {cost[row.Index]:.2f}"
+        lines.append(f"| {row.Index} | {figures} |")
     absent = sorted(set(evidence.models) - set(table.columns))
     return [
         *lines,

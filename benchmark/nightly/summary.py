@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -132,20 +131,22 @@ def _table(findings: Findings) -> list[str]:
     """Findings as the lines of a table: the columns that one of them has, commands last."""
     if not findings:
         return []
-    rows = [{**row, "interval": interval(row)} for row in findings]
-    has = {key for row in rows for key, value in row.items() if value not in (None, "", [])}
+    rows = [
+        {key: text_of(key, value) for key, value in {**row, "interval": interval(row)}.items()}
+        for row in findings
+    ]
     others = [key for row in rows for key in row if key not in {*KEYS, *NOT_SHOWN}]
-    keys = [key for key in dict.fromkeys((*KEYS, *others, "command")) if key in has]
+    every = dict.fromkeys((*KEYS, *others, "command"))
+    keys = [key for key in every if any(row.get(key) for row in rows)]
     lines = [[HEADINGS.get(key, key.replace("_", " ")) for key in keys], ["---"] * len(keys)]
-    lines += [[_cell(key, row.get(key)) for key in keys] for row in rows[:SHOWN]]
+    lines += [[_cell(key, row.get(key, "")) for key in keys] for row in rows[:SHOWN]]
     left = len(rows) - SHOWN
     more = ["", f"and {left} more: see night.json"] if left > 0 else []
     return [f"| {' | '.join(cells)} |" for cells in lines] + more
 
 
-def _cell(key: str, value: Any) -> str:
+def _cell(key: str, text: str) -> str:
     """A cell's text; a command as code, where it can be that in a table."""
-    text = text_of(key, value)
     if key == "command" and text and not re.search(r"[`|\n<>&]", text):
         return f"`{text}`"
     return markdown(text)
@@ -163,13 +164,9 @@ def text_of(key: str, value: Any) -> str:
         return ", ".join(text_of(key, item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if not isinstance(value, int | float):
-        return str(value)
-    if not math.isfinite(value):
-        return "n/a"
     if key in SHARES:
         return percent(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def percent(share: float) -> str:
@@ -182,17 +179,11 @@ def percent(share: float) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """The bounds of a finding's change, as far as it has them.
+    """The bounds of a finding's change, where it has both.
 
-    >>> interval({"lower": 0.019}), interval({"lower": -0.01, "upper": 0.02}), interval({})
-    ('at least +1.9 %', '−1.0 % to +2.0 %', '')
+    >>> interval({"lower": -0.01, "upper": 0.02}), interval({"lower": None, "upper": 0.02})
+    ('−1.0 % to +2.0 %', '')
     """
-    lower, upper = (_bound(row.get(key)) for key in ("lower", "upper"))
-    if lower and upper:
-        return f"{lower} to {upper}"
-    return f"at least {lower}" if lower else f"at most {upper}" if upper else ""
-
-
-def _bound(value: Any) -> str:
-    known = isinstance(value, int | float) and math.isfinite(value)
-    return percent(value) if known else ""
+    lower, upper = row.get("lower"), row.get("upper")
+    known = lower is not None and upper is not None
+    return f"{percent(lower)} to {percent(upper)}" if known else ""
