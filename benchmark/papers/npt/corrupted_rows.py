@@ -54,32 +54,21 @@ def answers(whole: TableInputs, limit: int, seed: int) -> Answers:
     return Answers(*map(np.concatenate, zip(*found, strict=True)))
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Accuracy in percent, or RMSE, of K test rows (`asked`): of the commonest class or mean of the
-    training rows, and of NPT before and after corruption. after: None where not measured."""
-
-    asked: int
-    constant: float
-    before: float
-    after: float | None
-
-
-def accuracy(truth: np.ndarray, predicted: np.ndarray) -> float:
-    """Accuracy in percent."""
-    return 100 * float(np.mean(predicted == truth))
-
-
 def scores_of(
     whole: TableInputs, y_train: np.ndarray, y_test: np.ndarray, limit: int, seed: int
-) -> Scores:
-    """The scores of a fitted NPT on at most `limit` of its test rows (0: all). y_train, y_test:
-    targets of training and test rows."""
+) -> dict[str, float]:
+    """Accuracy in percent, or RMSE, on at most `limit` test rows (0: all) of a fitted NPT: of the
+    commonest class or mean of the training rows (`constant`), and of NPT `before` and `after`
+    corruption; `rows`: how many were asked. y_train, y_test: targets of training and test rows."""
     found, regression = answers(whole, limit, seed), whole.model.task == "regression"
-    score, truth = rmse if regression else accuracy, y_test[found.rows]
+    truth = y_test[found.rows]
     constant = np.full(len(truth), y_train.mean() if regression else np.bincount(y_train).argmax())
-    predictions = (constant, found.before, found.after)
-    return Scores(len(truth), *(float(score(truth, predicted)) for predicted in predictions))
+
+    def score(predicted: np.ndarray) -> float:
+        return float(rmse(truth, predicted) if regression else 100 * np.mean(predicted == truth))
+
+    sides = {"constant": constant, "before": found.before, "after": found.after}
+    return {"rows": len(truth), **{side: score(predicted) for side, predicted in sides.items()}}
 
 
 def batches_of(whole: TableInputs) -> list[np.ndarray]:

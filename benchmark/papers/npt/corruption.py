@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
-from .corrupted_rows import Scores, scores_of
+from .corrupted_rows import scores_of
 from .fitted_inputs import fitted, inputs_of, paper_configs, some_rows
 
 FOLDER = Path(__file__).parent
@@ -103,7 +103,7 @@ def run(
             y_train, y_test = data.target[part.train], data.target[part.test]
             whole = inputs_of(model, data, part)
             score = scores_of(whole, y_train, y_test, asked, setting.seed)
-            change = f"{score.before:.4g} before, {score.after:.4g} after"
+            change = "{before:.4g} before, {after:.4g} after".format(**score)
             setting.say(f"{data.name}, fold {fold.index}: {change}")
             found.append(score)
         return _row(data.name, found, bool(data.classes))
@@ -139,17 +139,16 @@ def run(
     return ExperimentResult([table], remarks=[*remarks, *left_out])
 
 
-def _row(measured: str, scores: list[Scores], classes: bool) -> dict[str, Any]:
+def _row(measured: str, scores: list[dict[str, float]], classes: bool) -> dict[str, Any]:
     """The row of a column: means over the folds. The change is in points of accuracy or, as the
     paper has it, in percent of the error before; negative is worse."""
-    columns = np.array([(s.constant, s.before, s.after) for s in scores], dtype=float)
-    constant, before, after = columns.mean(axis=0).tolist()
+    folds = pd.DataFrame(scores)
+    means = folds[["constant", "before", "after"]].mean().to_dict()
+    change = means["after"] - means["before"]
     return {
         "measured on": measured,
         "metric": "accuracy, %" if classes else "RMSE",
-        "rows": sum(s.asked for s in scores),
-        "constant": constant,
-        "before": before,
-        "after": after,
-        "change": after - before if classes else -100 * (after - before) / before,
+        "rows": int(folds["rows"].sum()),
+        **means,
+        "change": change if classes else -100 * change / means["before"],
     }

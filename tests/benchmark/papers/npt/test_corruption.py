@@ -132,10 +132,8 @@ def test_some_rows_of_a_fold_keep_the_shares_of_its_parts():
 
 
 def test_a_change_is_in_points_of_accuracy_and_in_percent_of_an_error():
-    accuracy, error = (
-        corrupted_rows.Scores(1, 50.0, 90.0, 88.5),
-        corrupted_rows.Scores(1, 9, 2, 2.5),
-    )
+    accuracy = {"rows": 1, "constant": 50.0, "before": 90.0, "after": 88.5}
+    error = {"rows": 1, "constant": 9.0, "before": 2.0, "after": 2.5}
     assert corruption._row("d", [accuracy], True)["change"] == pytest.approx(-1.5)
     assert corruption._row("d", [error], False)["change"] == pytest.approx(-25.0)
 
