@@ -2,18 +2,15 @@
 
 A trial's id says what it depends on, so a model whose ids are the baseline's is called unchanged.
 What an id cannot say is whether the same trial gives the same bytes again: for that every cell is
-fitted, and every changed one twice.
+fitted, and twice if it changed or the baseline was made on another processor.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from ...common.files import write_atomically
-from ...sweeps.trial import DONE, FAILED, digest
+from ...sweeps.trial import DONE, FAILED
 from ..planning.environment import cpu_model
 from .ab_test import lost, not_planned
 from .baseline import cells_of, key_of
@@ -51,28 +48,20 @@ def screen(context: NightContext) -> StepResult:
             return StepResult(NAME, NO_DATA, found.headline, findings, reason=found.reason)
         findings += compared(accepted, planned, baseline)
         findings += not_planned(context.models, {"cells": accepted, "left_out": {}}, planned)
-        changed = [key for key, cell in planned["cells"].items() if _differs(accepted, key, cell)]
-        same = [key for key in planned["cells"] if key not in set(changed)]
-        rows = _fit(context, head, planned["cells"], "screen")
-        twice = _fit(context, head, changed, "screen-again")
+        cells = planned["cells"]
+        changed = [key for key, cell in cells.items() if _differs(accepted, key, cell)]
+        foreign = cpu_model() != baseline.get("cpu")  # the baseline's bytes say nothing here
+        again = list(cells) if foreign else changed
+        rows = _fit(context, head, cells, "screen")
+        twice = _fit(context, head, again, "screen-again")
     except (SideError, NoEnvironment) as error:
         return _no_data("the screen could not run", str(error))
-    unchanged = [row for row in rows if key_of(row) in set(same)]
-    findings += missing(planned["cells"], rows) or missing(changed, twice)
+    findings += missing(cells, rows) or missing(again, twice)
     findings += failures(rows, accepted)
     findings += unstable(rows, {key_of(row): row for row in twice}, "another run tonight")
-    earlier = earlier_bytes(context)
-    if cpu_model() == baseline.get("cpu"):
-        findings += unstable(unchanged, accepted, "the baseline")
-    else:
-        known = {
-            key_of(row): {**row, "sha256": earlier[row["id"]]}
-            for row in unchanged
-            if row["id"] in earlier
-        }
-        findings += unstable(unchanged, known, "an earlier night on this machine")
-    remember(context, earlier, rows)
-    return result_of(findings, n_same=len(same), head_added=head.added)
+    if not foreign:
+        findings += unstable(rows, accepted, "the baseline")
+    return result_of(findings, n_same=len(cells) - len(changed), head_added=head.added)
 
 
 def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,25 +81,6 @@ def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> li
     context.say(f"  {name}: {sum(map(len, cells.values()))} cells")
     # A folder of its own: in one folder with the other run its results would be copied.
     return fit(context, head, cells, seed=0, runs=context.runs / name, name=name)
-
-
-def _bytes_file(context: NightContext) -> Path:
-    return context.store / f"bytes-{digest(cpu_model(), length=12)}.json"
-
-
-def earlier_bytes(context: NightContext) -> dict[str, str]:
-    """{trial id: sha256 of its predictions} of earlier nights on this kind of processor, as the
-    store has them."""
-    path = _bytes_file(context)
-    return json.loads(path.read_text(encoding="utf-8"))["bytes"] if path.exists() else {}
-
-
-def remember(context: NightContext, earlier: Mapping[str, str], rows: Iterable[Row]) -> None:
-    """Keep the bytes of tonight's fits; what was seen first stays."""
-    found = {row["id"]: row["sha256"] for row in rows if row["status"] == DONE}
-    text = json.dumps({"bytes": {**found, **earlier}}, indent=0, sort_keys=True)
-    context.store.mkdir(parents=True, exist_ok=True)
-    write_atomically(_bytes_file(context), text.encode())
 
 
 # ---------------------------------------------------------------------- findings

@@ -13,10 +13,8 @@ from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, 
 from tabsweep.benchmark.nightly.context import NightContext
 from tabsweep.benchmark.nightly.screen import (
     compared,
-    earlier_bytes,
     failures,
     missing,
-    remember,
     result_of,
     unstable,
 )
@@ -166,19 +164,6 @@ def test_runs_that_share_a_store_are_one_at_a_time(work: Path) -> None:
             ran = bench(*words)
             assert ran.code == 3 and "BENCH-E010" in ran.err and "store" in ran.err, ran
     assert bench(*night).code == 4
-
-
-def test_the_bytes_that_a_machine_saw_first_stay(work: Path) -> None:
-    context = NightContext(
-        **{"root": work, "commit": "c" * 40, "night": work / "n", "store": work / "store"},
-        **{"python": Path("python")},
-    )
-    assert earlier_bytes(context) == {}
-    remember(context, {}, rows())
-    other = [{**row, "sha256": "other bytes"} for row in rows()] + [{**rows()[0], "id": "new"}]
-    remember(context, earlier_bytes(context), other)
-    kept = earlier_bytes(context)
-    assert kept == {**{row["id"]: "bytes" for row in rows()}, "new": "bytes"}
 
 
 def test_a_night_without_the_tables_of_its_suite_is_refused(work: Path) -> None:
