@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.stats import spearmanr
 
+from ....datasets.errors import DatasetUnavailable
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
 from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
@@ -25,7 +27,6 @@ from ....sweeps.store.run_folder import is_run
 from ...planning.plan_record import plan_in
 from ...results.evidence_builder import load_results
 from ...results.seed_ensembles import planned_data
-from ...running.data import NoData
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
@@ -170,13 +171,15 @@ def correlations(
 # ---------------------------------------------------------------------- the experiment
 
 
-Task = tuple[Data, Fold, Mapping[str, Any]]
-"""A dataset, its split, and the configuration of the transformer."""
-
-
-def tuned(dataset: str, setting: Setting) -> Task:
-    """The dataset, split and chosen configuration of the transformer in `RUN`."""
-    frame = load_results(RUN).query("selected and model == @MODEL and dataset == @dataset")
+def tuned(dataset: str, setting: Setting) -> tuple[Data, Fold, Mapping[str, Any]]:
+    """The dataset, its split, and the configuration of the transformer that `RUN` chose. Raises
+    DatasetUnavailable where there is none."""
+    frame = load_results(RUN) if is_run(RUN) else pd.DataFrame({"dataset": []})
+    frame = frame[frame["dataset"] == dataset]
+    frame = frame.query("selected and model == @MODEL") if len(frame) else frame
+    if not len(frame):
+        way = f"bench sweep --suite rtdl --budget paper --model {MODEL}"
+        raise DatasetUnavailable(dataset, f"{RUN} has no tuned transformer of it ({way})")
     where = {"mirror": setting.mirror, "cache": setting.cache}
     data, folds = planned_data(plan_in(Ledger(RUN)), dataset, **where)
     return data, folds[0], json.loads(frame["config"].iloc[0])
@@ -194,20 +197,8 @@ def run(
     """`bench experiment rtdl-importance`.
 
     config: of the transformer; None for the one that `RUN` chose. rows: training rows that are
-    explained, at most. steps: of the integral of gradients. Raises NoData where `RUN` is needed and
-    has no transformer.
+    explained, at most. steps: of the integral of gradients.
     """
-    left_out: list[str] = []
-    if config is None:
-        chosen = load_results(RUN).query("selected and model == @MODEL") if is_run(RUN) else []
-        known = set(chosen["dataset"]) if len(chosen) else set()
-        if not known:
-            raise NoData(
-                f"{RUN} has no tuned transformer; first: bench sweep --suite rtdl --budget paper "
-                f"--model {MODEL}"
-            )
-        left_out = [f"Left out: {name}: not in {RUN}." for name in datasets if name not in known]
-        datasets = [name for name in datasets if name in known]
 
     def explained(dataset: str) -> list[tuple[float, float]]:
         if config is None:
@@ -222,7 +213,7 @@ def run(
             scores.append(correlations(model, data, fold, rows, steps, seed))
         return scores
 
-    scores, not_had = on_available(datasets, explained)
+    scores, left_out = on_available(datasets, explained)
     published = load(FOLDER, PUBLISHED).set_index(["dataset", "method"])
     lines = [
         {
@@ -245,4 +236,4 @@ def run(
         note += f" Of {rows} rows; one small network, {config['epochs']} epochs at most."
     title = "Importances of features beside those of the permutation test"
     table = ExperimentTable("rtdl-importance", title, lines, note)
-    return ExperimentResult([table], remarks=[*left_out, *not_had])
+    return ExperimentResult([table], remarks=left_out)

@@ -14,8 +14,8 @@ from tabsweep.benchmark.papers.rtdl import importance, synthetic
 from tabsweep.benchmark.papers.rtdl.no_feature_bias import FTTransformerNoFeatureBias
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
-from tabsweep.benchmark.running.data import NoData
 from tabsweep.datasets.catalog import card
+from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.models.ft_transformer import FTTransformer
 
 TOY = {"rows": (200, 50, 80), "features": 5, "informative": 3}
@@ -189,7 +189,7 @@ def test_at_full_size_the_transformers_of_a_run_are_explained(tmp_path, mirror, 
     monkeypatch.chdir(tmp_path)
     setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
     small = {**importance.SIZES["full"], "seeds": 1, "rows": 100, "steps": 2}
-    with pytest.raises(NoData, match="bench sweep --suite rtdl"):
+    with pytest.raises(DatasetUnavailable, match="bench sweep --suite rtdl"):
         importance.run(setting, **small)
     (tmp_path / "toy.toml").write_text(SUITE)
     words = ("--suite", "toy.toml", "--name", "rtdl-paper", "--workers", 0, "--mirror", mirror)
