@@ -19,7 +19,6 @@ from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 from tabsweep.sweeps.search.space import Space
-from tabsweep.sweeps.store.ledger import Ledger
 
 SMALL = ("boston", "breast-cancer-wdbc", "concrete", "yacht")
 STEPS = {  # the base model, p_target 0.5, p_target 0.1, as in the authors' scripts
@@ -232,64 +231,3 @@ def test_a_row_of_its_own_stands_for_a_model_under_another_name(tmp_path):
     taken = SUITE.replace("npt-blind", "lightgbm")
     with pytest.raises(PlanError, match="'lightgbm' is a model: call what is to stand for 'npt'"):
         sweep.run(made_of(taken, tmp_path))
-
-
-# ---------------------------------------------------------------------- steps, saved and halved
-
-STEPPED = f"""
-name = "stepped"
-title = "NPT on rungs, and with checkpoints"
-datasets = ["iris"]
-[budgets.quick]
-models = ["npt-halved", "npt-saved"]
-folds = 1
-trials = 4
-sampler = "random"
-timeout_s = 300
-[budgets.quick.model.npt]
-fixed = {TINY}
-[budgets.quick.model.npt-halved]
-of = "npt"
-halving = {{eta = 2, rungs = 3}}
-[budgets.quick.model.npt-saved]
-of = "npt"
-trials = 2
-save_every = 3
-"""
-
-
-def test_epochs_are_rungs_and_an_interrupted_sweep_of_networks_gives_the_same_bytes(tmp_path):
-    whole, broken = made_of(STEPPED, tmp_path / "a"), made_of(STEPPED, tmp_path / "b")
-    sweep.run(whole)
-    stop, seen = sweep.Stop(), Counter[str]()
-
-    def listener(event: str, details: Any) -> None:
-        seen[event] += 1
-        stop.soon = seen["result"] >= 5
-        if event == "result" and details["study"].save_every:  # though its study may go on
-            kept = list((broken.folder / "checkpoints").glob("*.checkpoint"))
-            assert details["trial"].chain not in {file.stem for file in kept}
-            seen["saved"] += 1
-
-    assert sweep.run(broken, listener=listener, stop=stop).tally.interrupted
-    assert seen["saved"]
-    assert list((broken.folder / "checkpoints").glob("*.checkpoint"))
-    sweep.run(made_of(STEPPED, tmp_path / "b"))
-    records = []
-    for made in (whole, broken):
-        found = list(Ledger(made.folder).records("result"))
-        assert all(r["status"] == "done" and r["costs"]["step_s"] > 0 for r in found)
-        records.append(
-            {(r["study"], r["stage"], r["index"]): (r["id"], r["val"], r["test"]) for r in found}
-        )
-        begun = {
-            r["stage"]: (r["info"]["resumed_from"], r["fidelity"])
-            for r in found
-            if r["model"] == "npt-halved"
-        }
-        assert [begun[s][0] for s in ("rung0", "rung1", "tune")] == [0, 2, 4]
-        assert begun["rung1"][1] == {"length": 8, "stop": 4, "every": 2}
-        (saved,) = {str(r["fidelity"]) for r in found if r["model"] == "npt-saved"}
-        assert saved == str({"every": 3, "length": 8, "stop": 8})
-        assert not list((made.folder / "checkpoints").glob("*"))
-    assert records[0] == records[1] and len(records[0]) == 4 + 2 + 1 + 2
