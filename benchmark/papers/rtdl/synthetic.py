@@ -29,6 +29,7 @@ PUBLISHED = {
     "resnet": (0.357, 0.416, 0.563, 0.635, 0.646),
     "ft-transformer": (0.374, 0.403, 0.394, 0.287, 0.227),
 }
+SIDES = {"RMSE": "ours", "published": "published"}  # columns of the table, titles of the figure
 RATE_NOTE = " CatBoost's learning rate is 0.1 here, the library's choice there."
 N_TREES, N_SPLITS, MAX_DEPTH = 30, 49, 10
 HIDDEN = 256
@@ -244,23 +245,13 @@ def run(
         "features, 50 of which matter. The published networks stop at gains below 0.001 and decay "
         f"all weights.{'' if setting.full else RATE_NOTE}",
     )
-    return ExperimentResult([table], [_figure(weights, found, setting.out / "rtdl-synthetic.png")])
+    return ExperimentResult([table], [_figure(lines, setting.out / "rtdl-synthetic.png")])
 
 
-def _figure(weights: Sequence[float], found: Mapping[str, list[list[float]]], path: Path) -> Path:
+def _figure(lines: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """Ours and the published errors against the weight, a line a model."""
     figure, axes = new_figure(2)
-    mine = {name: [float(np.mean(v)) for v in scores] for name, scores in found.items()}
-    sides: tuple[tuple[Sequence[float], Mapping[str, Sequence[float]], str], ...] = (
-        (weights, mine, "ours"),
-        (WEIGHTS, PUBLISHED, "published"),
-    )
-    for axis, (shown, lines, title) in zip(axes[0], sides, strict=True):
-        for name in MODELS:
-            axis.plot(shown, lines[name], marker="o", label=name)
-            if title == "ours":
-                spread = np.array([np.std(values) for values in found[name]])
-                mean = np.array(lines[name])
-                axis.fill_between(shown, mean - spread, mean + spread, alpha=0.2)
-        axis.set(title=title, xlabel="weight of the trees", ylabel="test RMSE")
-    axes[0][0].legend()
+    errors = pd.DataFrame(lines).pivot(index="weight of the trees", columns="model")
+    for axis, (column, title) in zip(axes[0], SIDES.items(), strict=True):
+        errors[column].astype(float).plot(ax=axis, marker="o", title=title, ylabel="test RMSE")
     return save_figure(figure, path)
