@@ -61,7 +61,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
                 f"column {name!r}: {facts['suspect']} stands out; if it marks a missing value: "
                 f"--missing {facts['suspect']}"
             )
-    found: dict[str, Any] = {
+    about: dict[str, Any] = {
         "file": path.name,
         "form": cells.form,
         "n_rows": len(cells.frame),
@@ -70,8 +70,8 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     }
     if table is not None:
         with problems.watched():
-            found |= split_facts(table, known)
-    return found | {"problems": problems.kept}
+            about |= split_facts(table, known)
+    return about | {"problems": problems.kept}
 
 
 def split_facts(table: Table, reading: Reading) -> dict[str, Any]:
@@ -101,13 +101,13 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
         marks = ["(empty)"] if column.isna().any() else []
         known = column[column.notna()]
         marks += [mark for mark in reading.missing if is_missing(known, (mark,)).any()]
-    found = read_numbers(column, cells.delimiter, reading.missing)
-    numeric = found.n_numbers == found.n_present > 0
+    read = read_numbers(column, cells.delimiter, reading.missing)
+    numeric = read.n_numbers == read.n_present > 0
     n_distinct = int(present.nunique())
     word = kind.word if kind is not None else ""
     suspect = ""
     if numeric and word in ("", NUMBER):
-        numbers = found.values[~np.isnan(found.values)]
+        numbers = read.values[~np.isnan(read.values)]
         text = f"{numbers.min():g} to {numbers.max():g}"
         suspect = sentinel(numbers) if word else ""
     elif word == DATE and kind is not None and len(present):

@@ -209,13 +209,13 @@ def drawn_splits(target: np.ndarray, n_folds: int, val_share: float, stratified:
 
     kind = StratifiedKFold if stratified else KFold
     everything = np.arange(len(target))
-    found = []
+    masks = []
     for rest, test in kind(n_folds, shuffle=True, random_state=DRAWN_SEED).split(
         everything, target
     ):
         val = cut(target, rest, val_share, stratified=stratified, seed=DRAWN_SEED)[1]
-        found.append((np.isin(everything, test), np.isin(everything, val)))
-    return tuple(found)
+        masks.append((np.isin(everything, test), np.isin(everything, val)))
+    return tuple(masks)
 
 
 TARGET = "the target"
@@ -232,9 +232,9 @@ def _read_rows(
     numeric |= {i for i, name in names.items() if name == TARGET and not card.n_classes}
     try:
         if path.suffix == ".parquet":
-            found = pd.read_parquet(path)
-            n_columns = found.shape[1]
-            found.columns = pd.RangeIndex(n_columns)
+            rows = pd.read_parquet(path)
+            n_columns = rows.shape[1]
+            rows.columns = pd.RangeIndex(n_columns)
         else:
             how: dict[str, Any] = {
                 "header": None,
@@ -245,7 +245,7 @@ def _read_rows(
             if "quote" in card.options:
                 how |= {"quotechar": card.options["quote"], "escapechar": "\\"}
             n_columns = pd.read_csv(path, nrows=1, **how).shape[1]
-            found = pd.read_csv(
+            rows = pd.read_csv(
                 path,
                 dtype={i: np.float64 if i in numeric else str for i in names},
                 usecols=sorted(names),
@@ -256,12 +256,12 @@ def _read_rows(
             )
         if n_columns != width:
             raise ValueError(f"{n_columns} columns, the card says {width}")
-        found = found[sorted(names)].astype(dict.fromkeys(numeric, np.float64))
+        rows = rows[sorted(names)].astype(dict.fromkeys(numeric, np.float64))
         for i in (i for i, name in names.items() if name in dates):
-            found[i] = (pd.to_datetime(found[i]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
+            rows[i] = (pd.to_datetime(rows[i]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
     except (ValueError, OSError, ImportError) as error:  # ImportError: parquet without pyarrow
         raise DataError(f"{card.name}: {path.name}: {one_line(error)}") from None
-    return found.rename(columns=dict(names))
+    return rows.rename(columns=dict(names))
 
 
 def _text(value: object) -> str:
@@ -292,8 +292,8 @@ def coded_column(values: pd.Series, missing: tuple[str, ...] = ()) -> pd.Series:
 def _codes(
     labels: pd.Series, classes: tuple[str, ...], name: str, end: str = ""
 ) -> np.ndarray:  # (N,) int64
-    codes, found = pd.factorize(labels)
-    texts = [_text(value).removesuffix(end) for value in found]
+    codes, distinct = pd.factorize(labels)
+    texts = [_text(value).removesuffix(end) for value in distinct]
     strange = sorted(set(texts) - set(classes))
     if strange or (codes < 0).any():
         raise DataError(f"{name}: labels {strange[:3] or 'missing'} are none of the card's classes")
@@ -392,9 +392,9 @@ def parse_file(card: Card, path: Path) -> Table:
     reading = reading_of(card)
     cells = read_file(path)
     table = table_from_cells(path, cells, reading, card.name)
-    found = (table.n_rows, *map(str, table.frame.columns), table.task, table.n_classes)
+    read = (table.n_rows, *map(str, table.frame.columns), table.task, table.n_classes)
     stated = (card.n_rows, *card.columns, card.task, card.n_classes)
-    if found != stated:
+    if read != stated:
         raise DataError(
             f"{card.name}: {table.n_rows} rows, {table.n_features} features, {table.n_classes} "
             f"classes, {table.task} were read; the card says {card.n_rows}, {card.n_features}, "
@@ -444,11 +444,11 @@ def parse(card: Card, files: Mapping[str, Path]) -> Table:
     if card.parser == "file":
         return parse_file(card, files["data"])
     frame, target, classes, masks, warnings = _PARSERS[card.parser](card, files)
-    found = (len(frame), frame.shape[1], len(classes))
+    read = (len(frame), frame.shape[1], len(classes))
     stated = (card.n_rows, card.n_features, card.n_classes)
-    if found != stated:
+    if read != stated:
         raise DataError(
-            f"{card.name}: {found} rows, features and classes were read, the card says {stated}"
+            f"{card.name}: {read} rows, features and classes were read, the card says {stated}"
         )
     digest = hashlib.sha256(card.meaning_sha256.encode())
     for file in sorted(card.files, key=lambda f: f.role):  # "unknown" is hashed as it is

@@ -173,16 +173,16 @@ def first_seen(card: Card, file: SourceFile, *, cache: Path, net: NetworkAccess)
         raise DatasetUnavailable(card.name, one_line(str(error))) from None
     if len(data) > file.bytes:
         raise DataError(f"dataset {card.name!r}: {file.url} has more than {file.bytes} bytes")
-    found = sha256_of(data)
-    _kept(cache / card.name / f"{found[:16]}-{file.name}", data, cache)
-    _kept(place, found.encode(), cache)
+    actual = sha256_of(data)
+    _kept(cache / card.name / f"{actual[:16]}-{file.name}", data, cache)
+    _kept(place, actual.encode(), cache)
     warnings.warn(
         f"{card.name}: the checksum of {file.name} was not known; the {len(data)} bytes that came "
-        f"from {file.url} have sha256 {found}, which is required from now on",
+        f"from {file.url} have sha256 {actual}, which is required from now on",
         RuntimeWarning,
         stacklevel=2,
     )
-    return replace(file, sha256=found)
+    return replace(file, sha256=actual)
 
 
 def fetch_file(

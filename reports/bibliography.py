@@ -19,7 +19,7 @@ SOURCE = re.compile(r"(?P<author>[^,;]+?) (?P<year>\d{4})(?:,? (?P<where>[^;]+))
 def entries(evidence: Evidence, names: Mapping[str, str]) -> dict[str, str]:
     """{model or dataset: its entry}, of those with a source; an entry's key is `key`. names: what
     a paper calls them."""
-    found = {}
+    entry_of = {}
     for model in evidence.models:
         source = (evidence.meta.get("families") or {}).get(model, ("", "", ""))[2]
         if not source:
@@ -31,15 +31,15 @@ def entries(evidence: Evidence, names: Mapping[str, str]) -> dict[str, str]:
             fields["howpublished"] = parsed["where"] or ""
         else:
             fields["note"] = source
-        found[model] = _entry(model, fields)
+        entry_of[model] = _entry(model, fields)
     for dataset in evidence.datasets():
         facts = (evidence.meta.get("facts") or {}).get(dataset, {})
         if facts.get("citation"):
             title = facts.get("title") or names.get(dataset, dataset)
-            found[dataset] = _entry(
+            entry_of[dataset] = _entry(
                 dataset, {"key": title, "title": title, "note": facts["citation"]}
             )
-    return found
+    return entry_of
 
 
 def key(name: str) -> str:

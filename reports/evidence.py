@@ -324,10 +324,10 @@ class Evidence:
         another model was on the same fold; without those whose rows are means of runs."""
         counts = self._evaluation_runs.copy()
         counts["most"] = counts.groupby(["dataset", "fold"])["n"].transform("max")
-        found: dict[tuple[str, str], tuple[int, int]] = {}
+        fewer: dict[tuple[str, str], tuple[int, int]] = {}
         for row in counts[counts["n"] < counts["most"]].itertuples(index=False):
-            found.setdefault((row.dataset, row.model), (int(row.n), int(row.most)))
-        return found
+            fewer.setdefault((row.dataset, row.model), (int(row.n), int(row.most)))
+        return fewer
 
     @cached_property
     def overlapping(self) -> set[str]:
@@ -391,13 +391,13 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
     """Mask of the rows that differ from the row before in a column of `keys`, and the first row."""
-    found = np.ones(len(frame), dtype=bool)
-    found[1:] = False
+    first = np.ones(len(frame), dtype=bool)
+    first[1:] = False
     for name in keys:
         column = frame[name]  # pandas compares its own strings faster, numpy all else
         values = column.array if isinstance(column.dtype, pd.StringDtype) else column.to_numpy()
-        found[1:] |= np.asarray(values[1:] != values[:-1], dtype=bool)
-    return found
+        first[1:] |= np.asarray(values[1:] != values[:-1], dtype=bool)
+    return first
 
 
 def _ranks(column: pd.Series) -> np.ndarray:
@@ -477,8 +477,8 @@ def _need_columns(frame: pd.DataFrame, wanted: Mapping[str, str], what: str) -> 
 def _need_words(
     frame: pd.DataFrame, column: str, words: tuple[str, ...], *, besides: str = ""
 ) -> None:
-    found = {str(word) for word in frame[column].unique()}
-    wrong = sorted(w for w in found - set(words) if not (besides and re.fullmatch(besides, w)))
+    there = {str(word) for word in frame[column].unique()}
+    wrong = sorted(w for w in there - set(words) if not (besides and re.fullmatch(besides, w)))
     if wrong:
         raise EvidenceError(f"{column} must be one of {', '.join(words)}; got {wrong[0]!r}")
 

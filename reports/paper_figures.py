@@ -24,27 +24,27 @@ def plots(
     """{name: (plot, caption)}: performance profiles, mean rank against cost, and `time`, mean rank
     at equal time; those for which there are numbers. `matrix`: of the widest scope; `costs`: a row
     with `cpu_s` for each dataset and model. Curves are those of the MOST best models."""
-    found: dict[str, tuple[Plot, str]] = {}
+    drawn: dict[str, tuple[Plot, str]] = {}
     if matrix.why_not:
-        return found
+        return drawn
     n = footnotes.count(len(matrix.datasets), "dataset")
     best = matrix.order()[0][:MOST]
     only = f" The {MOST} models with the best mean ranks." * (len(matrix.models) > MOST)
     if len(matrix.datasets) > 1:
-        found["profiles"] = (
+        drawn["profiles"] = (
             _profiles(evidence, matrix, best),
             f"Performance profiles (Dolan and More 2002) over {n}: the share of datasets on which "
             "a model's error is at most a factor of the best model's." + only,
         )
     if cost := _cost(evidence, matrix, costs):
-        found["rank-against-cost"] = (
+        drawn["rank-against-cost"] = (
             cost,
             f"Mean rank over {n} against the CPU seconds of all trials.",
         )
     if time is not None:
         time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
-        found["time"] = time, f"{time.title}: after T CPU seconds of each study." + only
-    return found
+        drawn["time"] = time, f"{time.title}: after T CPU seconds of each study." + only
+    return drawn
 
 
 def to_latex(name: str, plot: Plot, caption: str, named: Callable[[str], str]) -> str:

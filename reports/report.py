@@ -88,7 +88,7 @@ def parts_of(
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
     alarms = implausible.section(evidence, table, headline, published)
-    found = [
+    made = [
         alarms,
         scores.section(evidence, blocks, matrices),
         leaderboard.section(
@@ -104,7 +104,7 @@ def parts_of(
         coverage_and_costs.costs(evidence),
         *([against] if (against := time.section(evidence, headline)) is not None else []),
     ]
-    return Parts(found, headline, matrices)
+    return Parts(made, headline, matrices)
 
 
 def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
@@ -133,10 +133,10 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
     }
     headline = pd.concat(blocks.values(), ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
-    found = scores.section(evidence, blocks, matrices)
+    scored = scores.section(evidence, blocks, matrices)
     widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
     return replace(
-        found,
+        scored,
         name=f"metric-{name.replace('_', '-')}",
         title=METRICS[name].label,
         remarks=(leaderboard.verdict(widest),),
@@ -165,18 +165,20 @@ def write(
     order of rows, gives the same bytes. Files of an earlier report that this one does not have
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
-    found = parts or parts_of(evidence, reference=reference, fallback=fallback)
-    texts: dict[str, str | bytes] = dict(critical_difference.critical_differences(found.matrices))
-    against = time.plot(evidence, found.headline)
-    for part in found.sections:
+    computed = parts or parts_of(evidence, reference=reference, fallback=fallback)
+    texts: dict[str, str | bytes] = dict(
+        critical_difference.critical_differences(computed.matrices)
+    )
+    against = time.plot(evidence, computed.headline)
+    for part in computed.sections:
         texts.update(render(part))
-    texts.update(paper.files(evidence, found.sections, found.matrices, against))
+    texts.update(paper.files(evidence, computed.sections, computed.matrices, against))
     if html:
         from .html.write import pages
 
-        made = pages(evidence, found.sections, sorted(texts))
+        made = pages(evidence, computed.sections, sorted(texts))
         texts.update({f"html/{name}": text for name, text in made.items()})
-    texts["about.md"] = about(evidence, found.sections, sorted(texts))
+    texts["about.md"] = about(evidence, computed.sections, sorted(texts))
     written = write_files(texts, out)
     there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
     for path in there.difference(written):

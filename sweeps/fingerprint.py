@@ -199,11 +199,11 @@ def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
             raise ValueError(f"no source file for module {name!r}: it cannot be fingerprinted")
         if name.partition(".")[0] != PACKAGE:
             homes.append((_home(name, file), "." not in name))
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     foreign: set[str] = set()
     while todo:
         name = todo.pop()
-        if name in found or name == PACKAGE:  # the root holds lazy names and the version alone
+        if name in files or name == PACKAGE:  # the root holds lazy names and the version alone
             continue
         file = _module_file(name)
         if file is None:
@@ -214,14 +214,14 @@ def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
         if not _any_inside(file, homes):
             foreign.add(name.partition(".")[0])
             continue
-        found[name] = file
+        files[name] = file
         parent = name.rpartition(".")[0]
         if parent:
             todo.append(parent)  # importing a module runs its package
         source = source_of(name, file)
         todo.extend(source.imports)
         todo.extend(name for name in source.targets if _any_inside(_module_file(name), homes))
-    return found, {top for top in foreign if top not in sys.stdlib_module_names} - {PACKAGE, ""}
+    return files, {top for top in foreign if top not in sys.stdlib_module_names} - {PACKAGE, ""}
 
 
 def _any_inside(file: Path | None, homes: list[tuple[Path, bool]]) -> bool:

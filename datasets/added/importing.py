@@ -53,55 +53,56 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-")
 
 
-def name_of(found: Arrays, asked: str | None, several: bool, built_in: Iterable[str]) -> str:
+def name_of(arrays: Arrays, asked: str | None, several: bool, built_in: Iterable[str]) -> str:
     """The name under which a dataset is stored; `asked` is --name, a prefix where there are
     several. Raises DataError for a name of a built-in dataset, and for one that is none."""
-    own = slug(found.name)
-    name = asked or official_name(found, own) or own
+    own = slug(arrays.name)
+    name = asked or official_name(arrays, own) or own
     if asked and several:
         name = f"{asked}-{own}"
     return store.checked_name(name, built_in)
 
 
-def add(found: Arrays, name: str, origin: str, missing: Sequence[str] = ()) -> Added:
+def add(arrays: Arrays, name: str, origin: str, missing: Sequence[str] = ()) -> Added:
     """Store a dataset under `name`. `origin` says where it came from, for readers; `missing` are
     texts that stand for a missing category besides MISSING. Raises DataError, OSError."""
     marks = tuple(dict.fromkeys([*MISSING, *missing]))
     with store.incoming() as scratch:
         made = scratch / name
         made.mkdir()
-        write_card(found, name, origin, _write(found, made, marks), made)
+        write_card(arrays, name, origin, _write(arrays, made, marks), made)
         new = store.install(made, name)
     wanted = store.card(name)
-    stands_for = official_name(found, slug(found.name))
-    return Added(wanted, new, slug(found.name) if stands_for == name else "")
+    stands_for = official_name(arrays, slug(arrays.name))
+    return Added(wanted, new, slug(arrays.name) if stands_for == name else "")
 
 
 # ---------------------------------------------------------------------- arrays to files
 
 
-def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
+def _write(arrays: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
     """Write the arrays into `made`: facts for the card."""
-    parts = np.repeat(np.arange(3, dtype=np.uint8), found.sizes)
-    target, classes = _target(found)
+    parts = np.repeat(np.arange(3, dtype=np.uint8), arrays.sizes)
+    target, classes = _target(arrays)
     facts: dict[str, Any] = {"n_classes": len(classes), "infinite": 0}
     levels: list[list[str]] = []
     np.save(made / "parts.npy", parts)
     np.save(made / "target.npy", target)
-    if "num" in found.blocks:
-        facts["infinite"] = _numbers(found, made / "numbers.npy")
-    n_coded = found.width("bin") + found.width("cat")
+    if "num" in arrays.blocks:
+        facts["infinite"] = _numbers(arrays, made / "numbers.npy")
+    n_coded = arrays.width("bin") + arrays.width("cat")
     if n_coded:
         path, shape = made / "categories.npy", (len(parts), n_coded)
         codes = _new_array(path, "<i4", shape)
         used: set[str] = set()
         for block in ("bin", "cat"):
-            for j in range(found.width(block)):
-                values = [part.column(j) for part in found.blocks[block]]
+            for j in range(arrays.width(block)):
+                values = [part.column(j) for part in arrays.blocks[block]]
                 coded, texts, gaps = encode(values, marks)
                 if block == "bin" and len(texts) > 2:
                     raise DataError(
-                        f"{found.name}: X_bin column {j} has {len(texts)} values, at most 2 are due"
+                        f"{arrays.name}: X_bin column {j} has {len(texts)} values, at most 2 are "
+                        "due"
                     )
                 codes[:, len(levels)] = coded
                 levels.append(texts)
@@ -109,7 +110,7 @@ def _write(found: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]:
         codes.flush()
         facts["missing"] = sorted(used)
     for text in itertools.chain(classes, *levels):
-        _check_text(found.name, text)
+        _check_text(arrays.name, text)
     labels = {"classes": classes, "levels": levels}
     (made / "labels.json").write_text(json.dumps(labels, sort_keys=True), encoding="utf-8")
     return facts
@@ -133,12 +134,12 @@ def _new_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
     return array
 
 
-def _numbers(found: Arrays, path: Path) -> int:
+def _numbers(arrays: Arrays, path: Path) -> int:
     """Write the numeric features, a chunk at a time: the number of infinite values, which count as
     missing. Floats of four bytes stay so; everything else becomes eight."""
-    rows = found.blocks["num"]
+    rows = arrays.blocks["num"]
     four = all(part.array.dtype.kind == "f" and part.array.dtype.itemsize <= 4 for part in rows)
-    shape = (sum(found.sizes), found.width("num"))
+    shape = (sum(arrays.sizes), arrays.width("num"))
     out = _new_array(path, "<f4" if four else "<f8", shape)
     at = infinite = 0
     for part in rows:
@@ -146,7 +147,7 @@ def _numbers(found: Arrays, path: Path) -> int:
             try:
                 values = np.array(chunk, dtype=out.dtype)
             except (TypeError, ValueError) as error:
-                raise DataError(f"{found.name}: a numeric feature: {one_line(error)}") from None
+                raise DataError(f"{arrays.name}: a numeric feature: {one_line(error)}") from None
             odd = np.isinf(values)
             infinite += int(odd.sum())
             values[odd] = np.nan
@@ -167,30 +168,32 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts if alike else [part.astype(object) for part in parts])
 
 
-def _target(found: Arrays) -> tuple[np.ndarray, list[str]]:
+def _target(arrays: Arrays) -> tuple[np.ndarray, list[str]]:
     """(codes or numbers, names of the classes) of the target. Raises DataError."""
-    parts = [np.concatenate(list(part.chunks())) for part in found.target]
-    if found.task == "regression":
+    parts = [np.concatenate(list(part.chunks())) for part in arrays.target]
+    if arrays.task == "regression":
         try:
             numbers = joined(parts).astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"{found.name}: the target: {one_line(error)}") from None
+            raise DataError(f"{arrays.name}: the target: {one_line(error)}") from None
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
-            raise DataError(f"{found.name}: the target has a missing or infinite value (row {row})")
-        check_range(found.name, numbers)
+            raise DataError(
+                f"{arrays.name}: the target has a missing or infinite value (row {row})"
+            )
+        check_range(arrays.name, numbers)
         return numbers, []
     codes, texts, _ = encode(parts, ())
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        raise DataError(f"{found.name}: the target has a missing value (row {row})")
-    if len(texts) < 2 or (found.task == "binary" and len(texts) > 2):
-        due = "2 are" if found.task == "binary" else "two or more are"
-        raise DataError(f"{found.name}: the target has {len(texts)} classes, {due} due")
-    said = found.info.get("n_classes")
+        raise DataError(f"{arrays.name}: the target has a missing value (row {row})")
+    if len(texts) < 2 or (arrays.task == "binary" and len(texts) > 2):
+        due = "2 are" if arrays.task == "binary" else "two or more are"
+        raise DataError(f"{arrays.name}: the target has {len(texts)} classes, {due} due")
+    said = arrays.info.get("n_classes")
     if said is not None and said != len(texts):
         said = one_line(repr(said), 40)
-        raise DataError(f"{found.name}/{INFO}: n_classes is {said}, the arrays have {len(texts)}")
+        raise DataError(f"{arrays.name}/{INFO}: n_classes is {said}, the arrays have {len(texts)}")
     return codes.astype(np.int64), texts
 
 
@@ -225,33 +228,33 @@ def _level(value: object) -> str:
 # ---------------------------------------------------------------------- the card
 
 
-def write_card(found: Arrays, name: str, origin: str, facts: dict[str, Any], made: Path) -> None:
+def write_card(arrays: Arrays, name: str, origin: str, facts: dict[str, Any], made: Path) -> None:
     """Write the card into `made`; `origin` is for readers and no part of its meaning."""
-    title = found.info.get("name")
-    counts = f"{found.width('num')} numeric, {found.width('cat')} categorical"
-    counts += f", {found.width('bin')} binary" if found.width("bin") else ""
-    sizes = " / ".join(f"{n:,}" for n in found.sizes)
+    title = arrays.info.get("name")
+    counts = f"{arrays.width('num')} numeric, {arrays.width('cat')} categorical"
+    counts += f", {arrays.width('bin')} binary" if arrays.width("bin") else ""
+    sizes = " / ".join(f"{n:,}" for n in arrays.sizes)
     notes = [f"The split of the source: {sizes} rows; {counts} features. Read from {origin}."]
     if facts.get("missing"):
         shown = ", ".join(map(repr, facts["missing"]))
         notes.append(f"Missing categories are marked by {shown}.")
-    if found.unused:
-        notes.append(f"{found.unused:,} rows are in no part of the split and are left out.")
+    if arrays.unused:
+        notes.append(f"{arrays.unused:,} rows are in no part of the split and are left out.")
     options: dict[str, Any] = {
-        "numeric": found.width("num"),
-        "binary": found.width("bin"),
-        "categorical": found.width("cat"),
-        "sizes": list(found.sizes),
+        "numeric": arrays.width("num"),
+        "binary": arrays.width("bin"),
+        "categorical": arrays.width("cat"),
+        "sizes": list(arrays.sizes),
     }
     if facts["infinite"]:
         options["infinite"] = facts["infinite"]
     card = {
         "name": name,
         "title": one_line(title, 500) if isinstance(title, str) and title else name,
-        "task": found.task,
+        "task": arrays.task,
         "target": "as in the source",
-        "n_rows": sum(found.sizes),
-        "n_features": sum(map(found.width, ("num", "bin", "cat"))),
+        "n_rows": sum(arrays.sizes),
+        "n_features": sum(map(arrays.width, ("num", "bin", "cat"))),
         "n_classes": facts["n_classes"],
         "protocol": "official",
         "licence": "not stated in the files",

@@ -88,7 +88,7 @@ def folders_in(path: Path, depth: int = 4) -> list[Path]:
     if depth == 0:
         return []
     below = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return [found for folder in below for found in folders_in(folder, depth - 1)]
+    return [inner for folder in below for inner in folders_in(folder, depth - 1)]
 
 
 def read_info(folder: Path, shown: str) -> dict[str, Any]:
@@ -120,15 +120,15 @@ def read_folder(folder: Path, shown: str, *, name: str | None = None) -> Arrays:
     cut = _stem(folder, "y", "_train", shown)
     if cut is not None or any((folder / f"y_{part}.npy").exists() for part in PARTS):
         unused = 0
-        found = {what: _parts(folder, what, shown) for what in STEMS}
+        rows_of = {what: _parts(folder, what, shown) for what in STEMS}
         form = "X" if any(folder.glob("X_*_train.npy")) else "N"
     else:
         form = "whole"
-        found, unused = _whole(folder, shown)
-    target = found.pop("y")
+        rows_of, unused = _whole(folder, shown)
+    target = rows_of.pop("y")
     if target is None:
         raise DataError(f"{shown} has no target: y_train.npy, or Y.npy with {SPLIT}/")
-    blocks = {what: rows for what, rows in found.items() if rows is not None}
+    blocks = {what: rows for what, rows in rows_of.items() if rows is not None}
     if not blocks:
         raise DataError(f"{shown} has no features: N_train.npy, C_train.npy or X_num.npy, ...")
     made = Arrays(
@@ -191,11 +191,11 @@ def _whole(folder: Path, shown: str) -> tuple[dict[str, tuple[Rows, ...] | None]
         times[index] += 1
     if (times > 1).any():
         raise DataError(f"{shown}/{SPLIT}: row {int(np.argmax(times > 1))} is in two parts")
-    found = {
+    rows_of = {
         what: tuple(Rows(arrays[what], index) for index in indices) if what in arrays else None
         for what in STEMS
     }
-    return found, int((times == 0).sum())
+    return rows_of, int((times == 0).sum())
 
 
 def _row_numbers(folder: Path, part: str, n_rows: int, shown: str) -> np.ndarray:
@@ -229,22 +229,22 @@ def _flat(rows: Rows, shown: str) -> Rows:
     return Rows(array, rows.index)
 
 
-def _check(found: Arrays, shown: str) -> None:
+def _check(arrays: Arrays, shown: str) -> None:
     """Rows, columns, kinds of values and the figures of `info.json` agree, or DataError."""
-    if not any(map(found.width, found.blocks)):
+    if not any(map(arrays.width, arrays.blocks)):
         raise DataError(f"{shown} has no features: its arrays have no column")
-    for part, rows_ in zip(PARTS, found.target, strict=True):
+    for part, rows_ in zip(PARTS, arrays.target, strict=True):
         if rows_.array.dtype.kind not in "USOfiub":
             raise DataError(f"{shown}: the target's {part} part is of dtype {rows_.array.dtype}")
-    for part, n in zip(PARTS, found.sizes, strict=True):
+    for part, n in zip(PARTS, arrays.sizes, strict=True):
         if n == 0:
             raise DataError(f"{shown}: the {part} part has no row")
-    for block, rows in found.blocks.items():
+    for block, rows in arrays.blocks.items():
         widths = {part.array.shape[1:] for part in rows}
         if len(widths) != 1 or rows[0].array.ndim != 2:
             shapes = ", ".join(str(part.array.shape) for part in rows)
             raise DataError(f"{shown}: the parts of {STEMS[block][0]} have shapes {shapes}")
-        for part, own, due in zip(PARTS, rows, found.sizes, strict=True):
+        for part, own, due in zip(PARTS, rows, arrays.sizes, strict=True):
             if len(own) != due:
                 raise DataError(
                     f"{shown}: {STEMS[block][0]}_{part} has {len(own)} rows, y_{part} {due}"
@@ -253,10 +253,10 @@ def _check(found: Arrays, shown: str) -> None:
                 raise DataError(f"{shown}: {STEMS[block][0]} is of dtype {own.array.dtype}")
             if block == "cat" and own.array.dtype.kind not in "USOfiub":
                 raise DataError(f"{shown}: {STEMS[block][0]} is of dtype {own.array.dtype}")
-    stated = {COUNTS[block]: found.width(block) for block in COUNTS}
-    stated |= {f"{part}_size": n for part, n in zip(PARTS, found.sizes, strict=True)}
+    stated = {COUNTS[block]: arrays.width(block) for block in COUNTS}
+    stated |= {f"{part}_size": n for part, n in zip(PARTS, arrays.sizes, strict=True)}
     for key, actual in stated.items():
-        said = found.info.get(key)
+        said = arrays.info.get(key)
         if said is not None and said != actual:
             said = one_line(repr(said), 40)
             raise DataError(f"{shown}/{INFO}: {key} is {said}, the arrays have {actual}")

@@ -62,8 +62,8 @@ def add(
         shutil.copyfile(path, copy)
         write_card(table, reading, name, protocol, path.name, copy)
         new = store.install(made, name)
-    found: Card = store.card(name)
-    return Added(found, new), table
+    card: Card = store.card(name)
+    return Added(card, new), table
 
 
 def _endings(path: Path) -> list[str]:

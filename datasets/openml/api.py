@@ -81,16 +81,16 @@ class Server:
     def task(self, number: int) -> Task:
         """The task of this number. DataError for one without a target or without folds."""
         what = f"openml:{number}"
-        found = _part(self._json(f"task/{number}", what), "task", what)
-        kind = str(found.get("task_type_id"))
+        answer = _part(self._json(f"task/{number}", what), "task", what)
+        kind = str(answer.get("task_type_id"))
         if kind not in (CLASSIFICATION, REGRESSION):
             raise DataError(
-                f"{what} is a task of type {one_line(found.get('task_type') or kind, 60)!r}; "
+                f"{what} is a task of type {one_line(answer.get('task_type') or kind, 60)!r}; "
                 f"supervised classification and regression can be added: choose another ({PUBLIC})"
             )
         inputs = {
             str(one.get("name")): one
-            for one in _list(found.get("input"))
+            for one in _list(answer.get("input"))
             if isinstance(one, Mapping)
         }
         data = _part(inputs.get("source_data"), "data_set", what)
@@ -106,32 +106,32 @@ class Server:
 
     def dataset(self, number: int, what: str) -> Description:
         """The description of the dataset of this number, which task `what` uses."""
-        found = _part(self._json(f"data/{number}", what), "data_set_description", what)
+        answer = _part(self._json(f"data/{number}", what), "data_set_description", what)
         ignored = [
             name.strip()
             for key in ("ignore_attribute", "row_id_attribute")
-            for text in _list(found.get(key))
+            for text in _list(answer.get(key))
             for name in str(text).split(",")
         ]
         return Description(
             number,
-            _text(found, "name", what),
-            str(found.get("version") or "unknown"),
-            str(found.get("format") or ""),
-            str(found.get("url") or ""),
-            str(found.get("parquet_url") or ""),
-            str(found.get("md5_checksum") or "").strip().lower(),
-            one_line(found.get("licence") or "not stated on OpenML", 200),
-            one_line(found.get("citation") or f"OpenML, dataset {number}", 500),
-            str(found.get("status") or ""),
+            _text(answer, "name", what),
+            str(answer.get("version") or "unknown"),
+            str(answer.get("format") or ""),
+            str(answer.get("url") or ""),
+            str(answer.get("parquet_url") or ""),
+            str(answer.get("md5_checksum") or "").strip().lower(),
+            one_line(answer.get("licence") or "not stated on OpenML", 200),
+            one_line(answer.get("citation") or f"OpenML, dataset {number}", 500),
+            str(answer.get("status") or ""),
             tuple(filter(None, ignored)),
         )
 
     def suite(self, wanted: str) -> tuple[int, ...]:
         """The tasks of a suite, by its number or an alias such as OpenML-CC18."""
         what = f"openml-suite:{wanted}"
-        found = _part(self._json(f"study/{quote(wanted, safe='')}", what), "study", what)
-        tasks = found.get("tasks")
+        answer = _part(self._json(f"study/{quote(wanted, safe='')}", what), "study", what)
+        tasks = answer.get("tasks")
         listed = tasks.get("task_id") if isinstance(tasks, Mapping) else tasks
         numbers = [_number(one, "task_id", what) for one in _list(listed)]
         if not numbers:
@@ -148,24 +148,24 @@ class Server:
                 f"{what}: {one_line(url, 120)} has more than {most / 1e6:,.0f} MB, the most that "
                 "can be read with the memory that is free; nothing was kept"
             )
-        found = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        if md5 and found != md5:
-            raise Md5Mismatch(what, url.rpartition("/")[2], md5, found, url)
+        actual = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        if md5 and actual != md5:
+            raise Md5Mismatch(what, url.rpartition("/")[2], md5, actual, url)
         return data
 
     def _json(self, path: str, what: str) -> Mapping[str, Any]:
         url = f"{self.address}/json/{path}"
         data = self._get(url, what, DESCRIPTION_BYTES)
         try:
-            found = json.loads(data)
+            answer = json.loads(data)
         except (ValueError, RecursionError):  # no JSON, or lists in lists without end
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise DataError(
                 f"{what}: {url} did not answer with JSON as OpenML does, but with "
                 f"{one_line(data[:60].decode('utf-8', 'replace'), 60)!r}: is it an OpenML server?"
             )
-        return found
+        return answer
 
     def _get(self, url: str, what: str, limit: int) -> bytes:
         if not re.fullmatch(r"https?://\S+", url):
@@ -196,8 +196,8 @@ def _said(body: bytes) -> str:
     """What an error of OpenML says, of its older JSON, its newer JSON, or its XML."""
     text = body.decode("utf-8", "replace")
     try:
-        found = json.loads(text)
-        inner = found.get("error", found) if isinstance(found, dict) else {}
+        answer = json.loads(text)
+        inner = answer.get("error", answer) if isinstance(answer, dict) else {}
         code = inner.get("code")
         said = inner.get("message") or inner.get("detail") or inner.get("title") or ""
     except (ValueError, AttributeError, RecursionError):
@@ -215,15 +215,15 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _part(found: Any, key: str, what: str) -> Mapping[str, Any]:
-    part = found.get(key) if isinstance(found, Mapping) else None
+def _part(answer: Any, key: str, what: str) -> Mapping[str, Any]:
+    part = answer.get(key) if isinstance(answer, Mapping) else None
     if not isinstance(part, Mapping):
         raise DataError(f"{what}: OpenML's answer has no part {key!r}, so it cannot be added")
     return part
 
 
-def _text(found: Mapping[str, Any], key: str, what: str) -> str:
-    value = found.get(key)
+def _text(answer: Mapping[str, Any], key: str, what: str) -> str:
+    value = answer.get(key)
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{what}: OpenML states no {key!r}, so it cannot be added")
     return value.strip()

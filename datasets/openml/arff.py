@@ -92,7 +92,7 @@ def _unquoted(token: str) -> str:
 
 def _header(text: str, where: str) -> tuple[tuple[Attribute, ...], int, int]:
     """(columns, place of the first character and number of the first line after @data)."""
-    found: list[Attribute] = []
+    attributes: list[Attribute] = []
     at = number = 0
     for raw in io.StringIO(text):
         at, number = at + len(raw), number + 1
@@ -102,16 +102,16 @@ def _header(text: str, where: str) -> tuple[tuple[Attribute, ...], int, int]:
             match = ATTRIBUTE.match(line)
             if not match:
                 raise DataError(f"{where}: line {number}: {one_line(line, 60)!r} names no column")
-            found.append(
+            attributes.append(
                 _attribute(_unquoted(match[1]), match[2].strip(), f"{where}: line {number}")
             )
         elif word.startswith("@data"):
-            if not found:
+            if not attributes:
                 break
-            names = [one.name for one in found]
+            names = [one.name for one in attributes]
             if len(set(names)) < len(names):
                 raise DataError(f"{where}: two columns have the same name")
-            return tuple(found), at, number + 1
+            return tuple(attributes), at, number + 1
     raise DataError(f"{where} is no ARFF file, or was cut short: no @attribute before a line @data")
 
 
@@ -135,16 +135,16 @@ def _attribute(name: str, kind: str, where: str) -> Attribute:
 
 def _cells(line: str) -> list[str | None]:
     """The values of a line: without quotes, None for a question mark that has none."""
-    found: list[str | None] = []
+    values: list[str | None] = []
     at = 0
     while True:
         match = CELL.match(line, at)
         if not match:  # text after a closing quote
             raise ValueError(one_line(line[at:], 40))
-        found.append(_value(match[1], match[2]))
+        values.append(_value(match[1], match[2]))
         at = match.end()
         if not match[3]:
-            return found
+            return values
 
 
 def _rows(body: str, line: int) -> Iterator[tuple[int, str]]:
@@ -172,11 +172,11 @@ def _plain(body: str, line: int, attributes: tuple[Attribute, ...], where: str) 
         index_col=False,
         skip_blank_lines=True,
     )
-    found = []
+    columns = []
     for j, one in enumerate(attributes):
         stripped = [text.strip() for text in cells[j].tolist()]
-        found.append(_column(one, [None if text == "?" else text for text in stripped], where))
-    return found
+        columns.append(_column(one, [None if text == "?" else text for text in stripped], where))
+    return columns
 
 
 def _wrong_number(where: str, line: int, found: int, due: int) -> str:

@@ -38,10 +38,10 @@ class _Fetched:
 def stored(task: int, name: str | None = None) -> Card | None:
     """The card of a task that was added before, under any name or under `name`; None without one.
     DataError where `name` is another dataset."""
-    for found in [name] if name else store.names():
-        if found not in store.names() or not (name or found.startswith("openml-")):
+    for known in [name] if name else store.names():
+        if known not in store.names() or not (name or known.startswith("openml-")):
             continue
-        card = store.card(found)
+        card = store.card(known)
         if card.parser == "openml" and card.options["task"] == task:
             return card
         if name:
@@ -66,14 +66,14 @@ def add(
         except DataError:  # a file is gone or changed: fetched again
             name = old.name
     what = f"openml:{task}"
-    found = server.task(task)
-    about = server.dataset(found.dataset, what)
+    described = server.task(task)
+    about = server.dataset(described.dataset, what)
     wanted = name or f"openml-{task}-{slug(about.name)}"[:64].strip("-")
     store.checked_name(wanted, built_in)
     with store.incoming() as scratch:
         made = scratch / wanted
         made.mkdir()
-        fetched = _fetch(found, about, server, made, what)
+        fetched = _fetch(described, about, server, made, what)
         warnings = _write(fetched, server, wanted, made, what)
         new = store.install(made, wanted)
     return Added(store.card(wanted), new), warnings
@@ -96,11 +96,11 @@ def _fetch(task: Task, about: Description, server: Server, made: Path, what: str
     return _Fetched(task, about, place, form)
 
 
-def _write(found: _Fetched, server: Server, name: str, made: Path, what: str) -> tuple[str, ...]:
+def _write(fetched: _Fetched, server: Server, name: str, made: Path, what: str) -> tuple[str, ...]:
     """Read the file, fetch the splits, write both and the card into `made`: the warnings."""
-    task, about = found.task, found.about
-    shown = f"{what}: {found.file.name} of dataset {about.id}"
-    columns = tables.read_columns(found.file, shown)
+    task, about = fetched.task, fetched.about
+    shown = f"{what}: {fetched.file.name} of dataset {about.id}"
+    columns = tables.read_columns(fetched.file, shown)
     target, classes = tables.target_of(columns, task.target, task.regression, what)
     kept = [c for c in columns.values if c != task.target and c not in about.ignored]
     if not kept:
@@ -113,11 +113,11 @@ def _write(found: _Fetched, server: Server, name: str, made: Path, what: str) ->
     add_validation(parts, target, stratified=bool(classes))
     np.save(made / "splits.npy", parts)
     kind = "regression" if task.regression else "binary" if len(classes) == 2 else "multiclass"
-    write_card(found, name, kind, kept, categorical, len(classes), parts)
+    write_card(fetched, name, kind, kept, categorical, len(classes), parts)
     warnings = []
     if about.status not in ("", "active"):
         warnings.append(f"{what}: OpenML marks dataset {about.id} as {about.status!r}")
-    if found.form == "parquet" and not about.md5:
+    if fetched.form == "parquet" and not about.md5:
         warnings.append(
             f"{what}: OpenML states no checksum of the Parquet file; the card pins what came now"
         )
@@ -131,12 +131,12 @@ def read_splits(data: bytes, n_rows: int, where: str) -> np.ndarray:
     DataError, with `where`, for a file that is cut short, a row that a fold names twice or leaves
     out, and a row number that the dataset does not have.
     """
-    found = read_arff(data, where)
-    names = [one.name.lower() for one in found.attributes]
+    arff = read_arff(data, where)
+    names = [one.name.lower() for one in arff.attributes]
     lacking = [name for name in ("type", "rowid", "repeat", "fold") if name not in names]
     if lacking:
         raise DataError(f"{where}: no column {lacking[0]!r}: these are no splits of a task")
-    cells = {name: found.frame[names.index(name)] for name in names}
+    cells = {name: arff.frame[names.index(name)] for name in names}
     if "sample" in cells and cells["sample"].nunique() > 1:
         raise DataError(f"{where}: folds of several samples (a learning curve) cannot be added")
     numbers = {}
@@ -198,7 +198,7 @@ def add_validation(parts: np.ndarray, target: np.ndarray, *, stratified: bool) -
 
 
 def write_card(
-    found: _Fetched,
+    fetched: _Fetched,
     name: str,
     kind: str,
     columns: list[str],
@@ -207,8 +207,8 @@ def write_card(
     parts: np.ndarray,
 ) -> None:
     """Write the card beside the stored files."""
-    task, about = found.task, found.about
-    origin = f"OpenML task {task.id}, dataset {about.id} version {about.version}, {found.form}"
+    task, about = fetched.task, fetched.about
+    origin = f"OpenML task {task.id}, dataset {about.id} version {about.version}, {fetched.form}"
     left_out = [c for c in about.ignored if c != task.target]
     notes = (
         f"The {len(parts)} folds of the task ({task.procedure}); a fifth of each one's training "
@@ -239,5 +239,5 @@ def write_card(
         "version": one_line(about.version, 500),
         "md5": one_line(about.md5, 500),
     }
-    files = {"data": found.file, "splits": found.file.with_name("splits.npy")}
-    store.write_card(found.file.parent, card, options, files)
+    files = {"data": fetched.file, "splits": fetched.file.with_name("splits.npy")}
+    store.write_card(fetched.file.parent, card, options, files)

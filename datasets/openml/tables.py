@@ -42,11 +42,11 @@ def read_columns(path: Path, where: str) -> Columns:
             if kind == "categorical" and values[name].dtype == np.float64:
                 values[name] = pd.Series(categorical_column(values[name]), dtype=object)
         return Columns(values, {})
-    found = read_arff(path.read_bytes(), where)
-    names = [one.name for one in found.attributes]
+    arff = read_arff(path.read_bytes(), where)
+    names = [one.name for one in arff.attributes]
     return Columns(
-        {name: found.frame[j] for j, name in enumerate(names)},
-        {one.name: one.levels for one in found.attributes if one.kind == "nominal"},
+        {name: arff.frame[j] for j, name in enumerate(names)},
+        {one.name: one.levels for one in arff.attributes if one.kind == "nominal"},
     )
 
 

@@ -25,16 +25,16 @@ Arrays = Mapping[str, np.ndarray]  # {"val", "test"}: (n,)
 
 
 def section(
-    evidence: Evidence, found: Sequence[tuple[dict[str, object], Arrays, Arrays]]
+    evidence: Evidence, answers: Sequence[tuple[dict[str, object], Arrays, Arrays]]
 ) -> Section:
-    """The file `intervals`. `found`: (study, targets, predictions), `study` with dataset, task,
-    fold, model and seed. Raises EvidenceError if `found` is empty."""
-    if not found:
+    """The file `intervals`. `answers`: (study, targets, predictions), `study` with dataset, task,
+    fold, model and seed. Raises EvidenceError if `answers` is empty."""
+    if not answers:
         raise EvidenceError("no finished study is a regression, so there are no intervals")
     frame = pd.DataFrame(
         [
             {**facts, **judged(y["test"], value["test"], y["val"] - value["val"])}
-            for facts, y, value in found
+            for facts, y, value in answers
         ]
     ).sort_values(["dataset", "fold", "model", "seed"], kind="stable")
     folds = frame.groupby([*STUDY, "fold"])[list(HEADS)].mean()  # several seeds of one count once

@@ -123,14 +123,14 @@ def standings(matrix: RankingMatrix, cpu: Mapping[str, float]) -> list[dict[str,
     if matrix.why_not:
         return []
     rank = matrix.ranks()
-    found = rank_summary(rank)
+    summary = rank_summary(rank)
     figures = {
-        "mean": found["mean_rank"],
-        "se": found["se"],
-        "win": found["win_rate"],
+        "mean": summary["mean_rank"],
+        "se": summary["se"],
+        "win": summary["win_rate"],
         "elo": elo(rank, centre=ELO_MEAN),
         "score": normalised(matrix.losses).mean(axis=0),
-        "best": found["n_best"],
+        "best": summary["n_best"],
     }
     entries = [
         {"model": m, **{k: float(v[j]) for k, v in figures.items()}, "cpu": cpu.get(m, math.nan)}

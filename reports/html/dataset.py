@@ -123,7 +123,7 @@ def _figures(
 ) -> list[dict[str, str]]:
     label = metric.label
     scored = [cell for cell in cells if not math.isnan(cell.mean)]
-    found = []
+    made = []
     if scored:
         rows = [
             figures.Row(cell.model, cell.mean, cell.spread, source.looks[cell.model])
@@ -131,10 +131,10 @@ def _figures(
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
         note = f"Mean over folds; the whisker is one {kind} on either side."
-        found.append(figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}"))
+        made.append(figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}"))
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
-        return found
+        return made
     sign = metric.sign  # from a loss to a score
     note = (
         "Mean over folds of the best validation score so far. Configurations are chosen by it; "
@@ -162,14 +162,14 @@ def _figures(
                 y=f"validation {label}",
                 log_x=base,
             )
-            found.append(drawn)
-    return found
+            made.append(drawn)
+    return made
 
 
 def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]:
     """What each model loses on test rows without a feature, where that was computed."""
     known = (source.evidence.meta.get("features") or {}).get(name)
-    found = []
+    made = []
     for model, mine in () if known is None else known.groupby("model", sort=False):
         rows = [
             figures.Row(row.feature, row.importance, row.std, source.looks[model])
@@ -181,8 +181,8 @@ def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]
             f"feature is shuffled; the whisker is one standard deviation over folds.{more}"
         )
         x = f"loss of test {metric.label}"
-        found.append(figures.rows(rows, title=f"Features of {model}", note=note, x=x))
-    return found
+        made.append(figures.rows(rows, title=f"Features of {model}", note=note, x=x))
+    return made
 
 
 # --- trials ---------------------------------------------------------------------------------------
@@ -219,13 +219,13 @@ def _whole(config: str) -> str:
     if len(config) <= MAX_CONFIG:
         return escape.one_line(config)
     try:
-        found = json.loads(config)
+        parsed = json.loads(config)
     except ValueError:
         return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
     short = {}
-    for name, value in found.items():
+    for name, value in parsed.items():
         text = value if isinstance(value, str) else json.dumps(value)
         short[name] = value if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
     return escape.one_line(json.dumps(short, ensure_ascii=False))

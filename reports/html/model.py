@@ -35,13 +35,15 @@ def page(source: Source, name: str) -> dict[str, Any]:
     family, summary, paper = source.family(name)
     rows = source.rows_of(name)
     selected = evidence.trials["selected"].to_numpy(dtype=bool)
-    cells = [cell for found in source.cells.values() for cell in found if cell.model == name]
+    cells = [
+        cell for variables in source.cells.values() for cell in variables if cell.model == name
+    ]
     cells.sort(key=lambda cell: cell.dataset)
     failed = evidence.trials.iloc[rows[evidence.having("status", "failed")[rows]]]
     whole = sum(cell.state == COMPLETE for cell in cells)
     pages = [m for m in evidence.models if m in source.model_files]
     at = pages.index(name)
-    found = {
+    variables = {
         "title": escape.one_line(name),
         "family": (family, source.hue(name)),
         "facts": [
@@ -62,7 +64,11 @@ def page(source: Source, name: str) -> dict[str, Any]:
     known = evidence.importance
     shares = [] if known is None else importance(known[known["model"] == name])
     shares = [{**share, "title": "Hyperparameter importance"} for share in shares]
-    return {**found, **_tuning(source, name, rows, shares), **_chosen(source, rows[selected[rows]])}
+    return {
+        **variables,
+        **_tuning(source, name, rows, shares),
+        **_chosen(source, rows[selected[rows]]),
+    }
 
 
 def _link(source: Source, name: str) -> tuple[str, str]:
@@ -100,10 +106,10 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
 
 def _failures(failed: pd.DataFrame) -> list[dict[str, Any]]:
     """The kinds of failures (cause and message), the most frequent first, each with an example."""
-    found = []
+    failures = []
     for (cause, message), rows in failed.groupby(["cause", "message"], sort=True):
         first = rows.iloc[0]
-        found.append(
+        failures.append(
             {
                 "cause": cause,
                 "message": message,
@@ -116,16 +122,16 @@ def _failures(failed: pd.DataFrame) -> list[dict[str, Any]]:
                 f"{first['stage']} {first['index']}",
             }
         )
-    found.sort(key=lambda entry: -entry["n"])
-    return found[:MAX_FAILURES]
+    failures.sort(key=lambda entry: -entry["n"])
+    return failures[:MAX_FAILURES]
 
 
 def _pairs(config: str) -> list[tuple[str, str]]:
     """A configuration as names and values; the text itself where it is no JSON object."""
-    found = _parsed(config)
-    if found is None:
+    parsed = _parsed(config)
+    if parsed is None:
         return [("", config)] if config else []
-    return [(name, _shortly(value)) for name, value in found.items()]
+    return [(name, _shortly(value)) for name, value in parsed.items()]
 
 
 def _shortly(value: Any) -> str:
@@ -136,10 +142,10 @@ def _shortly(value: Any) -> str:
 
 def _parsed(config: str) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(config)
+        parsed = json.loads(config)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
@@ -149,12 +155,12 @@ def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
     heads = [source.evidence.headline(task) for task in source.evidence.tasks]
     scores = [f"{part}_{name}" for name in dict.fromkeys(heads) for part in ("val", "test")]
     needed += [name for name in scores if name in trials]
-    found = []
+    chosen = []
     for row in trials[needed].iloc[rows[:MAX_CHOSEN]].to_dict("records"):
         name = source.evidence.headline(row["task"])
         scale = METRICS[name].factor
         val, test = (row.get(f"{part}_{name}") for part in ("val", "test"))
-        found.append(
+        chosen.append(
             {
                 "dataset": escape.one_line(row["dataset"]),
                 "file": source.files[row["dataset"]],
@@ -165,7 +171,7 @@ def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
                 "config": _pairs(str(row["config"])),
             }
         )
-    return {"chosen": found, "n_chosen": len(rows)}
+    return {"chosen": chosen, "n_chosen": len(rows)}
 
 
 def _score(value: float | None, scale: float) -> str:
@@ -207,12 +213,12 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
 
 def _learning(source: Source, name: str) -> list[dict[str, str]]:
     """Validation loss against steps, of chosen fits; of several datasets as shares of the fall."""
-    found = (source.evidence.meta.get("curves") or {}).get(name) or []
-    if not found:
+    curves = (source.evidence.meta.get("curves") or {}).get(name) or []
+    if not curves:
         return []
-    alone = len(found) == 1
+    alone = len(curves) == 1
     lines = []
-    for curve in found:
+    for curve in curves:
         points = np.array(curve["points"], dtype=float)
         first, lowest = points[0, 1], points[:, 1].min()
         if not alone and first > lowest:
@@ -225,7 +231,7 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
     if not lines:
         return []
     lines.sort(key=lambda pair: (-pair[0], pair[1].name))
-    by = " or ".join(sorted({STEPS.get(curve["by"], str(curve["by"])) for curve in found}))
+    by = " or ".join(sorted({STEPS.get(curve["by"], str(curve["by"])) for curve in curves}))
     note = (
         "Validation loss after each step of the fit that validation chose, on the first fold."
         if alone
@@ -247,22 +253,22 @@ def _tuning(
     source: Source, name: str, rows: np.ndarray, shares: list[dict[str, str]]
 ) -> dict[str, Any]:
     """Importance and slice plots, with a sentence on what they show."""
-    found: dict[str, Any] = {"importance": shares, "slices": [], "why": ""}
+    nothing: dict[str, Any] = {"importance": shares, "slices": [], "why": ""}
     score = source.study_scores[rows]
     usable = rows[~np.isnan(score)]
     if len(usable) < 3:
         why = "No hyperparameter plots: fewer than three tuning trials have a validation score that"
-        return {**found, "why": f"{why} differs within their study."}
+        return {**nothing, "why": f"{why} differs within their study."}
     kept = usable
     if len(usable) > MAX_POINTS:
         even = np.linspace(0, len(usable) - 1, MAX_POINTS).round().astype(int)
         kept = usable[even]
     configs = [_parsed(text) for text in source.evidence.trials["config"].iloc[kept].tolist()]
     if any(config is None for config in configs):
-        return {**found, "why": "No hyperparameter plots: configurations are not JSON objects."}
+        return {**nothing, "why": "No hyperparameter plots: configurations are not JSON objects."}
     varied = scales([config for config in configs if config is not None])
     if not varied:
-        return {**found, "why": "No hyperparameter plots: no hyperparameter varied."}
+        return {**nothing, "why": "No hyperparameter plots: no hyperparameter varied."}
     order = _by_importance(source, name)
     varied.sort(key=lambda scale: (order.get(scale.name, len(order)), scale.name))
     scores = source.study_scores[kept]
@@ -278,7 +284,7 @@ def _tuning(
         else []
     )
     return {
-        **found,
+        **nothing,
         "slices": [s.name for s in varied[:MAX_SLICES]],
         "data": {
             "tuning": {

@@ -29,8 +29,8 @@ def gain(before: np.ndarray, after: np.ndarray) -> np.ndarray:  # (n,), (n,) -> 
     """
     total = np.asarray(before + after, dtype=float)
     zero = total == 0.0
-    found: np.ndarray = np.where(zero, 0.0, 2.0 * (before - after) / np.where(zero, 1.0, total))
-    return found
+    share: np.ndarray = np.where(zero, 0.0, 2.0 * (before - after) / np.where(zero, 1.0, total))
+    return share
 
 
 def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
@@ -39,7 +39,7 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
     known = {name: _kept(values) for name, values in gains.items()}
     known = {name: values for name, values in known.items() if len(values)}
     p = [wilcoxon(values).p for values in known.values()]
-    found = []
+    rows = []
     for (name, values), raw, adjusted in zip(known.items(), p, holm(p), strict=True):
         place = ranks(np.stack([-values, np.zeros(len(values))], axis=1), "min")[:, 0]
         better, worse = int((place < 1.5).sum()), int((place > 1.5).sum())
@@ -47,8 +47,8 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
         counts = [better, len(values) - better - worse, worse]
         texts = [name, *figures, *map(str, counts), p_text(raw)]
         last = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
-        found.append((*map(TableCell, texts), last))
-    return found
+        rows.append((*map(TableCell, texts), last))
+    return rows
 
 
 def _kept(values: np.ndarray) -> np.ndarray:

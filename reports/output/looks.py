@@ -28,13 +28,13 @@ def looks(models: Sequence[str], families: Mapping[str, Sequence[str]]) -> dict[
     >>> looks(["b", "a", "mine"], {"a": ["gbdt"], "b": ["gbdt"]})
     {'a': (2, 0), 'b': (3, 1), 'mine': (10, 0)}
     """
-    found: dict[str, Look] = {}
+    look_of: dict[str, Look] = {}
     places = [0] * len(FAMILIES)
     for model in sorted(models):
         hue = hue_of(families[model][0] if model in families else "external")
-        found[model] = _look(hue, places[hue])
+        look_of[model] = _look(hue, places[hue])
         places[hue] += 1
-    return found
+    return look_of
 
 
 def hue_of(family: str) -> int:

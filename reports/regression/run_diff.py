@@ -36,8 +36,8 @@ Array = np.ndarray
 def change(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
     """log(new / base); 0 where both are 0, infinite where one is."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log(new) - np.log(base)
-    return np.where((base == 0) & (new == 0), 0.0, found)
+        log_ratio = np.log(new) - np.log(base)
+    return np.where((base == 0) & (new == 0), 0.0, log_ratio)
 
 
 def median(changes: Array) -> float:  # (n,)
@@ -111,8 +111,8 @@ def compare_runs(
     """
     _agree(base, new)
     tables = [studies(evidence) for evidence in (base, new)]
-    found = _cells(base, new, tables)
-    models = _judged(_models(found), _pairs(base, new, tables), min_effect)
+    cells = _cells(base, new, tables)
+    models = _judged(_models(cells), _pairs(base, new, tables), min_effect)
     coverage = _coverage(_states(base, tables[0]), _states(new, tables[1]))
     broken = _newly_failed(base, new)
     regressions = [
@@ -133,7 +133,7 @@ def compare_runs(
     return Comparison(
         *names,
         min_effect,
-        found,
+        cells,
         models,
         coverage,
         _failures(base, new),
@@ -163,8 +163,8 @@ def _scores(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
         part = table[table["task"] == task]
         part = part.assign(score=part[f"test_{evidence.headline(task)}"])
         parts.append(part[[*STUDY, "task", "score"]])
-    found = pd.concat(parts, ignore_index=True)
-    return found[found["score"].notna()]
+    scores = pd.concat(parts, ignore_index=True)
+    return scores[scores["score"].notna()]
 
 
 def _cells(base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -192,11 +192,11 @@ def _cells(base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]) -> pd.
     return pd.DataFrame(rows, columns=names.split()).astype({"equal": bool})
 
 
-def _models(found: pd.DataFrame) -> pd.DataFrame:
+def _models(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per model: how many datasets, on how many it is better, the median change, and the p
     of Wilcoxon's one-sided test over datasets, for worse."""
     rows = []
-    for model, part in found.groupby("model", sort=True):
+    for model, part in cells.groupby("model", sort=True):
         d = relative_changes(part["error_a"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
         test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
@@ -243,7 +243,7 @@ def _pairs(
     seeded = both.loc[both["seed"] >= 0, STUDY].drop_duplicates()
     keys = pd.MultiIndex.from_frame(both[STUDY])
     both = both[(both["seed"] >= 0) | ~keys.isin(pd.MultiIndex.from_frame(seeded))]
-    found: dict[str, dict[str, tuple[Array, Array]]] = {}
+    pairs: dict[str, dict[str, tuple[Array, Array]]] = {}
     for (model, dataset), part in both.groupby(["model", "dataset"], sort=True):
         metric = METRICS[base.headline(str(part["task"].iloc[0]))]
         if part["fold"].nunique() > 1:
@@ -254,8 +254,8 @@ def _pairs(
             np.array([metric.error(v) for v in part[name]], dtype=float)
             for name in ("score_a", "score_b")
         )
-        found.setdefault(str(model), {})[str(dataset)] = a, b
-    return found
+        pairs.setdefault(str(model), {})[str(dataset)] = a, b
+    return pairs
 
 
 def _judged(

@@ -111,14 +111,14 @@ def verdicts(
     """
     known = [i for i, c in enumerate(changes) if not (c.equal or math.isnan(c.p))]
     adjusted = dict(zip(known, holm([changes[i].p for i in known]), strict=True))
-    found = []
+    verdict_of_each = []
     for i, change in enumerate(changes):
         if change.equal:
-            found.append(EQUAL)
+            verdict_of_each.append(EQUAL)
         elif adjusted.get(i, 1.0) < alpha and change.mean > min_effect:
-            found.append(WORSE)
+            verdict_of_each.append(WORSE)
         elif change.upper < min_effect:
-            found.append(HARMLESS)
+            verdict_of_each.append(HARMLESS)
         else:
-            found.append(UNDECIDED)
-    return found
+            verdict_of_each.append(UNDECIDED)
+    return verdict_of_each

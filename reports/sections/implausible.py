@@ -98,20 +98,20 @@ def section(
     dataset, model, metric, value, se (its standard error, NaN where not known) and table of scores
     published for the same protocol.
     """
-    found = findings(evidence, studies, headline, published)
+    flagged = findings(evidence, studies, headline, published)
     checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
-    if not found:
+    if not flagged:
         remark = "No implausible cell was found."
         return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,))
-    cells = sum(len(finding.cells) for finding in found)
+    cells = sum(len(finding.cells) for finding in flagged)
     remark = (
-        f"{footnotes.count(len(found), 'finding')} on {footnotes.count(cells, 'cell')}. A "
+        f"{footnotes.count(len(flagged), 'finding')} on {footnotes.count(cells, 'cell')}. A "
         "finding is a reason to look, not a verdict: the tables hold these cells as they are."
     )
     if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
         remark += " The trials behind a cell: bench explain scores DATASET MODEL; their ids are in "
         remark += "the CSV."
-    return Section(NAME, TITLE, (_table(found, checks),), _frame(evidence, found), (remark,))
+    return Section(NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,))
 
 
 def findings(
@@ -122,22 +122,22 @@ def findings(
 ) -> list[Finding]:
     """The findings of all checks: in the order of CHECKS, those on many cells first."""
     whole = headline[headline["state"] == COMPLETE]
-    found: list[Finding] = []
+    flagged: list[Finding] = []
     for task in evidence.tasks:
         name = evidence.headline(task)
         mine = whole[whole["task"] == task]
         if not len(mine):
             continue
         scores = mine.pivot(index="dataset", columns="model", values="mean")
-        found += _no_better_than_a_constant(scores, _constants(evidence, scores, name), name)
-        found += _worse_than_default(evidence, studies, scores, name, task)
-        found += _validation_far_better(evidence, scores, name, task)
-    found += _identical(evidence, studies, whole)
-    found += _leaks(evidence, whole)
+        flagged += _no_better_than_a_constant(scores, _constants(evidence, scores, name), name)
+        flagged += _worse_than_default(evidence, studies, scores, name, task)
+        flagged += _validation_far_better(evidence, scores, name, task)
+    flagged += _identical(evidence, studies, whole)
+    flagged += _leaks(evidence, whole)
     if published is not None and len(published):
-        found += _far_from_published(evidence, whole, published)
+        flagged += _far_from_published(evidence, whole, published)
     order = list(CHECKS)
-    return sorted(found, key=lambda f: (order.index(f.check), -len(f.cells), f.cells))
+    return sorted(flagged, key=lambda f: (order.index(f.check), -len(f.cells), f.cells))
 
 
 def caveat(frame: pd.DataFrame) -> str:
@@ -153,8 +153,8 @@ def caveat(frame: pd.DataFrame) -> str:
 def errors(values: np.ndarray, metric: str) -> np.ndarray:
     """Scores of a metric as errors, 0 for a perfect one; squared errors as their roots."""
     one = METRICS[metric]
-    found = 1.0 - values if one.bounded else np.asarray(values, dtype=float)
-    return np.sqrt(np.maximum(found, 0.0)) if metric in ("mse", "r2") else found
+    error = 1.0 - values if one.bounded else np.asarray(values, dtype=float)
+    return np.sqrt(np.maximum(error, 0.0)) if metric in ("mse", "r2") else error
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ def _constants(
     for name in CONSTANTS:
         if name in scores:
             values = scores[name].fillna(pd.Series(values, scores.index)).to_numpy()
-    found = errors(values, metric)
+    constant = errors(values, metric)
     guess = np.full(scores.shape, UNKNOWN_BOUNDED)
     if not METRICS[metric].bounded:
         mine = pd.DataFrame(errors(scores.to_numpy(), metric))
         others = [mine.drop(columns=j).median(axis=1) for j in mine]
         guess = UNKNOWN * np.column_stack(others)
-    return np.where(np.isnan(found)[:, None], guess, found[:, None])
+    return np.where(np.isnan(constant)[:, None], guess, constant[:, None])
 
 
 def _no_better_than_a_constant(
@@ -332,15 +332,15 @@ def _identical(evidence: Evidence, studies: pd.DataFrame, whole: pd.DataFrame) -
             alike.setdefault(key, []).append((str(model), int(at[0])))
     n_folds = done.groupby("dataset").size() // done.groupby("dataset")["model"].nunique()
     behind: dict[tuple[str, str], list[str]] = {}
-    for (dataset, _), found in sorted(alike.items()):
-        models = [model for model, _ in found]
-        if len(models) < 2 or not _improbable(values[found[0][1]], metrics, int(n_folds[dataset])):
+    for (dataset, _), group in sorted(alike.items()):
+        models = [model for model, _ in group]
+        if len(models) < 2 or not _improbable(values[group[0][1]], metrics, int(n_folds[dataset])):
             continue
         behind = behind or _trials(evidence)
         ids = {frozenset(behind.get((dataset, model), [])) for model in models}
         if len(ids) == 1 and any(ids):
             continue  # the same trials under two names
-        known = ~np.isnan(values[found[0][1]])
+        known = ~np.isnan(values[group[0][1]])
         labels = [METRICS[c.removeprefix("test_")].label for c in np.array(metrics)[known]]
         yield Finding(
             "identical scores",
@@ -413,7 +413,7 @@ def _times(ratio: float) -> str:
 def _trials(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
     """{(dataset, model): ids of the trials behind the cell}: the evaluations of its folds, or the
     chosen trials where it has none."""
-    found: dict[tuple[str, str], list[str]] = {}
+    ids_of: dict[tuple[str, str], list[str]] = {}
     for mine in (
         evidence.having("stage", "eval"),
         evidence.trials["selected"].to_numpy(dtype=bool),
@@ -421,14 +421,14 @@ def _trials(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
         rows = evidence.trials.loc[mine, ["dataset", "model", "id"]]
         for (dataset, model), ids in rows.groupby(["dataset", "model"], sort=False)["id"]:
             named = [name for name in dict.fromkeys(ids.tolist()) if name]
-            found.setdefault((str(dataset), str(model)), named)
-    return found
+            ids_of.setdefault((str(dataset), str(model)), named)
+    return ids_of
 
 
-def _frame(evidence: Evidence, found: Sequence[Finding]) -> pd.DataFrame:
+def _frame(evidence: Evidence, flagged: Sequence[Finding]) -> pd.DataFrame:
     """One row per cell of a finding."""
     tasks = dict(zip(evidence.planned["dataset"], evidence.planned["task"], strict=True))
-    behind = _trials(evidence) if found else {}
+    behind = _trials(evidence) if flagged else {}
     rows = [
         {
             "finding": number,
@@ -442,14 +442,14 @@ def _frame(evidence: Evidence, found: Sequence[Finding]) -> pd.DataFrame:
             "cause": finding.cause,
             "trials": " ".join(behind.get((dataset, model), [])),
         }
-        for number, finding in enumerate(found, start=1)
+        for number, finding in enumerate(flagged, start=1)
         for dataset, model, value in finding.cells
     ]
     columns = "finding check dataset task model metric value seen cause trials".split()
     return pd.DataFrame(rows, columns=columns)
 
 
-def _table(found: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
+def _table(flagged: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
     rows = [
         (
             TableCell(finding.check),
@@ -459,11 +459,11 @@ def _table(found: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
             TableCell(finding.seen),
             TableCell(finding.cause),
         )
-        for finding in found[:MAX_ROWS]
+        for finding in flagged[:MAX_ROWS]
     ]
     notes = [f"Checks: {' '.join(checks)}"]
-    if len(found) > MAX_ROWS:
-        notes.insert(0, f"{len(found) - MAX_ROWS} more findings stand in the CSV.")
+    if len(flagged) > MAX_ROWS:
+        notes.insert(0, f"{len(flagged) - MAX_ROWS} more findings stand in the CSV.")
     header = ("check", "dataset", "model", "score", "seen", "likely cause")
     panels = (Panel(tuple(rows)),) if rows else ()
     title = "Cells to check before the tables are believed."

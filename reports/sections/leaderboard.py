@@ -179,39 +179,41 @@ def figures(view: View) -> pd.DataFrame:
     """
     rank = ranks(view.losses, "min")
     n, k = rank.shape
-    found = pd.DataFrame(index=pd.Index(view.models, name="model"))
+    figured = pd.DataFrame(index=pd.Index(view.models, name="model"))
     each = {
         "mean_rank": rank,
         "win_rate": (k - rank) / (k - 1),
         "normalised": normalised(view.errors),
         "improvability": improvability(np.maximum(view.errors, 0.0)),
     }
-    found["elo"] = elo(rank, centre=ELO_MEAN)
+    figured["elo"] = elo(rank, centre=ELO_MEAN)
     for name, values in each.items():
-        found[name] = values.mean(axis=0)
-    found["mean_rank_se"] = standard_error(rank)
+        figured[name] = values.mean(axis=0)
+    figured["mean_rank_se"] = standard_error(rank)
     ends = [50.0 * (1.0 - LEVEL), 50.0 * (1.0 + LEVEL)]
     if n < MIN_BOOTSTRAP:
         wide = t_isf(0.5 * (1.0 - LEVEL), n - 1)
-        found[["elo_low", "elo_high"]] = np.nan
+        figured[["elo_low", "elo_high"]] = np.nan
         for name, values in each.items():
             half = wide * standard_error(values)
-            found[f"{name}_low"] = found[name] - half
-            found[f"{name}_high"] = found[name] + half
-        return _rounded(found)
+            figured[f"{name}_low"] = figured[name] - half
+            figured[f"{name}_high"] = figured[name] + half
+        return _rounded(figured)
     counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1.0 / n), size=RESAMPLES)
-    start = found["elo"].to_numpy() - ELO_MEAN
+    start = figured["elo"].to_numpy() - ELO_MEAN
     resampled = {"elo": elo_of_wins(counts @ (k - rank), n, centre=ELO_MEAN, start=start)}
     resampled |= {name: counts @ values / n for name, values in each.items()}
     for name, values in resampled.items():
-        found[[f"{name}_low", f"{name}_high"]] = np.percentile(values, ends, axis=0).T
-    return _rounded(found)
+        figured[[f"{name}_low", f"{name}_high"]] = np.percentile(values, ends, axis=0).T
+    return _rounded(figured)
 
 
-def _rounded(found: pd.DataFrame) -> pd.DataFrame:
+def _rounded(figured: pd.DataFrame) -> pd.DataFrame:
     """Figures without the last bits, which vary by machine: 9 decimals, Elo 6."""
     names = ["elo", *_INTERVALS]
-    return found.assign(**{name: found[name].round(6 if "elo" in name else 9) for name in names})
+    return figured.assign(
+        **{name: figured[name].round(6 if "elo" in name else 9) for name in names}
+    )
 
 
 def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
@@ -226,12 +228,12 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
         "n_models": 0 if view.reason else len(view.models),
         "interval": "" if view.reason else "t" if view.n < MIN_BOOTSTRAP else "bootstrap",
     }
-    found = pd.DataFrame() if view.reason else figures(view)
+    figured = pd.DataFrame() if view.reason else figures(view)
     rows: list[dict[str, object]] = []
-    if len(found):
-        found["place"] = places(found["mean_rank"].tolist(), "min")
-        found["n_imputed"] = view.imputed.sum(axis=0)
-        for row in found.sort_values(["mean_rank", "model"]).reset_index().to_dict("records"):
+    if len(figured):
+        figured["place"] = places(figured["mean_rank"].tolist(), "min")
+        figured["n_imputed"] = view.imputed.sum(axis=0)
+        for row in figured.sort_values(["mean_rank", "model"]).reset_index().to_dict("records"):
             rows.append({**base, **row, "note": ""})
     for model in everyone:
         if view.reason or model not in view.models:

@@ -121,7 +121,7 @@ def _boards(
     evidence: Evidence, frame: pd.DataFrame, board: pd.DataFrame, notes: Sequence[str]
 ) -> list[ReportTable]:
     header = ("model", "result", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
-    found: list[ReportTable] = []
+    boards: list[ReportTable] = []
     for scope in list(dict.fromkeys(board["scope"]))[::-1]:
         panels = []
         mine = board[board["scope"] == scope]
@@ -132,11 +132,11 @@ def _boards(
             f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}. The best of each "
             "column is bold, the second best underlined."
         )
-        said = [*_board_notes(frame), *notes] if not found else []
+        said = [*_board_notes(frame), *notes] if not boards else []
         name = f"{NAME}-{str(scope).replace(' ', '-')}"
         text = (*footnotes.setting(evidence), *said)
-        found.append(ReportTable(name, title, header, tuple(panels), text, 2))
-    return found
+        boards.append(ReportTable(name, title, header, tuple(panels), text, 2))
+    return boards
 
 
 def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
@@ -270,14 +270,14 @@ def _tidy(
     """One row per (dataset, model, regime): the CSV."""
     keys = ["dataset", "model", "regime"]
     counts = frame.groupby(keys, sort=True)[["n_candidates", "n_members"]].mean().reset_index()
-    found = cells.merge(counts, on=keys, how="left")
-    found["direction"] = [METRICS[name].direction for name in found["metric"]]
-    there = zip(found["dataset"], found["model"], found["regime"], strict=True)
-    found["reason"] = [reasons.get(key, "") for key in there]
-    found["state"] = found["state"].where(found["state"].isin([COMPLETE, PARTIAL]), "no score")
+    tidy = cells.merge(counts, on=keys, how="left")
+    tidy["direction"] = [METRICS[name].direction for name in tidy["metric"]]
+    there = zip(tidy["dataset"], tidy["model"], tidy["regime"], strict=True)
+    tidy["reason"] = [reasons.get(key, "") for key in there]
+    tidy["state"] = tidy["state"].where(tidy["state"].isin([COMPLETE, PARTIAL]), "no score")
     columns = "dataset task model regime metric direction mean spread n_folds n_planned state"
     columns += " n_candidates n_members reason"
     rank = {regime: i for i, regime in enumerate(ORDER)}
-    found = found.assign(at=found["regime"].map(rank))
-    found = found.sort_values(["dataset", "model", "at"], kind="stable")
-    return found[columns.split()].reset_index(drop=True)
+    tidy = tidy.assign(at=tidy["regime"].map(rank))
+    tidy = tidy.sort_values(["dataset", "model", "at"], kind="stable")
+    return tidy[columns.split()].reset_index(drop=True)

@@ -59,17 +59,17 @@ def verdicts(
         return {}
     means = snap(np.array([v.mean() for v in losses.values()]), TIE_TOLERANCE)
     best = list(losses)[int(means.argmin())]
-    found = {}
+    judged = {}
     for name, mine in losses.items():
         values = sign * mine
         mean, std = float(values.mean()), population_std(values)
         if name == best:
-            found[name] = Verdict(len(values), mean, std, None, True)
+            judged[name] = Verdict(len(values), mean, std, None, True)
             continue
         p = rank_sum(mine, losses[best])
         reachable = smallest_rank_sum_p(len(mine), len(losses[best])) <= alpha
-        found[name] = Verdict(len(values), mean, std, p, p > alpha if reachable else None)
-    return found
+        judged[name] = Verdict(len(values), mean, std, p, p > alpha if reachable else None)
+    return judged
 
 
 def population_std(values: Array) -> float:
@@ -125,12 +125,14 @@ def frame(evidence: Evidence) -> pd.DataFrame:
             for name in evidence.test_metrics(task):
                 rows += _verdict_rows(table[table["task"] == task], task, kind, name)
     columns = "dataset task fold kind model metric direction headline n mean std p_worse top"
-    found = pd.DataFrame(rows, columns=columns.split())
-    heads = {task: evidence.headline(task) for task in set(found["task"])}
-    found["headline"] = [heads[t] == m for t, m in zip(found["task"], found["metric"], strict=True)]
+    judged = pd.DataFrame(rows, columns=columns.split())
+    heads = {task: evidence.headline(task) for task in set(judged["task"])}
+    judged["headline"] = [
+        heads[t] == m for t, m in zip(judged["task"], judged["metric"], strict=True)
+    ]
     order = ["dataset", "fold", "headline", "metric", "kind", "model"]
     up = [True, True, False, True, False, True]
-    return found.sort_values(order, ascending=up, kind="stable").reset_index(drop=True)
+    return judged.sort_values(order, ascending=up, kind="stable").reset_index(drop=True)
 
 
 def _verdict_rows(table: pd.DataFrame, task: str, kind: str, name: str) -> list[dict[str, object]]:
@@ -154,15 +156,15 @@ def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Sec
     printed: {dataset: decimals}; then the tables have these datasets alone, and their means so many
     decimals and the metric's own unit, no percent.
     """
-    found = frame(evidence)
+    judged = frame(evidence)
     if printed is not None:
-        found = found[found["dataset"].isin(printed)]
+        judged = judged[judged["dataset"].isin(printed)]
     tables = [
-        _table(evidence, task, found[(found["task"] == task) & found["headline"]], printed)
+        _table(evidence, task, judged[(judged["task"] == task) & judged["headline"]], printed)
         for task in TASKS
-        if (found["task"] == task).any()
+        if (judged["task"] == task).any()
     ]
-    return Section("seeds", "Seeds of one split", tuple(tables), found)
+    return Section("seeds", "Seeds of one split", tuple(tables), judged)
 
 
 HEADER = ("model", "single", "std", "n", "p", "ensemble", "std", "n", "p")
@@ -180,12 +182,12 @@ ENSEMBLES = (
 
 
 def _table(
-    evidence: Evidence, task: str, found: pd.DataFrame, printed: Mapping[str, int] | None
+    evidence: Evidence, task: str, judged: pd.DataFrame, printed: Mapping[str, int] | None
 ) -> ReportTable:
     name = evidence.headline(task)
     panels = []
-    for (dataset, fold), part in found.groupby(["dataset", "fold"], sort=True):
-        more = found[found["dataset"] == dataset]["fold"].nunique() > 1
+    for (dataset, fold), part in judged.groupby(["dataset", "fold"], sort=True):
+        more = judged[judged["dataset"] == dataset]["fold"].nunique() > 1
         title = escape.label(str(dataset)) + (f", fold {fold}" if more else "")
         scale = METRICS[name].factor if printed is None else 1.0
         decimals = 2 if scale != 1.0 else max(3, decimals_for(part["mean"].tolist()))
@@ -202,24 +204,24 @@ def _table(
     notes = [
         *footnotes.setting(evidence),
         footnotes.CLAIMS["seeds"],
-        *_with_one_run(evidence, task, found),
-        *footnotes.protocols(evidence, sorted(set(found["dataset"]))),
+        *_with_one_run(evidence, task, judged),
+        *footnotes.protocols(evidence, sorted(set(judged["dataset"]))),
         RULE,
         STD,
-        *([_ensembles(evidence)] if (found["kind"] == ENSEMBLE).any() else []),
-        *too_few(found),
+        *([_ensembles(evidence)] if (judged["kind"] == ENSEMBLE).any() else []),
+        *too_few(judged),
     ]
     return ReportTable(f"seeds-{task}", title, HEADER, tuple(panels), tuple(notes))
 
 
-def _with_one_run(evidence: Evidence, task: str, found: pd.DataFrame) -> list[str]:
+def _with_one_run(evidence: Evidence, task: str, judged: pd.DataFrame) -> list[str]:
     """A note that names the models with a score of one run, which are not among those compared."""
     known = studies(evidence)
     known = known[(known["task"] == task) & (known["state"] == COMPLETE) & (known["n_seeds"] < 2)]
-    shown = set(zip(found["dataset"], found["model"], strict=True))
+    shown = set(zip(judged["dataset"], judged["model"], strict=True))
     datasets: dict[str, list[str]] = {}
     for row in known[["dataset", "model"]].drop_duplicates().itertuples(index=False):
-        if row.dataset in set(found["dataset"]) and (row.dataset, row.model) not in shown:
+        if row.dataset in set(judged["dataset"]) and (row.dataset, row.model) not in shown:
             datasets.setdefault(str(row.model), []).append(str(row.dataset))
     if not datasets:
         return []
@@ -271,10 +273,10 @@ def _nothing(value: object) -> bool:
     return value is None or value != value
 
 
-def too_few(found: pd.DataFrame) -> list[str]:
+def too_few(judged: pd.DataFrame) -> list[str]:
     """A note for each (kind, runs, runs of the best) at which nothing can be significant."""
     said = {}
-    for _, part in found.groupby(["dataset", "fold", "kind", "metric"], sort=True):
+    for _, part in judged.groupby(["dataset", "fold", "kind", "metric"], sort=True):
         best = [n for n, p in zip(part["n"], part["p_worse"], strict=True) if _nothing(p)]
         for r in part[[_nothing(v) for v in part["top"]]].itertuples(index=False):
             what = footnotes.count(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")

@@ -117,9 +117,9 @@ def places(values: Sequence[float], direction: str) -> list[int]:
     [1, 3, 1, 4]
     """
     losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
-    found = np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True, return_counts=True)
-    better = np.cumsum(found[2]) - found[2]
-    return (better[found[1]] + 1).tolist()
+    distinct = np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True, return_counts=True)
+    better = np.cumsum(distinct[2]) - distinct[2]
+    return (better[distinct[1]] + 1).tolist()
 
 
 def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
@@ -163,20 +163,22 @@ def elo_of_wins(
     n_models = wins.shape[1]
     extra = 1.0 * separable(wins, n_games)[:, None]
     share = (wins + 0.5 * (n_models - 1) * extra) / (n_games + extra)
-    found = np.broadcast_to(start, wins.shape) * (math.log(10.0) / 400.0)
+    log_strength = np.broadcast_to(start, wins.shape) * (math.log(10.0) / 400.0)
     diagonal = np.arange(n_models)
     for _ in range(100):
-        strength = np.exp(found)
+        strength = np.exp(log_strength)
         chance = strength[:, :, None] / (strength[:, :, None] + strength[:, None, :])
         slope = chance * (chance - 1.0)
         slope[:, diagonal, diagonal] -= slope.sum(axis=2)
         # Strengths are known up to a factor: a constant added to the matrix makes it invertible.
         excess = share - (chance.sum(axis=2) - 0.5)
         step = np.linalg.solve(slope + 1.0 / n_models, excess[:, :, None])[:, :, 0]
-        found = found + np.clip(step, -2.0, 2.0)
+        log_strength = log_strength + np.clip(step, -2.0, 2.0)
         if np.abs(step).max() < 1e-5:  # the next step would be about its square
             break
-    return centre + (found - found.mean(axis=1, keepdims=True)) * (400.0 / math.log(10.0))
+    return centre + (log_strength - log_strength.mean(axis=1, keepdims=True)) * (
+        400.0 / math.log(10.0)
+    )
 
 
 def separable(wins: Array, n_games: int) -> Array:  # (S, k) -> (S,) bool

@@ -87,14 +87,14 @@ def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, in
     >>> groups([1.0, 1.5, 2.2, 4.0], 1.0)
     [(0, 1), (1, 2)]
     """
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for first in range(len(mean_ranks)):
         last = first
         while last + 1 < len(mean_ranks) and mean_ranks[last + 1] - mean_ranks[first] < difference:
             last += 1
-        if last > first and (not found or last > found[-1][1]):
-            found.append((first, last))
-    return found
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
 
 
 # --- two models -----------------------------------------------------------------------------------

@@ -110,8 +110,8 @@ def wilcoxon_columns(
         p = np.array([_normal_p(value) for value in standard.tolist()])
         p[~some] = 1.0
     return [
-        Wilcoxon(n, *found)
-        for found in zip(
+        Wilcoxon(n, *figures)
+        for figures in zip(
             n_zero.tolist(), w_plus.tolist(), w_minus.tolist(), z, *p.T.tolist(), strict=True
         )
     ]
@@ -192,8 +192,8 @@ def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
     ways[0, 0] = 1.0
     for rank in doubled:
         ways[1:, rank:] += ways[:-1, : top + 1 - rank].copy()
-    found = int(doubled[:n].sum())
-    return min(1.0, float(ways[n, found:].sum()) / math.comb(len(both), n))
+    own = int(doubled[:n].sum())
+    return min(1.0, float(ways[n, own:].sum()) / math.comb(len(both), n))
 
 
 def _rank_sum_normal(ranks: Array, n: int) -> float:  # (n + m,), the first group's n first

@@ -205,11 +205,11 @@ class LedgerCallback(NotPickled, tune.Callback):
     def _workers(self, trials: list[Any], now: float) -> dict[str, Any]:
         running = [trial for trial in trials if trial.status == trial.RUNNING]
         lease = self.records.lease
-        found = []
+        workers = []
         for trial in running:
             index = int(str(trial))
             named, known = lease(self.study, index), trial.run_metadata.last_result
-            found.append(
+            workers.append(
                 {
                     "name": f"{self.session}-{index}",
                     "host": known.get("hostname", ""),
@@ -222,7 +222,7 @@ class LedgerCallback(NotPickled, tune.Callback):
                     "waiting": 0,
                 }
             )
-        return {"workers": found, "queued": len(self.records.left(self.study)) - len(running)}
+        return {"workers": workers, "queued": len(self.records.left(self.study)) - len(running)}
 
 
 def _error_of(trial: Any) -> BaseException | None:

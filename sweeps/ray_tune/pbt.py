@@ -30,20 +30,20 @@ def perturb(
     fifth of it, and one in four is drawn anew; none leaves its range. A change that alters
     `unchanged(config)` is not made: the length of a schedule cannot change half-way.
     """
-    found = dict(config)
+    perturbed = dict(config)
     for name, param in space.params.items():
         inner = param.of if isinstance(param, Maybe) else param
-        if name not in found or not isinstance(inner, Float | Int):
+        if name not in perturbed or not isinstance(inner, Float | Int):
             continue
-        value = found[name]
+        value = perturbed[name]
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue  # a Maybe that holds its other value, None say
         if isinstance(param, Maybe) and value == param.value and not inner.contains(value):
             continue
-        changed = {**found, name: _moved(inner, name, value, rng)}
-        if unchanged(changed) == unchanged(found):
-            found = changed
-    return found
+        changed = {**perturbed, name: _moved(inner, name, value, rng)}
+        if unchanged(changed) == unchanged(perturbed):
+            perturbed = changed
+    return perturbed
 
 
 def _moved(param: Param, name: str, value: float, rng: random.Random) -> Any:
@@ -67,7 +67,7 @@ def _moved(param: Param, name: str, value: float, rng: random.Random) -> Any:
 def _drawn(axis: Axis, rng: random.Random) -> float:
     share = rng.random()
     if axis.log:
-        found = axis.low * (axis.high / axis.low) ** share
+        number = axis.low * (axis.high / axis.low) ** share
     else:
-        found = axis.low + share * (axis.high - axis.low)
-    return min(max(found if axis.kind == "float" else round(found), axis.low), axis.high)
+        number = axis.low + share * (axis.high - axis.low)
+    return min(max(number if axis.kind == "float" else round(number), axis.low), axis.high)

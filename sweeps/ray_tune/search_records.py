@@ -107,9 +107,9 @@ class SearchRecords:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return str(json.loads(path.read_bytes())["run"])
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = uuid.uuid4().hex
-        write_atomically(path, json.dumps({"run": found}).encode())
-        return found
+        run = uuid.uuid4().hex
+        write_atomically(path, json.dumps({"run": run}).encode())
+        return run
 
     # ------------------------------------------------------------------ what is known
 
@@ -132,9 +132,9 @@ class SearchRecords:
         """The state of a configuration: from its last checkpoint, or from the start."""
         lease = self.lease(study, index)
         with contextlib.suppress(ValueError):
-            found = self.checkpoints.get(lease.chain)
-            if found is not None:
-                return Track.unpack(found[1])
+            kept = self.checkpoints.get(lease.chain)
+            if kept is not None:
+                return Track.unpack(kept[1])
         fidelity = lease.fidelity or {}
         return Track(index, dict(lease.config), fidelity["length"], fidelity["every"])
 
@@ -249,14 +249,14 @@ class SearchRecords:
 
 def studies_by_name(studies: Iterable[Study]) -> dict[str, Study]:
     """{name: study}. Raises ValueError for a study that no asynchronous search can run."""
-    found = {study.name: study for study in studies}
-    for study in found.values():
+    by_name = {study.name: study for study in studies}
+    for study in by_name.values():
         if study.halving is None or not study.sampler.history_free:
             raise ValueError(
                 f"{study.name}: an asynchronous search needs rungs and a sampler that uses no "
                 "history (random or grid)"
             )
-    return found
+    return by_name
 
 
 def async_method(record: Record) -> str | None:

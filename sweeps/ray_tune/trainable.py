@@ -129,17 +129,17 @@ class StepTrial(tune.Trainable):
         self._point = point
         self._index = int(self.trial_name)
         self._trouble = ""
-        found = self._find()
+        kept = self._find()
         # The last report of a resumed trial may be lost: its last boundary is reported once more.
-        self._repeat = found is not None
+        self._repeat = kept is not None
         parts = {name: point[name] for name in ("config", "length", "every")}
-        self._track = found or Track(self._index, **parts)
+        self._track = kept or Track(self._index, **parts)
         return True
 
     def _find(self) -> Track | None:
         try:
-            found = self._kept.get(self._shared.keys[self._index])
-            return Track.unpack(found[1]) if found else None
+            kept = self._kept.get(self._shared.keys[self._index])
+            return Track.unpack(kept[1]) if kept else None
         except Exception as error:  # a checkpoint is a cache: without it the trial begins anew
             self._trouble = f"no checkpoint could be read: {type(error).__name__}"
             return None
@@ -181,21 +181,21 @@ class StepTrial(tune.Trainable):
 
     def _report(self, result: Result, loss: float | None, ended: bool) -> dict[str, Any]:
         track, rungs = self._track, self._point["rungs"]
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             LOSS: NO_LOSS if loss is None else loss,
             "done": ended,
             "step": track.step,
             "elapsed_s": track.elapsed_s,
         }
         if self._shared.population:
-            found[AT] = -(-track.step // track.every)
+            report[AT] = -(-track.step // track.every)
         elif track.step in rungs and result.status == DONE:
-            found[AT] = self._shared.eta ** rungs.index(track.step)
-        if ended or (AT in found and not self._shared.population):
+            report[AT] = self._shared.eta ** rungs.index(track.step)
+        if ended or (AT in report and not self._shared.population):
             more = {"checkpoints": self._trouble} if self._trouble else {}
             info = {**result.info, **more}
-            found[PAYLOAD] = (replace(result, info=info), replace(track, state=None))
-        return found
+            report[PAYLOAD] = (replace(result, info=info), replace(track, state=None))
+        return report
 
     # ------------------------------------------------------------------ from trial to trial
 

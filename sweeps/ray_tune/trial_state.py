@@ -84,12 +84,12 @@ class Track:
 def added(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
     """The costs of a fit in pieces: times add up, peaks are maxima, and of predictions and of a
     step the last ones count."""
-    found = dict(before)
+    total = dict(before)
     for name, value in now.items():
         if name.startswith("peak_"):
-            found[name] = max(value, found.get(name, 0.0))
+            total[name] = max(value, total.get(name, 0.0))
         elif name.startswith("predict_") or name == "step_s":
-            found[name] = value
+            total[name] = value
         else:
-            found[name] = value + found.get(name, 0.0)
-    return found
+            total[name] = value + total.get(name, 0.0)
+    return total

@@ -96,17 +96,17 @@ class Explore(NotPickled):
 def resources_of(study: Study, slots: int | None) -> dict[str, float]:
     """The resources of a trial, no more than the largest machine has. GPUs are not shared."""
     needs, there = study.needs, list(nodes().values())
-    found: dict[str, float] = {}
+    resources: dict[str, float] = {}
     if needs.gpu_mb:
         there = [node for node in there if node.gpus]
-        found["GPU"] = 1
+        resources["GPU"] = 1
     if not there:
         raise ClusterLost(f"{study.name} needs a GPU, and no machine of the cluster has one")
     most = max(node.cpus for node in there)
-    found["CPU"] = max(1, min(needs.threads, most if slots is None else min(most, slots)))
+    resources["CPU"] = max(1, min(needs.threads, most if slots is None else min(most, slots)))
     if needs.memory_mb:
-        found["memory"] = int(2**20 * min(needs.memory_mb, max(n.memory_mb for n in there)))
-    return found
+        resources["memory"] = int(2**20 * min(needs.memory_mb, max(n.memory_mb for n in there)))
+    return resources
 
 
 def sees(node_id: str, path: Path) -> bool:

@@ -38,12 +38,12 @@ class KnownResults:
         return self._copied.get(trial.id) or self._records.result(trial)
 
     def _of_another_run(self, slot: Slot, trial: Trial) -> Result | None:
-        found = self._reuse(trial) if trial.id not in self._records.retried else None
-        if found is None:
+        reused = self._reuse(trial) if trial.id not in self._records.retried else None
+        if reused is None:
             return None
-        self._batch.result([slot], trial, found.result, origin=found.origin, **found.more)
-        self._copied[trial.id] = found.result
-        return found.result
+        self._batch.result([slot], trial, reused.result, origin=reused.origin, **reused.more)
+        self._copied[trial.id] = reused.result
+        return reused.result
 
     def write(self) -> list[tuple[Study, Slot, Trial, Result]]:
         """Make durable what was found since the last call, and return it: only then may anybody
