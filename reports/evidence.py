@@ -82,7 +82,6 @@ META_KEYS: dict[str, str] = {
     "families": "the family, summary and paper of each model: {model: [text, text, text]}",
     "names": "how a paper calls a model or dataset: {name: text}",
     "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
-    "published": "{dataset: [{method, metric, value, spread, table, comparable}]} of papers",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by (steps of), points}]}",
     "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
     "features": "what models lose without a feature: {dataset: frame}",

@@ -100,12 +100,9 @@ def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Sec
     `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
     """
     from ...reports.report import parts_of, write
-    from ..papers.published_scores import published_on, published_scores
+    from ..papers.published_scores import published_scores
 
     apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
-    if how.get("html", True):
-        printed = published_on(evidence.meta, evidence.datasets())
-        evidence = evidence.but(meta={**evidence.meta, "published": printed})
     computed = {k: how[k] for k in ("reference", "fallback") if k in how}
     published = published_scores(evidence.meta)
     parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)

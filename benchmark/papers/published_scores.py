@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...reports.reproduction.published_table import published_error
 from .catalog import papers
-from .published_values import published_table, table_rows
+from .published_values import published_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["dataset", "model", "metric", "value", "se", "table"]
-PRINTED = ["method", "metric", "value", "spread", "table", "comparable"]
 
 
 def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
@@ -34,36 +33,13 @@ def published_scores(meta: Mapping[str, Any]) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True)[COLUMNS]
 
 
-def published_on(
-    meta: Mapping[str, Any], datasets: Sequence[str]
-) -> dict[str, list[dict[str, Any]]]:
-    """{dataset of ours: the values that the built-in papers print for it}, in the paper's order.
-
-    A value is {method, metric, value, spread, table, comparable}: in our metric's unit, spread NaN
-    where none is printed; comparable where the table is made by this suite with this budget. Only
-    tables that a run can stand beside. Raises PaperError.
-    """
-    found: dict[str, list[dict[str, Any]]] = {}
-    for rows in _tables_of_cells(meta, datasets):
-        for dataset, part in rows.groupby("dataset", sort=False):
-            if dataset in datasets:
-                found.setdefault(str(dataset), []).extend(part[PRINTED].to_dict("records"))
-    return dict(sorted(found.items()))
-
-
-def _tables_of_cells(
-    meta: Mapping[str, Any], datasets: Sequence[str] | None = None
-) -> Iterator[pd.DataFrame]:
-    """The values of the built-in papers' tables of scores by dataset and method, in our units, with
-    all of COLUMNS and PRINTED. datasets: tables that have one of them; None: tables that the run's
-    suite and budget make."""
+def _tables_of_cells(meta: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """The values of the tables by dataset and method that the run's suite and budget make, in our
+    units, with all of COLUMNS."""
     made = str(meta.get("suite")), str(meta.get("budget")).partition(":")[0]
     for paper in papers():
         for name, entry in paper.file.table.items():
-            comparable = (entry.suite, entry.budget) == made
-            if not entry.suite or entry.shape != "cells" or (datasets is None and not comparable):
-                continue
-            if datasets and not set(table_rows(paper, name)["dataset"]).intersection(datasets):
+            if not entry.suite or (entry.suite, entry.budget) != made or entry.shape != "cells":
                 continue
             table = published_table(paper, name)
             rows = table.rows[table.rows["value"].notna()]
@@ -74,8 +50,6 @@ def _tables_of_cells(
                 model=rows["method"].map(table.model_of),
                 metric=rows["metric"].map(lambda metric, t=table: t.measures[metric].metric),
                 value=rows["value"] / units,
-                spread=rows["spread"] / units,
                 se=np.array(errors, dtype=float) / units,
                 table=table.title,
-                comparable=comparable,
             )

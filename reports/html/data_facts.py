@@ -1,12 +1,10 @@
-"""A dataset's page, on the data: features, classes, licence, passport, published values."""
+"""A dataset's page, on the data: features, classes, licence, passport."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..metrics import METRICS
 from ..output import escape
-from ..output.marks import ScoreText
 from . import commands, figures
 from .page import Source
 
@@ -21,14 +19,12 @@ def about_data(source: Source, name: str) -> dict[str, Any]:
     """The variables of the sections on the data; `data_known` is False for another tool's results,
     of which nothing is known but the scores."""
     facts = (source.evidence.meta.get("facts") or {}).get(name)
-    published = _published(source, name)
     if facts is None:
-        return {"data_known": False, "published": published}
+        return {"data_known": False}
     classes = facts["classes"]
     counted = [n for n in classes.values() if n is not None]
     return {
         "data_known": True,
-        "published": published,
         "card": [
             (title, value)
             for title, value in (
@@ -117,25 +113,3 @@ def _balance(classes: dict[str, int | None]) -> dict[str, str]:
     return figures.rows(
         bars[:MAX_CLASSES], title="Class balance", note=note, x="share of the rows", bars=True
     )
-
-
-def _published(source: Source, name: str) -> list[dict[str, Any]]:
-    """A row for each published value, those that are comparable with ours first."""
-    found = (source.evidence.meta.get("published") or {}).get(name) or []
-    rows = []
-    for entry in found:
-        metric = METRICS[entry["metric"]]
-        like = [e["value"] for e in found if e["metric"] == entry["metric"]]
-        score = ScoreText.of(entry["metric"], like, more=1)
-        spread = entry["spread"]
-        rows.append(
-            {
-                "method": escape.one_line(entry["method"]),
-                "metric": metric.label + (" (%)" if metric.percent else ""),
-                "value": score(entry["value"]),
-                "spread": score(spread) or "–",
-                "table": entry["table"],
-                "comparable": entry["comparable"],
-            }
-        )
-    return sorted(rows, key=lambda row: not row["comparable"])

@@ -32,10 +32,6 @@ FACTS = {
     "licence": "CC BY 4.0",
     "citation": "A. Author: Data (2001).",
 }
-PUBLISHED = [
-    {"method": "Net", "metric": "roc_auc", "value": 0.91, "spread": 0.01, "table": "A Paper, 2"},
-    {"method": "Old", "metric": "accuracy", "value": 0.5, "spread": float("nan"), "table": "B, 1"},
-]
 RUN = "runs/a  'b'\n$(c) <i>"
 NOTES = {"about data-1 alone": ["data-1"], "about data-0 alone": ["data-0"]}
 
@@ -50,7 +46,6 @@ def meta():
         "runs": [RUN],
         "notes": ["about all", *NOTES],
         "notes_of": NOTES,
-        "published": {"data-0": [{**row, "comparable": i == 0} for i, row in enumerate(PUBLISHED)]},
         "curves": {
             "net": [
                 {
@@ -184,9 +179,8 @@ def test_a_dataset_s_page_says_what_the_data_is(made):
     ]
     assert "4,321" in text and "a separator was unusual" in text
     assert "bench data passport data-0" in text
-    assert "A Paper, 2" in text and ".9100" in text and "50.00" in text
     other = Tags(made["dataset-data-1.html"]).text
-    assert "Published values" not in other and "Passport" not in other
+    assert "Passport" not in other
 
 
 def test_a_note_about_one_dataset_is_on_no_other_dataset_s_page(made):
