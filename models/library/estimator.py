@@ -28,6 +28,7 @@ from ..registry import make_model, unsupported
 from ..sample_weights import OFTEN, checked_weights, drawn_by_weight
 from . import inputs
 from .columns import ColumnNotice, ColumnReader, is_cyclic
+from .importances import importances
 from .presets import BY_PRESET, PRESETS
 from .progress import FitProgress
 
@@ -89,6 +90,17 @@ class LibraryEstimator(BaseEstimator):
         """
         with arrays_inside():
             return self._fit(X, y, X_val, y_val, None)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much each feature of X lowers the loss in the trees of the model (n_features_in_,),
+        as shares of 1; AttributeError for a model whose library has no such numbers."""
+        check_is_fitted(self, "estimator_")
+        with arrays_inside():
+            found = importances(self.estimator_, self.columns_, self._names_in)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no feature_importances_")
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

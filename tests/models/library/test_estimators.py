@@ -84,6 +84,30 @@ def test_any_table_is_fitted_and_predicted_in_five_lines():
     hold(law, [(name,) for name in (*CHEAP, "FTTransformerClassifier", "FTTransformerRegressor")])
 
 
+def test_importances_are_shares_of_the_features_that_a_model_s_trees_use():
+    X, value = messy(160)
+    X = X.drop(columns=["price", "said"])  # without notices
+    found = []
+
+    def law(name):
+        model = getattr(tabsweep, name)()
+        assert not hasattr(model, "feature_importances_")  # before a fit
+        model.fit(X, labels(value) if name.endswith("Classifier") else value)
+        if not hasattr(model, "feature_importances_"):
+            return
+        shares = pd.Series(model.feature_importances_, model.feature_names_in_)
+        assert list(shares.index) == list(X.columns) and np.isclose(shares.sum(), 1.0)
+        assert shares.min() >= 0 and shares["count"] < shares["size"] + shares["colour"]
+        assert shares[["size", "colour"]].sum() > 0.4, "the target is made of these two"
+        found.append(class_names()[name][0])
+
+    trees = [name for name, spec in MODELS.items() if spec.family == "gbdt" and name in NAMES]
+    trees += [name for name in NAMES if name.endswith(("forest", "-trees", "-tree", "knn"))]
+    hold(law, [(name,) for name, (model, _) in class_names().items() if model in trees])
+    assert {"lightgbm", "xgboost", "catboost", "random-forest"} & {*trees} <= {*found}
+    assert "knn" not in found
+
+
 def test_pipelines_searches_and_votes_take_an_estimator():
     X, value = messy()
     y = labels(value)
