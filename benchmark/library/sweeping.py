@@ -161,7 +161,7 @@ class SweepResult:
         n = int(board["trials"].sum())
         first = board.iloc[0]
         score = [c for c in board.columns if c.startswith("test_") and not c.endswith("_se")]
-        told = f", {score[0]} {first[score[0]]:.4g}" if score else ""
+        told = f", {score[0]} {first[score[0]]:.5g}" if score else ""
         best = f"first on test rows: {first['model']} (rank {first['rank']:.3g}{told})"
         return f"SweepResult({str(self.run)!r}: {n} trials of {len(board)} models; {best})"
 
@@ -170,7 +170,7 @@ class SweepResult:
         link = ""
         if page.exists():
             link = f'<p>Report: <a href="{html.escape(page.resolve().as_uri())}">index.html</a></p>'
-        board = self.leaderboard().to_html(index=False, na_rep="", float_format="{:.4g}".format)
+        board = self.leaderboard().to_html(index=False, na_rep="", float_format="{:.5g}".format)
         return f"<div><p>{html.escape(repr(self))}</p>{board}{link}</div>"
 
 
