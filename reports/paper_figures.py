@@ -13,6 +13,7 @@ from .evidence import Evidence
 from .output import escape, footnotes
 from .output.curves import Curve, Plot
 from .output.looks import looks
+from .output.wins import Wins
 
 MOST = 12  # curves of a figure
 MOST_FACTOR = 10.0  # of an error over the best one, on the axis of a profile
@@ -20,11 +21,12 @@ MOST_FACTOR = 10.0  # of an error over the best one, on the axis of a profile
 
 def plots(
     evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame, time: Plot | None
-) -> dict[str, tuple[Plot, str]]:
-    """{name: (plot, caption)}: performance profiles, mean rank against cost, and `time`, mean rank
-    at equal time; those for which there are numbers. `matrix`: of the widest scope; `costs`: a row
-    with `cpu_s` for each dataset and model. Curves are those of the MOST best models."""
-    drawn: dict[str, tuple[Plot, str]] = {}
+) -> dict[str, tuple[Plot | Wins, str]]:
+    """{name: (plot, caption)}: performance profiles, pairwise wins, mean rank against cost, and
+    `time`, mean rank at equal time; those for which there are numbers. `matrix`: of the widest
+    scope; `costs`: a row with `cpu_s` for each dataset and model. Curves and wins are those of the
+    MOST best models."""
+    drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
     n = footnotes.count(len(matrix.datasets), "dataset")
@@ -35,6 +37,11 @@ def plots(
             _profiles(evidence, matrix, best),
             f"Performance profiles (Dolan and More 2002) over {n}: the share of datasets on which "
             "a model's error is at most a factor of the best model's." + only,
+        )
+        drawn["pairwise-wins"] = (
+            _wins(matrix, best),
+            f"Percent of {n} on which the model of the row has the better score; ties count one "
+            "half." + only,
         )
     if cost := _cost(evidence, matrix, costs):
         drawn["rank-against-cost"] = (
@@ -47,7 +54,7 @@ def plots(
     return drawn
 
 
-def to_latex(name: str, plot: Plot, caption: str, named: Callable[[str], str]) -> str:
+def to_latex(name: str, plot: Plot | Wins, caption: str, named: Callable[[str], str]) -> str:
     """A figure across the page; the comment says how to take the PDF instead."""
     return (
         "% Needs \\usepackage{pgfplots}; without it: \\includegraphics{" + name + ".pdf} of the "
@@ -63,13 +70,19 @@ def _profiles(evidence: Evidence, matrix: RankingMatrix, models: list[str]) -> P
     best = errors.min(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(errors == best, 1.0, errors / best)
+    factors = factors[:, [matrix.models.index(model) for model in models]]
     end = min(MOST_FACTOR, float(factors[np.isfinite(factors)].max(initial=1.0)))
     curves = []
-    for model in models:
-        own = factors[:, matrix.models.index(model)]
+    for model, own in zip(models, factors.T, strict=True):
         x = np.unique([1.0, *own[own <= end], end])
         curves.append(Curve(model, x, np.array([(own <= at).mean() for at in x]), of[model]))
     return Plot(curves, "Performance profiles", "error / best error", "share of datasets", 10, True)
+
+
+def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
+    rank = matrix.ranks()[:, [matrix.models.index(model) for model in models]]
+    own, other = rank[:, :, None], rank[:, None, :]
+    return Wins(models, ((own < other) + 0.5 * (own == other)).mean(axis=0))
 
 
 def _cost(evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:

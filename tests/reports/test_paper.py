@@ -39,7 +39,11 @@ def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path
     main = files.pop("paper/main.tex")
     assert set(re.findall(r"\\input\{(.*)\}", main)) == {n[6:-4] for n in files}
     files.pop("paper/references.bib", None)
-    assert "paper/profiles.tex" in files and "paper/rank-against-cost.tex" in files
+    assert (
+        "paper/profiles.tex" in files
+        and "paper/pairwise-wins.tex" in files
+        and "paper/rank-against-cost.tex" in files
+    )
     for name, text in files.items():
         assert text.count("\\caption") == (name != "paper/setup.tex"), name
 
@@ -64,7 +68,7 @@ def test_models_and_datasets_with_a_source_are_cited(tmp_path):
     assert "\\bibliography{references}" in written["paper/main.tex"].decode()
 
 
-def test_a_profile_is_the_share_of_datasets_within_a_factor_of_the_best_error():
+def test_profiles_and_wins_are_shares_of_datasets():
     from tabsweep.reports.aggregation.cells import headline_cells, studies
     from tabsweep.reports.aggregation.ranking_matrix import ranking_matrices
     from tabsweep.reports.paper_figures import plots
@@ -78,11 +82,16 @@ def test_a_profile_is_the_share_of_datasets_within_a_factor_of_the_best_error():
     )
     found = evidence_of(frame)
     matrix = ranking_matrices(found, headline_cells(found, studies(found)))[-1]
-    plot, _ = plots(found, matrix, costs(found).frame, None)["profiles"]
+    drawn = plots(found, matrix, costs(found).frame, None)
+    plot, _ = drawn["profiles"]
     curves = {curve.label: dict(zip(curve.x, curve.y, strict=True)) for curve in plot.curves}
     for model, shares in {"a": (0.5, 1.0), "b": (0.0, 1.0), "c": (0.5, 1.0)}.items():
         assert curves[model][1.0] == shares[0] and max(curves[model].values()) == shares[1]
     assert np.isclose(max(curves["a"]), 5.0) and np.isclose(sorted(curves["b"])[1], 2.0)
+    wins = drawn["pairwise-wins"][0]
+    at = [list(wins.models).index(model) for model in errors]
+    of = wins.shares[np.ix_(at, at)]
+    assert of.tolist() == [[0.5, 0.75, 0.5], [0.25, 0.5, 0.5], [0.5, 0.5, 0.5]]
 
 
 def test_files_of_an_earlier_report_go(tmp_path):
