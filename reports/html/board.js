@@ -69,6 +69,10 @@ function showBoard(matrix, entries) {
     return row;
   });
   byId("board").tBodies[0].replaceChildren(...rows);
+  COLUMNS.slice(1).forEach((key, i) => {
+    const unknown = entries.every((entry) => entry[key] === null);
+    for (const row of byId("board").rows) row.cells[i + 1].hidden = unknown;
+  });
   sortTable(byId("board"), COLUMNS.indexOf(order[0]), order[1]);
 }
 
