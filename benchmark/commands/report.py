@@ -69,6 +69,7 @@ def report(
     if results is None:
         files, _, damage = make_report(runs, out, **how)
     else:
+        from ...models.registry_entries import MODELS
         from ..results.entrants import results_file
         from ..results.page_facts import registered
 
@@ -77,7 +78,9 @@ def report(
         file = results_file(results)
         evidence = file.evidence()
         families = registered(evidence.models)
-        evidence = evidence.but(meta={**evidence.meta, "families": families})
+        names = {name: MODELS[name].display_name for name in families}
+        known = {"families": families, "names": names}
+        evidence = evidence.but(meta={**evidence.meta, **known})
         notes = evidence.meta["notes"]
         files = parts_and_files(evidence, out or file.folder / "report", **how)[1]
         for note in notes:
