@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from ..trial import failure
 from .awake_clock import awake_s
 from .crash_report import CrashOutputs
@@ -81,8 +83,6 @@ class TrialActor:
     def _cpu_s(self) -> float | None:
         if self.process is None:
             return None
-        import psutil
-
         try:
             times = self.process.cpu_times()
         except psutil.Error:
@@ -232,7 +232,8 @@ class ActorGroup:
         self.starting.pop(actor.starting, None)
         actor.starting, actor.pid = None, pid
         if actor.node.id == self._here:
-            actor.process = self._calls.process(pid)
+            with suppress(psutil.Error):
+                actor.process = psutil.Process(pid)
         actor.begins()
         self._changed(actor)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
 from .ray_cluster import Node, nodes
@@ -37,10 +36,6 @@ class RayCalls:
     def nodes(self) -> dict[str, Node]:
         """{id: node} of the nodes that are alive now."""
         return nodes()
-
-    def leaving(self, node_id: str) -> bool:
-        """Whether a node is gone by now, or is being drained: Ray then starts no actor there."""
-        return node_id not in self.nodes() or node_id in self.draining()
 
     @bounded
     def draining(self) -> set[str]:
@@ -99,11 +94,3 @@ class RayCalls:
             self._ray.kill(actor)
         except RaySystemError:  # "Actor creation cancelled"
             return
-
-    def process(self, pid: int) -> Any:
-        """A process of this machine (psutil.Process), None where it has ended."""
-        import psutil
-
-        with suppress(psutil.Error):
-            return psutil.Process(pid)
-        return None

@@ -64,7 +64,7 @@ class Supervisor:
         node, known = actor.node, self._placement
         if node.id not in known.nodes or node.id in known.refused:
             return outcomes
-        if self._calls.leaving(node.id):
+        if node.id not in self._calls.nodes() or node.id in self._calls.draining():
             return outcomes + self._leaves(node)
         self._failed_starts[node.id] += 1
         if self._failed_starts[node.id] >= MAX_FAILED_STARTS:
