@@ -26,7 +26,6 @@ from ...reports.statistics.conformal import interval as conformal
 from ..errors import FitError, file_to_replace
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-LEADING_ZERO = re.compile(r"[-+]?0\d+.*")
 
 
 def predict_file(
@@ -155,20 +154,18 @@ def text_cell(value: Any) -> str:
 def read_frame(
     cells: Cells, schema: Schema, marks: Collection[str], warn: Callable[[str], None]
 ) -> pd.DataFrame:
-    """The columns that the model knows, read as in training: numbers or categories. marks: texts
-    that stood for missing values there."""
+    """The columns that the model knows, read as in training. marks: texts that stood for missing
+    values there."""
     schema.check_names(list(cells.frame.columns), lambda text: None)
     parts: dict[str, Any] = {}
     for column in schema.columns:
         texts = cells.frame[column.name]
         if column.kind == "numeric":
             parts[column.name] = numeric_cells(column, cells, marks, warn)
-        elif column.kind == "categorical":
-            parts[column.name] = category_cells(column, texts, marks)
-        elif column.kind == "text":
-            parts[column.name] = texts.astype(object).where(~is_missing(texts, marks), None)
-        else:
+        elif column.kind == "date":
             parts[column.name] = date_cells(column, cells, marks)
+        else:
+            parts[column.name] = texts.astype(object).where(~is_missing(texts, marks), None)
     return pd.DataFrame(parts)
 
 
@@ -213,24 +210,3 @@ def numeric_cells(
     if infinite.any():
         warn(f"column {column.name!r}: {infinite.sum()} infinite values count as missing")
     return np.where(infinite, np.nan, numbers)
-
-
-def category_cells(column: Column, cells: pd.Series, marks: Collection[str]) -> pd.Series:
-    """Texts, None where missing; where the categories are numbers, 2.0 is the category 2."""
-    missing = is_missing(cells, marks)
-    cells = cells.where(~missing, None).map(
-        lambda value: number_text(value) if isinstance(value, float) else value,
-        na_action="ignore",
-    )
-    known = {str(category): category for category in column.categories}
-
-    def category(text: str) -> Any:
-        if text in known:
-            return known[text]
-        if NUMBER.fullmatch(text) and not LEADING_ZERO.fullmatch(text):
-            shortest = np.format_float_positional(float(text), trim="-")
-            return known.get(shortest, text)
-        return text
-
-    kept = {text: category(text) for text in cells[~missing].unique()}
-    return pd.Series([kept.get(text) for text in cells], dtype=object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from ..library.columns import floats
 from ..preprocessing import is_categorical
 
 Scalar = str | int | float | bool
+_NUMBER = re.compile(r"[-+]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")  # 007 is none
 
 
 class SchemaError(ValueError):
@@ -174,8 +176,8 @@ class Schema:
             values = np.array([*levels, None], dtype=object)[column.cat.codes]
         else:
             values = column.astype(object).where(column.notna(), None).to_numpy()
-        if all(isinstance(v, str) for v in known.categories):
-            values = _objects([_text(v) for v in values])
+        by_text = {str(category): category for category in known.categories}
+        values = _objects([_level(v, by_text) for v in values])
         index = pd.Index(np.array(known.categories, dtype=object), dtype=object)
         present = np.array([v is not None for v in values])
         unseen = present & (index.get_indexer(pd.Index(values, dtype=object)) < 0)
@@ -204,11 +206,14 @@ def _is_gap(value: Any) -> bool:
     return value is None or value is pd.NaT or value is pd.NA or value != value
 
 
-def _text(value: Any) -> Any:
-    """A number as the shortest text that reads back as it, like the categories of a dataset."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+def _level(value: Any, known: Mapping[str, Scalar]) -> Any:
+    """The category of a value, by its text or, of a number and the text of one, by the shortest
+    text that reads back as it, as datasets have them; else the value."""
+    if isinstance(value, str) and (value in known or not _NUMBER.fullmatch(value)):
+        return known.get(value, value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
         return value
-    return np.format_float_positional(float(value), trim="-")
+    return known.get(np.format_float_positional(float(value), trim="-"), value)
 
 
 def _objects(items: list[Any]) -> np.ndarray:
