@@ -16,7 +16,7 @@ from ...common.columns.kinds import STATED
 from ...common.columns.numbers import style_of
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
-from ..library.columns import floats
+from ..library.columns import floats, texts_of
 from ..preprocessing import is_categorical
 
 Scalar = str | int | float | bool
@@ -162,8 +162,7 @@ class Schema:
                 elif c.kind == "categorical":
                     parts[c.name] = self._levels(column, c, warn)
                 elif c.kind == "text":
-                    texts = [None if _is_gap(v) else str(v) for v in column]
-                    parts[c.name] = text_column(texts).set_axis(frame.index)
+                    parts[c.name] = text_column(texts_of(column)).set_axis(frame.index)
                 else:
                     parts[c.name] = moments(column, c.style).set_axis(frame.index)
             except ValueError as error:
@@ -200,10 +199,6 @@ def _is_style(kind: str, style: str) -> bool:
         return not style or (kind == "numeric" and bool(style_of(style)))
     except KeyError:
         return False
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or value is pd.NaT or value is pd.NA or value != value
 
 
 def _level(value: Any, known: Mapping[str, Scalar]) -> Any:
