@@ -32,6 +32,7 @@ from ..sweeps.workers.ray_pool import RayWorkerPool
 from .console import OKAY, PROBLEM, WARNING
 
 BOOSTING = ("xgboost", "catboost", "lightgbm")
+TIMED = ("npt", "hopular", "ft-transformer", "tabm")
 STEPS = 3  # of a fit that is compared
 # How far the weights may be from those of a CPU, as a share of their norm.
 FAR = {"fp32": 1e-2, "bf16": 0.2}
@@ -50,6 +51,8 @@ def checks() -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
     for name in networks():
         yield name, partial(network, name)
     yield "sharing", sharing
+    for name in TIMED:
+        yield f"step of {name}", partial(step_times, name)
 
 
 def identity() -> tuple[str, str]:
@@ -75,11 +78,11 @@ def identity() -> tuple[str, str]:
 # ---------------------------------------------------------------------- fits
 
 
-def table(task: str, n_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
+def table(task: str, n_rows: int, n_numbers: int = 6) -> tuple[pd.DataFrame, np.ndarray]:
     """Numbers and a column of categories, and a target that depends on them."""
     rng = np.random.default_rng(0)
-    numbers = rng.normal(size=(n_rows, 6))
-    frame = pd.DataFrame(numbers, columns=[f"x{i}" for i in range(6)])
+    numbers = rng.normal(size=(n_rows, n_numbers))
+    frame = pd.DataFrame(numbers, columns=[f"x{i}" for i in range(n_numbers)])
     frame["colour"] = pd.Categorical(rng.choice(["red", "green", "blue"], n_rows))
     signal = numbers[:, 0] + numbers[:, 1] * (frame["colour"] == "red")
     if task == "regression":
@@ -136,6 +139,21 @@ def network(name: str, device: str = "cuda") -> tuple[str, str]:
     wrong = [kind for kind, value in found.items() if not value <= far[kind]]  # NaN is wrong
     text = ", ".join(f"{kind} {value:.1e}" for kind, value in found.items())
     return (PROBLEM if wrong else OKAY), f"weights after {STEPS} steps differ by {text}"
+
+
+def step_times(name: str) -> tuple[str, str]:
+    """Seconds of a training step on the CPU, on the GPU, and compiled; the first ones left out."""
+    task, config = MODELS[name].tasks[0], small_fits(name).get("config", {})
+    frame, y = table(task, 1000, 16)
+    found = []
+    for device, compiled in (("cpu", False), ("cuda", False), ("cuda", True)):
+        model = make_model(name, task=task, device=device, compile=compiled, **config)
+        every, states = STEPS, dict[int, bytes]()
+        model.fit_to(frame, y, stop=every, every=every, save=states.__setitem__)
+        start = (every, states[every])
+        model.fit_to(frame, y, stop=4 * every, every=every, start=start)
+        found.append(f"{device}{' compiled' if compiled else ''} {1000 * model.step_s_:.1f} ms")
+    return OKAY, f"1,000 rows of 17 columns: {', '.join(found)}"
 
 
 # ---------------------------------------------------------------------- trials on one GPU
