@@ -49,6 +49,15 @@ class Plot:
         """Whether each curve is a single point."""
         return all(len(curve.x) == 1 for curve in self.curves)
 
+    def ticks(self) -> list[float]:
+        """Those of a logarithmic x of less than a decade, on which powers of ten are too few."""
+        x = np.concatenate([curve.x for curve in self.curves]) if self.log_x == 10 else np.zeros(1)
+        if not 0 < x.min() < x.max() < 10 * x.min():
+            return []
+        power = 10.0 ** np.floor(np.log10(x.min()))
+        round_ones = power * np.array([1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70])
+        return round_ones[(round_ones >= x.min()) & (round_ones <= x.max())].tolist()
+
     def looks(self) -> list[tuple[str, int]]:
         """(colour, dash) of each curve."""
         others = looks_of_others([curve.label for curve in self.curves if not curve.dashed])
@@ -91,6 +100,9 @@ class Plot:
         if self.log_x:
             axes.set_xscale("log", base=self.log_x)
             axes.xaxis.set_major_formatter("{x:g}")
+            if ticks := self.ticks():
+                axes.set_xticks(ticks)
+                axes.minorticks_off()
         axes.set_xlabel(self.x, fontsize=8, parse_math=False)
         axes.set_ylabel(self.y, fontsize=8, parse_math=False)
         axes.tick_params(labelsize=7)
@@ -111,6 +123,11 @@ class Plot:
             "legend pos=outer north east, legend cell align=left",
             "legend style={draw=none, font=\\scriptsize}",
             *(["xmode=log, log ticks with fixed point"] if self.log_x else []),
+            *(
+                ["xtick={" + ", ".join(f"{x:g}" for x in ticks) + "}"]
+                if (ticks := self.ticks())
+                else []
+            ),
             *(["const plot"] if self.steps else []),
             *(["enlarge x limits={upper, value=0.2}"] if self.scattered else []),
         ]
