@@ -88,6 +88,7 @@ def test_profiles_and_wins_are_shares_of_datasets():
     for model, shares in {"a": (0.5, 1.0), "b": (0.0, 1.0), "c": (0.5, 1.0)}.items():
         assert curves[model][1.0] == shares[0] and max(curves[model].values()) == shares[1]
     assert np.isclose(max(curves["a"]), 5.0) and np.isclose(sorted(curves["b"])[1], 2.0)
+    assert plot.ticks()[:4] == [1.0, 1.5, 2.0, 3.0]
     wins = drawn["pairwise-wins"][0]
     at = [list(wins.models).index(model) for model in errors]
     of = wins.shares[np.ix_(at, at)]
