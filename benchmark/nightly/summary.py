@@ -185,5 +185,6 @@ def interval(row: Mapping[str, Any]) -> str:
     ('−1.0 % to +2.0 %', '')
     """
     lower, upper = row.get("lower"), row.get("upper")
-    known = lower is not None and upper is not None
-    return f"{percent(lower)} to {percent(upper)}" if known else ""
+    if lower is None or upper is None:
+        return ""
+    return f"{percent(lower)} to {percent(upper)}"

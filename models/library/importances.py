@@ -35,7 +35,7 @@ def importances(model: Any, reader: ColumnReader, names: list[Any]) -> np.ndarra
 
 def _of_library(model: Any) -> np.ndarray | None:
     """The library's own numbers, one for each column that the model's preprocessing makes."""
-    fitted = getattr(model, "model_", None)
+    fitted: Any = getattr(model, "model_", None)
     if hasattr(fitted, "feature_importances_"):  # scikit-learn, CatBoost
         return np.asarray(fitted.feature_importances_, dtype=np.float64)
     if hasattr(fitted, "feature_importance"):  # LightGBM

@@ -26,7 +26,7 @@ from ....sweeps.store.ledger import Ledger
 from ....sweeps.store.run_folder import is_run
 from ...planning.plan_record import plan_in
 from ...results.evidence_builder import load_results
-from ...results.seed_ensembles import planned_data
+from ...results.stored_predictions import planned_data
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
