@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 END_S = 1.0  # from the last answer of a worker that was told to end to its end
 
 
@@ -17,6 +17,7 @@ END_S = 1.0  # from the last answer of a worker that was told to end to its end
 IN_CHILDREN: dict[int, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
 }
 
 _ours: dict[int, Any] = {}  # while a trial runs: the handlers that are there for this process only
@@ -93,10 +94,10 @@ def keyboard_interrupts() -> Iterator[None]:
 class SignalWatch:
     """Tells a trial that a signal ended from one that ended itself.
 
-    While a trial runs (`trial`), SIGTERM or SIGINT raises `Interrupted` in it; at other times the
-    handler of before acts, which in a worker of Ray ends the process. `received` is the name of the
-    first signal that came, which holds also where the model's code swallowed the exception, or
-    handles the signal itself.
+    While a trial runs (`trial`), SIGTERM, SIGINT or SIGHUP raises `Interrupted` in it; at other
+    times the handler of before acts, which in a worker of Ray ends the process. `received` is the
+    name of the first signal that came, which holds also where the model's code swallowed the
+    exception, or handles the signal itself.
     Works in the main thread only, as Python's handlers do; elsewhere it does nothing.
     """
 
@@ -111,6 +112,8 @@ class SignalWatch:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 found = signal.getsignal(number)
+                if number == signal.SIGHUP and found is signal.SIG_IGN:  # as under nohup
+                    continue
                 if found != self._handle:
                     self._before.setdefault(number, found)
                     signal.signal(number, self._handle)

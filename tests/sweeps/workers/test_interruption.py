@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tabsweep.sweeps.workers.interruption import Interrupted, SignalWatch, keyboard_interrupts
+from tabsweep.sweeps.workers.interruption import (
+    SIGNALS,
+    Interrupted,
+    SignalWatch,
+    keyboard_interrupts,
+)
 
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -37,9 +42,19 @@ def test_a_signal_in_a_trial_raises_in_it_and_other_signals_are_none_of_ours() -
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert watch.received == ""
-    with pytest.raises(Interrupted), watch.trial():
-        os.kill(os.getpid(), signal.SIGINT)
-    assert watch.received == "SIGINT"
+    for number in SIGNALS:
+        watch = SignalWatch()
+        with pytest.raises(Interrupted), watch.trial():
+            os.kill(os.getpid(), number)
+        assert watch.received == number.name
+
+
+def test_a_hangup_that_nohup_ignores_interrupts_no_trial() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    watch = SignalWatch()
+    with watch.trial():
+        os.kill(os.getpid(), signal.SIGHUP)
+    watch.check()
 
 
 def test_what_a_forked_process_of_a_trial_receives_is_not_the_workers() -> None:
