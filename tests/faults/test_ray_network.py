@@ -201,11 +201,13 @@ AFTER = """
 import ray
 from ray.cluster_utils import Cluster
 from tabsweep.sweeps.workers.ray_cluster import start_ray, stop_ray
+from tabsweep.sweeps.workers.ray_private import fewer_parts
 
 start_ray(slots=1)
 stop_ray()
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
+with fewer_parts():
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
 
 @ray.remote(num_cpus=1)
 class Actor:
