@@ -207,7 +207,8 @@ def check(one: dict[str, Any]) -> None:
     assert one["failed"] == 0 and one["same"] and not one["traceback"], one
     assert one["deaths"] == 0 or (kind, name) == ("worker", "SIGKILL"), one
     stands = name == FOREVER and kind in MUTE
-    codes = {None} if stands else {-9} if (kind, name) == ("command", "SIGKILL") else {0, 3, 130}
+    killed = name == "SIGKILL" and kind in ("command", "all")
+    codes = {None} if stands else {-9} if killed else {0, 3, 130}
     assert one["code"] in codes | ({0} if one["moment"] == "report" else set()), one
     assert one["code"] not in (3, 130) or "bench " in one["last"] or one["moment"] == "start", one
     assert one["silent_s"] <= 20 or (kind in MUTE and name in (RELEASED, FOREVER)), one
