@@ -22,6 +22,7 @@ from .files import check_memory, check_size, kind_of, unpacked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
+INDEX = re.compile(r"__index_level_\d+__")  # row numbers that pandas writes into Parquet
 NO_THREAD = "can't start new thread"  # what Python says where there is no memory for one
 
 
@@ -67,7 +68,8 @@ def read_file(path: Path) -> Cells:
                 found = read_text(plain, path.name)
             else:
                 frame, kinds = read_columnar(plain, kind, path.name)
-                found = Cells(path.name, *_without_index(frame), kinds=kinds, form=kind)
+                rows = [name for name in frame.columns if INDEX.fullmatch(str(name))]
+                found = Cells(path.name, frame.drop(columns=rows), kinds=kinds, form=kind)
                 if frame.empty:
                     raise DataError(f"{path.name}: {len(frame.columns)} columns and no rows")
     except (MemoryError, RuntimeError) as error:
@@ -92,26 +94,30 @@ def _numbers_rows(column: pd.Series) -> bool:
     return any(np.array_equal(numbers, np.arange(len(column)) + first) for first in (0, 1))
 
 
-def _without_index(frame: pd.DataFrame) -> tuple[pd.DataFrame]:
-    """Without the row numbers that pandas writes into Parquet as a column of their own."""
-    index = [name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", str(name))]
-    return (frame.drop(columns=index),)
-
-
 def read_text(path: Path, name: str) -> Cells:
     """The cells of a plain CSV file in any of the encodings; `name` is for errors (DataError)."""
     encoding, notice = encoding_of(path, name)
-    frame, lines, delimiter = _read_csv(path, name, encoding)
-    form = ["CSV", f"separated by {DELIMITERS[delimiter]}"]
-    form += [] if encoding == "utf-8-sig" else [NAMES[encoding]]
-    return Cells(
-        name,
-        frame,
-        lines,
-        delimiter,
-        form=", ".join(form),
-        notices=(notice,) if notice else (),
-    )
+    delimiter = find_delimiter(path, encoding)
+    rows = records(path, delimiter, encoding, name)
+    header = [text.strip() for text in next(rows, (1, []))[1]]
+    check_header(header, name)
+    lines: list[int] = []
+    parts = []
+    while some := list(islice(rows, ROWS)):
+        for line, fields in some:
+            if len(fields) != len(header):
+                raise DataError(
+                    f"{name}: line {line} has {len(fields)} fields, the header has {len(header)}"
+                )
+            lines.append(line)
+        parts.append(pd.DataFrame([fields for _, fields in some], columns=header, dtype=str))
+    if not lines:
+        raise DataError(f"{name}: a header and no rows")
+    cells = pd.concat(parts, ignore_index=True)
+    stripped = pd.DataFrame({n: c.str.strip() for n, c in cells.items()})
+    form = f"CSV, separated by {DELIMITERS[delimiter]}"
+    form += "" if encoding == "utf-8-sig" else f", {NAMES[encoding]}"
+    return Cells(name, stripped, lines, delimiter, form=form, notices=(notice,) if notice else ())
 
 
 def records(
@@ -166,24 +172,3 @@ def check_header(names: list[str], where: str) -> None:
         if n > 1:
             called = f"are called {name!r}; rename them" if name else "have no name; name them"
             raise DataError(f"{where}: {n} columns {called}")
-
-
-def _read_csv(path: Path, name: str, encoding: str) -> tuple[pd.DataFrame, list[int], str]:
-    delimiter = find_delimiter(path, encoding)
-    rows = records(path, delimiter, encoding, name)
-    header = [text.strip() for text in next(rows, (1, []))[1]]
-    check_header(header, name)
-    lines: list[int] = []
-    parts = []
-    while some := list(islice(rows, ROWS)):
-        for line, fields in some:
-            if len(fields) != len(header):
-                raise DataError(
-                    f"{name}: line {line} has {len(fields)} fields, the header has {len(header)}"
-                )
-            lines.append(line)
-        parts.append(pd.DataFrame([fields for _, fields in some], columns=header, dtype=str))
-    if not lines:
-        raise DataError(f"{name}: a header and no rows")
-    cells = pd.concat(parts, ignore_index=True)
-    return pd.DataFrame({n: c.str.strip() for n, c in cells.items()}), lines, delimiter
