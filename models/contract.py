@@ -100,13 +100,13 @@ class Tried:
         """What a fitted model predicts: (n, C) probabilities or (n,) values. Broken where that has
         another shape or is not finite."""
         kind = "predict" if self.task == REGRESSION else "predict_proba"
-        found = np.asarray(getattr(model, kind)(x))
+        answer = np.asarray(getattr(model, kind)(x))
         shape = (len(x),) if self.task == REGRESSION else (len(x), len(model.classes_))
-        need(found.shape == shape, f"{kind} gave shape {found.shape} where {shape} is needed")
-        need(found.dtype.kind == "f", f"{kind} gave the dtype {found.dtype}, not a float")
-        bad = int((~np.isfinite(found)).sum())
+        need(answer.shape == shape, f"{kind} gave shape {answer.shape} where {shape} is needed")
+        need(answer.dtype.kind == "f", f"{kind} gave the dtype {answer.dtype}, not a float")
+        bad = int((~np.isfinite(answer)).sum())
         need(not bad, f"{kind} gave {bad} values that are NaN or infinite")
-        return found
+        return answer
 
 
 def need(holds: Any, otherwise: str) -> None:
@@ -118,17 +118,17 @@ def need(holds: Any, otherwise: str) -> None:
 def form(tried: Tried) -> None:
     """predictions have the form of the task"""
     (frame, y), fitted = tried.learnt, tried.fitted
-    found = tried.answers(fitted, frame)
+    answer = tried.answers(fitted, frame)
     predicted = np.asarray(fitted.predict(frame))
     need(predicted.shape == (N,), f"predict gave shape {predicted.shape} where ({N},) is needed")
     if tried.task == REGRESSION:
         return
     classes = list(fitted.classes_)
     need(classes == sorted(set(y)), f"classes_ is {classes}, y held {sorted(set(y))}")
-    need((found >= 0).all(), "predict_proba gave probabilities below 0")
-    off = np.abs(found.sum(axis=1) - 1.0).max()
+    need((answer >= 0).all(), "predict_proba gave probabilities below 0")
+    off = np.abs(answer.sum(axis=1) - 1.0).max()
     need(off <= 1e-5, f"rows of predict_proba sum to 1 but for {off:.2g}")
-    likeliest = np.asarray(fitted.classes_)[found.argmax(axis=1)]
+    likeliest = np.asarray(fitted.classes_)[answer.argmax(axis=1)]
     n = int((likeliest != predicted).sum())
     need(not n, f"predict gave another class than the likeliest in {n} of {N} rows")
 
@@ -137,11 +137,11 @@ def learns(tried: Tried) -> None:
     """it beats each constant answer on a table that can be learnt"""
     frame, y = tried.rows(N + NEW)
     frame, y = frame.iloc[N:].reset_index(drop=True), y[N:]
-    found = np.asarray(tried.fitted.predict(frame))
+    predicted = np.asarray(tried.fitted.predict(frame))
     if tried.task == REGRESSION:
-        what, score, floor = "R2", 1 - np.mean((found - y) ** 2) / np.var(y), 0.0
+        what, score, floor = "R2", 1 - np.mean((predicted - y) ** 2) / np.var(y), 0.0
     else:
-        what, score = "accuracy", np.mean(found == y)
+        what, score = "accuracy", np.mean(predicted == y)
         floor = np.unique(y, return_counts=True)[1].max() / len(y)
     need(
         score > floor + 0.05,
@@ -213,8 +213,8 @@ def no_difference(tried: Tried) -> None:
     """features without a difference give an answer, the same for each row"""
     _, y = tried.rows()
     x = pd.DataFrame({"a": np.full(60, 5.0), "b": np.full(60, 5.0)})
-    found = tried.answers(tried.fit(x, y, model=tried.make()), x)
-    need(np.allclose(found, found[0]), "rows that are equal got different predictions")
+    answer = tried.answers(tried.fit(x, y, model=tried.make()), x)
+    need(np.allclose(answer, answer[0]), "rows that are equal got different predictions")
 
 
 def few_rows(tried: Tried) -> None:

@@ -63,10 +63,10 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, T, D) -> (B, T, D)
         """Tokens after the block, of the same shape."""
-        found = self.attention(x, seed and (*seed, 0))
-        x = self.norm_in(x + dropout(found, self.p, seed and (*seed, 1)))
-        found = self.narrow(self.widen(x).relu())
-        return self.norm_ff(x + dropout(found, self.p, seed and (*seed, 2)))
+        change = self.attention(x, seed and (*seed, 0))
+        x = self.norm_in(x + dropout(change, self.p, seed and (*seed, 1)))
+        change = self.narrow(self.widen(x).relu())
+        return self.norm_ff(x + dropout(change, self.p, seed and (*seed, 2)))
 
 
 class Decoder(nn.Module):

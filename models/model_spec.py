@@ -112,5 +112,5 @@ class ModelSpec:
         if not self.gpu_device:
             return "cuda", ""
         module, _, name = self.gpu_device.partition(":")
-        found: tuple[str, str] = getattr(import_module(module), name)()
-        return found
+        answer: tuple[str, str] = getattr(import_module(module), name)()
+        return answer

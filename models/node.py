@@ -30,11 +30,11 @@ START = 64  # trees that are started together
 
 def _products(p: Tensor) -> list[Tensor]:  # (T, D, B) -> (T, 2^d, B) for d = 0, ..., D
     """Weights of the nodes below each depth; bit d of a node's number is 0 with p_d, else 1."""
-    found = [p.new_ones(len(p), 1, p.shape[2])]
+    of_depths = [p.new_ones(len(p), 1, p.shape[2])]
     for d in range(p.shape[1]):
-        kept = found[-1] * p[:, d : d + 1]
-        found.append(torch.cat([kept, found[-1] - kept], dim=1))
-    return found
+        kept = of_depths[-1] * p[:, d : d + 1]
+        of_depths.append(torch.cat([kept, of_depths[-1] - kept], dim=1))
+    return of_depths
 
 
 def _slopes(products: list[Tensor], p: Tensor, grad: Tensor) -> Tensor:  # (T, D, B)

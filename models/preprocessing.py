@@ -117,8 +117,8 @@ class _Categories:
         if not isinstance(column.dtype, pd.CategoricalDtype):
             values = column.tolist() if len(column) <= FEW and self._positions else [0]
             if all(type(v) is str or v is None or v is np.nan for v in values):
-                found = [self._positions.get(v, -1) if type(v) is str else missing for v in values]
-                return np.array(found, dtype=np.int64)
+                at = [self._positions.get(v, -1) if type(v) is str else missing for v in values]
+                return np.array(at, dtype=np.int64)
             codes, levels = _levels(column)
             return np.append(self._known(levels), missing)[codes]
         levels, codes = column.dtype.categories, column.array.codes
@@ -134,12 +134,12 @@ class _Categories:
     @property
     def _positions(self) -> dict[str, int]:
         """Positions of the levels, empty where they are not all texts."""
-        found = _TEXTS.get(self)
-        if found is None:
+        positions = _TEXTS.get(self)
+        if positions is None:
             texts = all(type(level) is str for level in self.index)
-            found = {level: i for i, level in enumerate(self.index)} if texts else {}
-            _TEXTS[self] = found
-        return found
+            positions = {level: i for i, level in enumerate(self.index)} if texts else {}
+            _TEXTS[self] = positions
+        return positions
 
 
 # What a row is looked up in, no part of a fitted model: codes of the levels (the last ones seen)

@@ -87,10 +87,10 @@ class Embedding(CellMaps):
         if categories:
             first, mask = self.first_rows[:, None], self.mask_rows[:, None]
             rows = torch.where(hidden[categories], mask, first + cells.codes.t())
-            found = F.embedding(rows, self.weight)
+            vectors = F.embedding(rows, self.weight)
             absent = hidden[categories] & ~flags[categories]
-            found = found.masked_fill(absent[..., None], 0.0)
-            parts += (found + added[self.categories_at][:, None]).unbind()
+            vectors = vectors.masked_fill(absent[..., None], 0.0)
+            parts += (vectors + added[self.categories_at][:, None]).unbind()
         at = {j: i for i, j in enumerate([*numeric, *categories])}
         return torch.stack([parts[at[j]] for j in range(self.columns.n)])
 
@@ -156,10 +156,10 @@ class Hopfield(nn.Module):
         normed, q = self._asked(x)
         with self._exactly(x):
             if alone:
-                found = torch.matmul(attention_weights(q, k, self.beta), v)
+                told = torch.matmul(attention_weights(q, k, self.beta), v)
             else:
-                found = attend(q, k, v, scale=self.beta, p=self.p, seed=seed, forbidden=forbidden)
-        return (normed if self.residual == "code" else x) + self.out(join_heads(found))
+                told = attend(q, k, v, scale=self.beta, p=self.p, seed=seed, forbidden=forbidden)
+        return (normed if self.residual == "code" else x) + self.out(join_heads(told))
 
     def weights(self, x: Tensor, stored: Stored) -> Tensor:  # (B, M, T, N)
         """The associations, for figures."""
@@ -280,11 +280,11 @@ class HopularNetwork(nn.Module):
     def segments(self) -> dict[Tensor, Sequence[int]]:
         """Stored parameters that hold several tensors: rows of each (for LAMB)."""
         ones, e, s = [1] * self.columns.n, self.embedding, self.summary
-        found: dict[Tensor, Sequence[int]] = {e.weight: e.segments}
-        found |= dict.fromkeys((e.bias, e.gain, e.shift, e.second, e.second_bias), ones)
+        rows: dict[Tensor, Sequence[int]] = {e.weight: e.segments}
+        rows |= dict.fromkeys((e.bias, e.gain, e.shift, e.second, e.second_bias), ones)
         if not s.dense:
-            found |= {s.weight: s.segments, s.bias: s.segments, s.gain: ones, s.shift: ones}
-        return found
+            rows |= {s.weight: s.segments, s.bias: s.segments, s.gain: ones, s.shift: ones}
+        return rows
 
     def store(self, rows: Cells, seed: Seed | None = None) -> Memory:
         """The memory: training rows with their targets, for every block. Gradients flow."""
@@ -318,11 +318,11 @@ class HopularNetwork(nn.Module):
         """Associations of every block: (M, N, memory rows) and (N, M, d, d)."""
         came_in = x = self.embedding(cells, flags)
         came_in = F.layer_norm(came_in, came_in.shape[-1:], eps=LN_EPS)
-        found = []
+        pairs = []
         for block, stored in zip(self.blocks, memory, strict=True):
             flat = x.reshape(1, len(x), -1)
             y = block.samples(flat, stored).view_as(x)  # type: ignore[operator, union-attr]
             kept = block.features.store(came_in)  # type: ignore[operator, union-attr]
-            found.append((block.samples.weights(flat, stored)[0], block.features.weights(y, kept)))  # type: ignore[operator, union-attr]
+            pairs.append((block.samples.weights(flat, stored)[0], block.features.weights(y, kept)))  # type: ignore[operator, union-attr]
             x = block.features(y, kept)  # type: ignore[operator]
-        return found
+        return pairs

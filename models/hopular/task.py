@@ -108,12 +108,12 @@ class HopularTask:
             return None
         decoded = ask(self.module, self.module.store(self.cells), self.val)
         target = self.columns.targets[0]
-        found = decoded.of(target)
+        predicted = decoded.of(target)
         if self.columns.categorical[target]:
             codes = self.val.codes[:, self.columns.categories_at.index(target)]
-            return float((found.argmax(dim=1) != codes).double().mean())
+            return float((predicted.argmax(dim=1) != codes).double().mean())
         truth = self.val.values[:, self.columns.numeric_at.index(target)]
-        return float((found.double() - truth.double()).square().mean()) * self.target_scale**2
+        return float((predicted.double() - truth.double()).square().mean()) * self.target_scale**2
 
 
 def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:

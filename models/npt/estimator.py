@@ -207,8 +207,8 @@ class NPT(AttentionSettings, CellEstimator):
                     parts.append((self._answers(module, self.cells(x[rows]), labelled), len(rows)))
                     order.append(rows)
             back = torch.from_numpy(np.argsort(np.concatenate(order)))
-            found = stacked(parts).rows(back.to(torch_device(self.device)))
-            return found.of(module.columns.targets[0])
+            outputs = stacked(parts).rows(back.to(torch_device(self.device)))
+            return outputs.of(module.columns.targets[0])
 
     def _is_validation_row(self, x: np.ndarray) -> np.ndarray:  # (N,) bool
         """Which rows to predict are validation rows, and must not see their own labels."""

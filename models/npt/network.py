@@ -154,8 +154,8 @@ class Block(nn.Module):
             attended = attend(q, k, v, scale=self.scale, p=self.p_weights, seed=at)
         else:
             qkv = torch.cat([join_heads(part) for part in (q, k, v)], dim=-1)
-            found = self.polynomial.attend(qkv, self.scale)
-            attended = split_heads(dropout(found, self.p_weights, at), self.n_heads)
+            answered = self.polynomial.attend(qkv, self.scale)
+            attended = split_heads(dropout(answered, self.p_weights, at), self.n_heads)
         return self.after(x, attended, seed, residual)
 
     def weights(self, x: Tensor) -> Tensor:  # (B, H, T, T)

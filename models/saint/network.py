@@ -127,12 +127,12 @@ def _heads(attention: TokenAttention, x: Tensor) -> list[Tensor]:
 def remembered(attention: TokenAttention, x: Tensor) -> tuple[Tensor, Memory]:
     """(1, R, W) rows that attend to each other, as in training: their output, and their memory."""
 
-    def found(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, list[Tensor]]:
         weights = attention_weights(q, k, attention.scale)
         return _answer(attention, lambda u, _: weights @ u, v)
 
     q, k, v = _heads(attention, x)
-    out, terms = in_float32(found, q, k, v)
+    out, terms = in_float32(attend, q, k, v)
     return attention._joined(join_heads(out)), Memory(k, terms)
 
 
@@ -143,14 +143,14 @@ def asking(attention: TokenAttention, x: Tensor, memory: Memory) -> Tensor:
     on the row's own values and on the terms of the kept rows.
     """
 
-    def found(q: Tensor, k: Tensor, v: Tensor, keys: Tensor) -> Tensor:
+    def attend(q: Tensor, k: Tensor, v: Tensor, keys: Tensor) -> Tensor:
         own = (q * k).sum(dim=-1, keepdim=True)
         logits = torch.cat([torch.matmul(q, keys.transpose(-1, -2)), own], dim=-1)
         weights = torch.softmax(logits * attention.scale, dim=-1)
         kept, self_weight = weights[..., :-1], weights[..., -1:]
         return _answer(attention, lambda u, i: kept @ memory.terms[i] + self_weight * u, v)[0]
 
-    return attention._joined(join_heads(in_float32(found, *_heads(attention, x), memory.keys)))
+    return attention._joined(join_heads(in_float32(attend, *_heads(attention, x), memory.keys)))
 
 
 # -- the network ----------------------------------------------------------------------------------
@@ -260,15 +260,15 @@ class SAINTNetwork(nn.Module):
 
     def context(self, numbers: Tensor, codes: Tensor) -> list[Memory]:
         """The memory of these rows in every layer between rows."""
-        x, found = self.embedding(self.embedding.cells(numbers, codes)), []
+        x, memories = self.embedding(self.embedding.cells(numbers, codes)), []
         for kind, layer in zip(self.kinds, self.layers, strict=True):
             if kind == "column":
                 x = layer(x)
             else:
                 flat, memory = layer.remembered(x.reshape(1, len(x), -1))  # type: ignore[operator]
                 x = flat.view(x.shape)
-                found.append(memory)
-        return found
+                memories.append(memory)
+        return memories
 
     def ask(self, numbers: Tensor, codes: Tensor, context: Sequence[Memory]) -> Tensor:
         """Outputs of rows each of which sees itself and the context."""

@@ -110,8 +110,8 @@ class _Attention(torch.autograd.Function):
                     stored.append(dropped)
             if keep:
                 stored += [weights, weights.new_empty(0) if norm is None else norm]
-            found = torch.matmul(dropped, v[i])
-            _copy_(out[i, :, j], found if norm is None else found.mul_(norm))
+            product = torch.matmul(dropped, v[i])
+            _copy_(out[i, :, j], product if norm is None else product.mul_(norm))
         if p:
             out *= 1.0 / (1.0 - p)
         ctx.save_for_backward(q, k, v, out, *([] if forbidden is None else [forbidden]), *stored)
@@ -273,8 +273,8 @@ def attend_with_own(
     """
     own = (q * k).sum(dim=-1, keepdim=True) * scale
     if _predicts_long(q, keys):
-        found, log_sum = FUSED_CPU(q, keys, values, 0.0, False, scale=scale)
-        return torch.lerp(found, v, torch.sigmoid(own - log_sum[..., None]))
+        attended, log_sum = FUSED_CPU(q, keys, values, 0.0, False, scale=scale)
+        return torch.lerp(attended, v, torch.sigmoid(own - log_sum[..., None]))
     logits = torch.cat([torch.matmul(q, keys.transpose(-1, -2)) * scale, own], dim=-1)
     weights = torch.softmax(logits, dim=-1)
     return torch.matmul(weights[..., :-1], values) + weights[..., -1:] * v

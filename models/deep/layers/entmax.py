@@ -100,8 +100,8 @@ class _Entmax15(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         """J = diag(s) - s s^T / sum(s), with s = sqrt(p)."""
         (s,) = ctx.saved_tensors
-        found = grads[0] * s
-        return found - found.sum(-1, keepdim=True) / s.sum(-1, keepdim=True) * s
+        scaled = grads[0] * s
+        return scaled - scaled.sum(-1, keepdim=True) / s.sum(-1, keepdim=True) * s
 
 
 class _FirstSparsemax(torch.autograd.Function):

@@ -138,9 +138,9 @@ class _NeighbourMean(torch.autograd.Function):
             # by the logits, then by half the squared distances
             weights = _weights(pairs[0], base, ctx.temperature)
             weights.mul_(torch.addmm(-of_mean, slope, labels[there].T))
-            found = _by_points(weights, pairs, queries, candidates[there], middle)
-            of_queries += found[0]
-            of_candidates[there] = found[1]
+            sums = _by_points(weights, pairs, queries, candidates[there], middle)
+            of_queries += sums[0]
+            of_candidates[there] = sums[1]
         return of_queries, of_candidates, *[None] * 5
 
 
@@ -198,12 +198,12 @@ def nearest(
     x `block` distances are in memory at once.
     """
     least = queries.new_empty((len(queries), 0))
-    found = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
+    chosen = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
     middle = centre(keys)
     for at in range(0, len(keys), block):
         part = _pairs(queries, keys[at : at + block], middle, own, at)[0]
         numbers = torch.arange(at, at + part.shape[1], device=queries.device).expand(part.shape)
-        least, numbers = torch.cat([least, part], 1), torch.cat([found, numbers], 1)
+        least, numbers = torch.cat([least, part], 1), torch.cat([chosen, numbers], 1)
         least, order = least.topk(min(n, least.shape[1]), dim=1, largest=False)
-        found = numbers.gather(1, order)
-    return found
+        chosen = numbers.gather(1, order)
+    return chosen

@@ -75,7 +75,7 @@ def edges_of(
     DIFF(Gorishniy 2022, sec. 3.2): edges nearer than a millionth of the column's range are one
     edge, or 1 / width of the bin between them would be infinite in float32.
     """
-    found = []
+    of_columns = []
     for column in x.T:
         least, most = column.min(), column.max()
         n = min(n_bins, len(column) - 1)
@@ -92,8 +92,8 @@ def edges_of(
                     (edges,) = compute_bins(
                         column[:, None], n, y=y, regression=regression, tree_kwargs=tree
                     )
-        found.append(_apart(edges))
-    return found
+        of_columns.append(_apart(edges))
+    return of_columns
 
 
 def _apart(edges: Tensor) -> Tensor:

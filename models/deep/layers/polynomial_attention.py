@@ -135,12 +135,12 @@ class Polynomial(nn.Module):
         So rows that see a context and themselves alone are computed with the context's own terms:
         [A_cc 0; a_xc a_xx] acts on the row's U_k as a_xc C_k + a_xx U_k, C_k of `terms(A_cc, ..)`.
         """
-        found = [values]
+        of_orders = [values]
         for k, (a, b, c) in enumerate(self.steps):
-            u = a * apply(found[k], k)
-            u = u + b * found[k] if b else u
-            found.append(u - c * found[k - 1] if c else u)
-        return found
+            u = a * apply(of_orders[k], k)
+            u = u + b * of_orders[k] if b else u
+            of_orders.append(u - c * of_orders[k - 1] if c else u)
+        return of_orders
 
     def weighed(self, terms: Sequence[Tensor]) -> Tensor:
         """sum_k alpha_k U_k of `terms` (B, H, T, d) each."""
@@ -236,12 +236,12 @@ class _Attended(torch.autograd.Function):
             g_a, g_0 = _adjoint(a_t, us, g, alpha, steps, explicit)
             g_a.mul_(a_t)
             g_a.addcmul_(a_t, g_a.sum(dim=1, keepdim=True), value=-1).mul_(scale)  # of the logits
-            for d_x, found in (
+            for d_x, slope in (
                 (d_q, torch.bmm(g_a.transpose(1, 2), _heads(k))),
                 (d_k, torch.bmm(g_a, _heads(q))),
                 (d_v, (g_v if explicit else g_0).transpose(1, 2)),
             ):
-                d_x.copy_(found.view(h, -1, *found.shape[1:]).permute(1, 2, 0, 3))
+                d_x.copy_(slope.view(h, -1, *slope.shape[1:]).permute(1, 2, 0, 3))
         return d_parts.view(qkv.shape), d_alpha, None, None, None
 
 
