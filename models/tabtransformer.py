@@ -17,9 +17,8 @@ from torch.nn import functional as F
 
 from .deep.layers.dropout import Seed
 from .deep.layers.feature_tokenizer import Tokens
-from .deep.layers.geglu import GEGLU
+from .deep.layers.geglu import GEGLUBlock
 from .deep.layers.polynomial_attention import AttentionSettings, alphas
-from .deep.layers.token_attention import token_attention
 from .deep.pretrained import PretrainedNetwork, PretrainedTask
 from .deep.row_network import Batch
 from .deep.trainer import seed_of
@@ -38,37 +37,12 @@ from .hyperparameters import (
 # -- the network ----------------------------------------------------------------------------------
 
 
-class Block(nn.Module):
+class Block(GEGLUBlock):
     """x + attention(norm x), then x + GEGLU(norm x).
 
     DIFF(Huang 2020, sec. 2): norms before and not after, a gate, heads of one width and queries,
     keys and values without biases, as in the implementation that Kim et al. 2024 changed.
     """
-
-    def __init__(
-        self,
-        width: int,
-        *,
-        n_heads: int,
-        d_head: int,
-        attention: str,
-        order: int,
-        p_attention: float,
-        p_ffn: float,
-    ) -> None:
-        super().__init__()
-        self.norm_in = nn.LayerNorm(width)
-        self.attention = token_attention(
-            width,
-            n_heads,
-            p_attention,
-            attention=attention,
-            order=order,
-            d_head=d_head,
-            bias=False,
-        )
-        self.norm_ff = nn.LayerNorm(width)
-        self.feed_forward = GEGLU(width, p_ffn)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:  # (B, T, D) -> (B, T, D)
         """Tokens after the block, of the same shape."""

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from ..deep.layers.attention import attention_weights, join_heads, split_heads
 from ..deep.layers.category_embedding import Categories
 from ..deep.layers.dropout import Seed
-from ..deep.layers.geglu import GEGLU
+from ..deep.layers.geglu import GEGLUBlock
 from ..deep.layers.polynomial_attention import alphas
-from ..deep.layers.token_attention import PolynomialAttention, TokenAttention, token_attention
+from ..deep.layers.token_attention import PolynomialAttention, TokenAttention
 from ..deep.precision import in_float32
 
 KINDS = {"colrow": ("column", "row"), "col": ("column",), "row": ("row",)}  # of a layer, by style
@@ -156,30 +156,12 @@ def asking(attention: TokenAttention, x: Tensor, memory: Memory) -> Tensor:
 # -- the network ----------------------------------------------------------------------------------
 
 
-class Layer(nn.Module):
+class Layer(GEGLUBlock):
     """Attention, then GEGLU, of sequences (B, T, W): each is y + f(y) of y = norm(x).
 
     DIFF(Somepalli 2021, eq. 1): the residual branch is taken behind the norm, and dropout acts in
     GEGLU alone, on no attention weight, as in the authors' code.
     """
-
-    def __init__(
-        self,
-        width: int,
-        *,
-        n_heads: int,
-        d_head: int,
-        attention: str,
-        order: int,
-        p: float,
-    ) -> None:
-        super().__init__()
-        self.norm_in = nn.LayerNorm(width)
-        self.attention = token_attention(
-            width, n_heads, 0.0, attention=attention, order=order, d_head=d_head, bias=False
-        )
-        self.norm_ff = nn.LayerNorm(width)
-        self.feed_forward = GEGLU(width, p)
 
     def forward(self, x: Tensor, seed: Seed | None = None) -> Tensor:
         """Sequences after the layer, (B, T, W); `seed` names the dropout."""
@@ -235,7 +217,8 @@ class SAINTNetwork(nn.Module):
                 d_head=HEAD[kind],
                 attention=attention,
                 order=order,
-                p=p,
+                p_attention=0.0,
+                p_ffn=p,
             )
             for kind in self.kinds
         )

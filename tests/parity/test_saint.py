@@ -120,7 +120,8 @@ def test_a_layer_between_columns_or_rows_is_the_official_one(name):
     assert meta["dim_head"] == HEAD[kind]
     shape = x.shape if kind == "column" else (1, len(x), meta["n_tokens"] * meta["dim"])
     layer = Layer(
-        shape[2], n_heads=meta["heads"], d_head=HEAD[kind], attention="softmax", order=5, p=0.0,
+        shape[2], n_heads=meta["heads"], d_head=HEAD[kind], attention="softmax", order=5,
+        p_attention=0.0, p_ffn=0.0,
     ).double()  # fmt: skip
     layer.load_state_dict(official(given, "layers.0.0"))
     assert_same(layer(x.view(shape)).view(x.shape), given["out/tokens"])
