@@ -6,14 +6,13 @@ Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, t
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import torch
 from looped import each
 from parity import assert_same, case, names
 from tabsweep.models.deep.layers.number_embedding import Embedding, NumberVectors
 from tabsweep.models.deep.row_network import Batch
-from tabsweep.models.modern_nca import NCANetwork, NCATask
+from tabsweep.models.modern_nca import ModernNCA, NCANetwork, NCATask
 
 
 def ours(name, n_blocks):
@@ -99,7 +98,7 @@ def _step(given, module, mode):
     table = rows(given, "in/train_x")
     task = object.__new__(NCATask)  # its batch and candidates are the file's
     task.module, task.rows, task.targets = module, table, given.tensor("in/train_y")
-    task.settings = SimpleNamespace(task=given.meta["task"], seed=0)
+    task.settings = ModernNCA(task=given.meta["task"], seed=0)
     task.batch, task.candidates = lambda step: batch, lambda rows, step: more
     outputs, criterion = [], task.criterion
     task.criterion = lambda out, y: outputs.append(out) or criterion(out, y)
@@ -129,7 +128,7 @@ def test_predictions_look_up_all_training_rows_as_the_official_ones_do(name):
     if module.n_out:
         assert_same(out.softmax(1), given["out/test/probabilities"])
     task = object.__new__(NCATask)
-    task.settings = SimpleNamespace(task=given.meta["task"])
+    task.settings = ModernNCA(task=given.meta["task"])
     loss = task.criterion(out, given.tensor("in/test_y"))
     assert_same(loss, given["out/test/loss"])
     loss.backward()

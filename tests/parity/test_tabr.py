@@ -6,14 +6,13 @@ Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, t
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import torch
 from looped import each
 from parity import assert_same, case, names
 from tabsweep.models.deep.layers.number_embedding import Embedding, NumberVectors
 from tabsweep.models.deep.row_network import Batch
-from tabsweep.models.tabr import TabRNetwork, TabRTask
+from tabsweep.models.tabr import TabR, TabRNetwork, TabRTask
 
 RENAMED = (
     (r"num_embeddings\.0\.frequencies", "numbers.vectors.periodic.weight"),
@@ -98,7 +97,7 @@ def test_a_training_step_is_the_official_one(name):
     module, (table, y), batch = loaded(given), rows(given, "train"), given.tensor("in/batch_index")
     task = object.__new__(TabRTask)  # its batch is the file's
     task.module, task.rows, task.targets = module, table, y
-    task.settings = SimpleNamespace(task=task_of(given.meta), seed=0)
+    task.settings = TabR(task=task_of(given.meta), seed=0)
     task.batch = lambda step: batch
     outputs, criterion = [], task.criterion
     task.criterion = lambda out, y: outputs.append(out) or criterion(out, y)
@@ -125,7 +124,7 @@ def test_predictions_read_all_training_rows_as_the_official_ones_do(name):
     out = module(*asked)
     assert_same(out, given["out/test/logits"])
     task = object.__new__(TabRTask)
-    task.settings = SimpleNamespace(task=task_of(given.meta))
+    task.settings = TabR(task=task_of(given.meta))
     loss = task.criterion(out, wanted)
     assert_same(loss, given["out/test/loss"])
     loss.backward()
