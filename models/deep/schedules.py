@@ -6,10 +6,8 @@ s counts completed steps, so the first step uses s = 0.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 SCHEDULES = ("constant", "flat-cosine", "cosine", "cosine-cyclic", "polynomial")
-Schedule = Literal["constant", "flat-cosine", "cosine", "cosine-cyclic", "polynomial"]
 FLOOR = 1e-7  # where cyclic and polynomial schedules begin or end
 
 
