@@ -89,24 +89,23 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
 
 def retry_command(console: Console, run: Path, *, causes: tuple[str, ...], **given: Any) -> int:
     """`bench retry`: the failed trials of these causes, or of all, once more."""
-    if count_failed(run, causes):
+    check_run(run)
+    check_causes(causes)
+    failed = status_of(run).failed
+    if n_of(failed, causes or None):
         return resume_command(console, run, causes=causes or None, **given)
-    failed = ", ".join(f"{n} {cause}" for cause, n in status_of(run).failed.items())
+    shown = ", ".join(f"{n} {cause}" for cause, n in failed.items())
     console.say(
         f"{run}: no failed trial{' of that cause' if causes else ''} to run again"
-        + (f"; failed: {failed}" if failed else "")
+        + (f"; failed: {shown}" if shown else "")
     )
     console.data({"retried": 0})
     return NOTHING
 
 
-def count_failed(run: Path, causes: Iterable[str]) -> int:
-    """The number of failed trials of a run (of one of the causes, if any are given) that a retry
-    runs again: of those that `bench status` counts."""
-    check_run(run)
-    causes = tuple(causes)
-    check_causes(causes)
-    return sum(n for cause, n in status_of(run).failed.items() if not causes or cause in causes)
+def n_of(failed: Mapping[str, int], causes: tuple[str, ...] | None) -> int:
+    """The number of failed trials ({cause: number}) of these causes; of all for None."""
+    return sum(n for cause, n in failed.items() if causes is None or cause in causes)
 
 
 def check_causes(causes: Iterable[str]) -> None:
@@ -158,7 +157,7 @@ def resume_command(
     failed = sum(before.failed.values())
     parts = [f"{before.done} of {before.planned} trials done"]
     if failed:
-        again = 0 if causes == () else count_failed(run, causes or ())
+        again = n_of(before.failed, causes)
         retried = f"{again} of them run again" if again else "--retry-failed runs them again"
         parts.append(f"{failed} failed ({retried})")
     console.say(", ".join([*parts, f"{before.left} to run"]))

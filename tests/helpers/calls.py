@@ -39,6 +39,12 @@ def answer(*args: object, code: int = 0) -> Any:
     return json.loads(found.out)
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """{path: bytes} of every file below a folder."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
 def replace_sleep(patch: pytest.MonkeyPatch, instead: Callable[[float], None]) -> None:
     """`time.sleep` of this thread alone: others of the process, such as the clock of a worker pool
     that an earlier test made, go on as they are."""

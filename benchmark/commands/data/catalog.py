@@ -27,15 +27,7 @@ def data_list(console: Console) -> int:
     console.table(
         ["dataset", "task", "rows", "features", "protocol", "source", "faults"],
         [
-            [
-                c.name,
-                c.task,
-                c.n_rows,
-                c.n_features,
-                c.protocol,
-                source_of(c),
-                ", ".join(c.faults),
-            ]
+            [c.name, c.task, c.n_rows, c.n_features, c.protocol, source_of(c), ", ".join(c.faults)]
             for c in cards
         ],
     )

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from calls import bench
+from calls import bench, contents
 from small_sweeps import FAST, SMALL, answer, executions, sweeps
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running import ray_session
@@ -155,15 +155,11 @@ def test_the_report_can_be_deleted_and_comes_back_the_same(copy_run):
     assert bench("report", "runs/r").code == 0  # of a copy: it names another folder
     folder = Path("runs/r/report")
 
-    def held() -> dict[str, bytes]:
-        paths = (path for path in folder.rglob("*") if path.is_file())
-        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-    before = held()
+    before = contents(folder)
     assert {f"{t}.{kind}" for t in TABLES for kind in ("tex", "md", "csv")} < set(before)
     shutil.rmtree(folder)
     assert bench("report", "runs/r").code == 0
-    assert held() == before
+    assert contents(folder) == before
 
 
 def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whence(copy_run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from calls import contents as contents
 from tabsweep.sweeps.store.ledger import Ledger
 
 
@@ -18,14 +19,6 @@ def filled(run: Path, n: int) -> list[dict]:
         ledger.append([row(i)])
     ledger.close()
     return [row(i) for i in range(n)]
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(run)): path.read_bytes()
-        for path in sorted(run.rglob("*"))
-        if path.is_file()
-    }
 
 
 def log_of(run: Path) -> Path:

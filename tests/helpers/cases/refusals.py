@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calls import bench
+from calls import bench, contents
 from small_sweeps import FAST
 
 SMALL = ("--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", 1, *FAST)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 def refused(id: str, *args: object, code: int = 2) -> str:
     """The one line with which a call is refused; nothing was written."""
-    before = files(Path.cwd())
+    before = contents(Path.cwd())
     found = bench(*args)
     assert (found.code, found.out) == (code, ""), found
     lines = [line for line in found.err.splitlines() if not line.startswith("warning: ")]
     assert len(lines) == 1 and lines[0].startswith(f"error {id}: "), found.err
     assert lines[0].isprintable()
-    assert files(Path.cwd()) == before
+    assert contents(Path.cwd()) == before
     return lines[0].removeprefix(f"error {id}: ")

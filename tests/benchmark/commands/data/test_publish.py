@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from calls import bench, working_in
+from calls import bench, contents, working_in
 from small_sweeps import FAST, answer, write_own_models
 
 
@@ -32,10 +32,6 @@ def published(*names: str, out: str = "site", more: tuple[object, ...] = ()) -> 
     ran = bench("publish", *(f"runs/{name}" for name in names), "--out", out, *more)
     assert ran.code == 0, ran.err
     return Path(out)
-
-
-def contents(site: Path) -> dict[str, bytes]:
-    return {p.relative_to(site).as_posix(): p.read_bytes() for p in site.rglob("*") if p.is_file()}
 
 
 class Links(HTMLParser):
