@@ -18,7 +18,6 @@ from ...sweeps.store.records import slot_places
 from ...sweeps.study import Slot, Study
 from ...sweeps.trial import DONE
 from .costs.history import costs_in
-from .costs.machine_speed import probe_s
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import ended_slots, planned_slots
@@ -81,7 +80,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     """
     ledgers = [*([own] if own is not None else []), *_readable(others)]
     ids = {r["id"] for ledger in ledgers for r in ledger.records("result") if r["status"] == DONE}
-    costs = TrialCosts(plan, ledgers, speed=probe_s())
+    costs = TrialCosts(plan, ledgers)
     finished_slots = slot_places(own) if own is not None else {}
     at_end = ended_slots(own) if own is not None else {}
     planned = {study.name: study for study in plan.studies}
@@ -137,15 +136,11 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
 
 class TrialCosts:
     """What a trial of each study of a plan is expected to take, from the shipped costs and from the
-    ledgers of earlier runs here. speed: CPU seconds of the probe on this machine, None where it was
-    not asked: then it counts as fast as the one that the table was measured on."""
+    ledgers of earlier runs here."""
 
-    def __init__(
-        self, plan: Plan, ledgers: Iterable[Ledger] = (), *, speed: float | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, ledgers: Iterable[Ledger] = ()) -> None:
         self._plan = plan
         self._table = shipped()
-        self._ratio = 1.0 if speed is None else speed / float(self._table.machine["probe_s"])
         self._history: dict[tuple[str, bool], list[Cost]] = defaultdict(list)
         self._runs = 0
         for ledger in ledgers:
@@ -160,10 +155,9 @@ class TrialCosts:
     def basis(self) -> str:
         """What the estimates rest on, in words."""
         where = f"costs measured on {self._table.machine['cpu']}"
-        speed = f" (this machine takes {self._ratio:.1f} times as long)"
         runs = f", corrected by {self._runs} earlier runs here" if self._runs > 1 else ""
         runs = ", corrected by an earlier run here" if self._runs == 1 else runs
-        return f"{where}{speed}{runs}"
+        return f"{where}{runs}"
 
     def __call__(self, study: StudyPlan) -> TrialCost:
         """The expected cost of a trial of a study, the mean over its search."""
@@ -215,11 +209,11 @@ class TrialCosts:
 
     def _lookup(self, model: str, gpu: bool) -> Lookup | None:
         """Of the costs of a model here, and of those in the table as this machine would have them:
-        by its speed, or by what the model took here; None where there is none."""
+        by what the model took here; None where there is none."""
         if (model, gpu) not in self._lookups:
             own = sorted(self._history[model, gpu], key=lambda cost: -cost.fits)[:MOST]
             table = [] if gpu else self._table.costs.get(model, [])
-            ratio = self._ratio
+            ratio = 1.0
             if own and table:
                 told, _ = Lookup(table)([cost.work for cost in own])
                 ratio = median(c.seconds / float(s) for c, s in zip(own, told, strict=True))

@@ -8,8 +8,8 @@
 The first command measures, the second writes the table, the third adds what other runs measured to
 the table that is there, the fourth prints what the table says of the trials of a run beside what
 they took. Any run will do; more runs cover more settings and shapes.
-They belong on one kind of machine, the one that this is called on: the table keeps its processor
-and its probe. A model has at most `--most` costs in the table, which lie far apart.
+They belong on one kind of machine, the one that this is called on: the table keeps its processor.
+A model has at most `--most` costs in the table, which lie far apart.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tabsweep.benchmark.planning.costs.history import costs_in
-from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
@@ -60,12 +58,10 @@ def main() -> None:
         for (model, gpu), costs in costs_in(Ledger(run), defaults).items():
             if model in registry.MODELS and not gpu:
                 found[model] += costs
-    machine = None
     if given.add:
-        table = read_table(given.out)
-        found, machine = joined(table, found), table.machine
+        found = joined(read_table(given.out), found)
     few = {model: thinned(costs, given.most) for model, costs in found.items()}
-    write(few, given.out, machine)
+    write(few, given.out)
     missing = sorted(set(registry.MODELS) - set(found))
     print(f"{given.out}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
 
@@ -114,15 +110,11 @@ def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
     return [costs[i] for i in chosen]
 
 
-def write(
-    costs: dict[str, list[Cost]], file: Path, machine: Mapping[str, Any] | None = None
-) -> None:
-    """The table as JSON, a line a cost. machine: of the table that costs were added to, whose probe
-    stays; None for this one."""
+def write(costs: dict[str, list[Cost]], file: Path) -> None:
+    """The table as JSON, a line a cost."""
     here = capture()
     machine = {
         "cpu": here["cpu"],
-        "probe_s": machine["probe_s"] if machine else round(probe_s(), 7),
         "measured": datetime.now(tz=UTC).date().isoformat(),
         "libraries": {
             name: here["libraries"][name]

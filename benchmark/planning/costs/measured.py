@@ -89,7 +89,7 @@ class Cost:
 
 @dataclass
 class CostTable:
-    """The shipped costs. machine: {"cpu", "probe_s", ...} of the machine that they were measured
+    """The shipped costs. machine: {"cpu", ...} of the machine that they were measured
     on; defaults: each model's settings where a configuration is silent."""
 
     machine: dict[str, Any]

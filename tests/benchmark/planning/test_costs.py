@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 from calls import bench
-from tabsweep.benchmark.planning.costs.machine_speed import probe_s
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
 from tabsweep.benchmark.planning.estimate import TrialCosts, by_study, estimate, set_limits
 from tabsweep.benchmark.planning.options import Options
@@ -26,7 +25,7 @@ from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 def test_the_shipped_table_has_measured_costs_of_known_models():
     table = shipped()
     assert set(table.costs) <= set(MODELS) and len(table.costs) > 40
-    assert table.machine["probe_s"] > 0 and table.machine["cpu"]
+    assert table.machine["cpu"]
     for model, costs in table.costs.items():
         assert costs, model
         for cost in costs:
@@ -142,14 +141,13 @@ def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
 
 def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     (mean,) = by_study(limited("random-forest", trials=20_000, seeds=15, model={})).values()
-    here = probe_s() / shipped().machine["probe_s"]  # estimates are of this machine
     short = limited("random-forest", trials=20_000, study_s=0.01, seeds=15, model={})
     found = estimate(short, own=None, others=(), workers=1)
     assert found.cells == 16  # one trial of the search, then the seeds
-    assert 3600 * found.cpu_hours == pytest.approx(15 * mean * here, rel=0.7)
+    assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
     (spread,) = by_study(short).values()
     assert planned_slots(short.studies[0].to_data()) * spread == pytest.approx(16 * mean)
     long = limited("knn", trials=20_000, study_s=2.0, model={})
     found = estimate(long, own=None, others=(), workers=1)
-    assert found.cells < 100 and 3600 * found.cpu_hours < 6 * max(1.0, here)
+    assert found.cells < 100 and 3600 * found.cpu_hours < 6
     assert found.disk_mb < 3
