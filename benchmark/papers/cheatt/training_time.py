@@ -56,7 +56,7 @@ PARTS = {
         "s",
         1.0,
         "Seconds an epoch",
-        "an epoch over the training rows of Table 6, from the time of a step of its training",
+        "an epoch over the training rows of Table 6, from the time of a training step",
     ),
     "inference": Part(
         "table11",
