@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import tabsweep
@@ -57,8 +61,34 @@ def models(app: Any, page: str, source: list[str]) -> None:
         source[0] += f"\n## {name}\n\n```{{eval-rst}}\n.. autoclass:: tabsweep.{name}\n```\n"
 
 
+def executed(example: Path) -> str:
+    """The cells of an example as Markdown: its words, its code and what the code prints."""
+    page, names = "", {"__name__": "__main__"}
+    for cell in example.read_text(encoding="utf-8").split("# %%")[1:]:
+        kind, _, body = cell.partition("\n")
+        if "[markdown]" in kind:
+            page += re.sub("^# ?(#?)", r"\1\1", body, flags=re.MULTILINE)  # a title is one lower
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+            exec(compile(body, example.name, "exec"), names)
+        page += f"\n```python\n{body.strip()}\n```\n"
+        page += f"\n```text\n{printed.getvalue().rstrip()}\n```\n" if printed.tell() else ""
+    return page
+
+
+def examples(app: Any, page: str, source: list[str]) -> None:
+    """Show every example with what it prints, run here and now."""
+    if page != "examples":
+        return
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for example in sorted(Path(app.srcdir, "examples").glob("*.py")):
+            source[0] += "\n" + executed(example)
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("source-read", links)
     app.connect("source-read", models)
+    app.connect("source-read", examples)
     app.connect("include-read", included_links)

@@ -14,10 +14,15 @@ TRIALS = int(os.environ.get("TABSWEEP_EXAMPLE_TRIALS", "8"))
 # %%
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 result = tabsweep.sweep(
-    X.assign(benign=y), target="benign", models=["knn", "lightgbm"], trials=TRIALS, name="wdbc"
+    X.assign(benign=y),
+    target="benign",
+    models=["knn", "lightgbm"],
+    trials=TRIALS,
+    name="wdbc",
+    workers=0,  # in this process; without it, on all CPUs
 )
 trials = tabsweep.load_results(result.run)
-print(trials.columns.tolist())
+print(*trials.columns[:12], "...", sep=", ")
 
 # %% [markdown]
 # The best validation score after one trial and after all of them:

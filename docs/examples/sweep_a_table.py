@@ -15,9 +15,14 @@ TRIALS = int(os.environ.get("TABSWEEP_EXAMPLE_TRIALS", "5"))  # configurations o
 # %%
 wine = load_wine(as_frame=True).frame
 result = tabsweep.sweep(
-    wine, target="target", models=["knn", "linear", "random-forest"], trials=TRIALS, name="wine"
+    wine,
+    target="target",
+    models=["knn", "linear", "random-forest"],
+    trials=TRIALS,
+    name="wine",
+    workers=0,  # in this process; without it, on all CPUs
 )
-print(result.leaderboard().to_string())
+print(result.leaderboard().iloc[:, :6].to_string())
 
 # %% [markdown]
 # The winner by validation rows, fitted on all rows:
