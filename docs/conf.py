@@ -88,6 +88,7 @@ def examples(app: Any, page: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """What Sphinx calls."""
+    app.add_css_file(None, body="pre { white-space: pre-wrap }")  # long lines are not cut off
     app.connect("source-read", links)
     app.connect("source-read", models)
     app.connect("source-read", examples)
