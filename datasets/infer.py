@@ -117,7 +117,7 @@ def extreme_targets(values: np.ndarray, name: str, notes: Notes) -> None:
         notes.sentences.append(
             f"target {name!r} has extreme values: its median is {middle:.6g}, it reaches from "
             f"{low:.6g} to {high:.6g}, and {n} of {len(values)} rows decide RMSE and R2; look "
-            "whether they are mistakes, compare by MAE, or predict the logarithm of the target"
+            "whether they are mistakes, compare by MAE, or learn ranks (--target-transform rank)"
         )
 
 

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator
 from ..common.tasks import TASKS
 from .hyperparameters import (
     Hyperparameters,
+    InvalidConfig,
     Number,
     OneOf,
     check_config,
@@ -34,6 +35,7 @@ from .hyperparameters import (
 )
 from .policy import Policy
 from .preprocessing import Preprocessor, as_frame, far_median, mean_and_scale
+from .target_transform import TRANSFORMS, in_units, quantiles_of, transformed
 
 
 class Unsupported(Exception):
@@ -122,6 +124,12 @@ class Estimator(Hyperparameters, BaseEstimator):
         "Threads of the library that computes. With one thread the same configuration, seed and "
         "data give the same bytes.",
     )
+    target_transform: str = hyper(
+        "none",
+        OneOf(TRANSFORMS),
+        "Transform of the target (regression alone), for one with far values: `log` of 1 + y, or "
+        "`rank`, the normal value of its rank among training rows. Predictions are mapped back.",
+    )
 
     # -- what a subclass writes -------------------------------------------------------------------
 
@@ -146,6 +154,11 @@ class Estimator(Hyperparameters, BaseEstimator):
     def check(self) -> None:
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
         check_config(type(self).__name__, self.rules, self.get_params(deep=False))
+        if self.target_transform != "none" and self.task != "regression":
+            raise InvalidConfig(
+                f"{type(self).__name__}: target_transform is of regression alone; leave it out of "
+                f"a {self.task} task"
+            )
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Estimator:
         """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.
@@ -202,7 +215,7 @@ class Estimator(Hyperparameters, BaseEstimator):
         with self._answering(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = np.asarray(self._predict(x), dtype=np.float64)
-        return answer * self._target_scale + self._target_mean
+        return self._in_units(answer)
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy or R2, so that scikit-learn's tools work."""
@@ -256,6 +269,9 @@ class Estimator(Hyperparameters, BaseEstimator):
             values = labels.astype(np.float64)
             if not np.isfinite(values).all():
                 raise ValueError("y holds NaN or an infinite value; leave such rows out")
+            ranked = self.target_transform == "rank"
+            self._target_quantiles = quantiles_of(values) if ranked else None
+            values = transformed(self.target_transform, values, self._target_quantiles)
             self._target_mean, self._target_scale = 0.0, 1.0
             if self._policy().target == "standard":
                 self._target_mean, self._target_scale, _ = mean_and_scale(values)
@@ -278,7 +294,12 @@ class Estimator(Hyperparameters, BaseEstimator):
         if self.task != "regression":
             return np.bincount(target, minlength=len(self.classes_)) / len(target)
         mean = target[0] if target.min() == target.max() else target.mean()
-        return np.array([mean * self._target_scale + self._target_mean])
+        return self._in_units(np.array([mean]))
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:  # (N,) -> (N,)
+        """Values as `_fit` saw them, in the units of the target."""
+        scaled = values * self._target_scale + self._target_mean
+        return in_units(self.target_transform, scaled, self._target_quantiles)
 
     def _validation(self, X_val: Any, y_val: Any) -> tuple[np.ndarray, np.ndarray] | None:
         if X_val is None or y_val is None or not self._early_stopping():
@@ -293,6 +314,7 @@ class Estimator(Hyperparameters, BaseEstimator):
             values = labels.astype(np.float64)
             if not np.isfinite(values).all():
                 raise ValueError("y_val holds NaN or an infinite value; leave such rows out")
+            values = transformed(self.target_transform, values, self._target_quantiles)
             return x, (values - self._target_mean) / self._target_scale
         known = np.isin(labels, self.classes_)
         if not known.any():

@@ -38,4 +38,4 @@ class QuantileEstimator(Estimator):
         weights = getattr(self, "_weights", None)
         how = {} if weights is None else {"weights": weights, "method": "inverted_cdf"}
         value = np.quantile(target, self.quantile, **how)
-        return np.array([value * self._target_scale + self._target_mean])
+        return self._in_units(np.array([value]))

@@ -69,7 +69,7 @@ class WeightedEstimator(Estimator):
         if self.task != "regression":
             return np.bincount(target, weights, minlength=len(self.classes_)) / weights.sum()
         mean = np.average(target, weights=weights)
-        return np.array([mean * self._target_scale + self._target_mean])
+        return self._in_units(np.array([mean]))
 
 
 class WeightedSklearnEstimator(WeightedEstimator, SklearnEstimator):

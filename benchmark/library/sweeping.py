@@ -183,6 +183,7 @@ def sweep(
     folds: int | None = None,
     budget: str | None = None,
     metric: str | None = None,
+    target_transform: str | None = None,
     task: str | None = None,
     positive: Any = None,
     costs: Mapping[Any, float] | None = None,
@@ -216,6 +217,9 @@ def sweep(
     metric : str, optional
         What the configurations are selected and the models ranked by, such as "f1", "mcc",
         "brier", "mape" or "pinball_90"; default: "roc_auc", "accuracy" or "rmse" by the task.
+    target_transform : {"log", "rank"}, optional
+        What the models learn of a regression target: the logarithm of 1 + y, or the normal values
+        of its ranks. Scores stay in the units of the target.
     task : {"classification", "regression", "binary", "multiclass"}, optional
         Default: guessed from the target's values.
     positive : label, optional
@@ -279,6 +283,7 @@ def sweep(
         options=Options(
             budget=chosen,
             metric=metric,
+            target_transform=target_transform,
             models=tuple(model_name(m) for m in models),
             folds=folds,
             trials=trials,

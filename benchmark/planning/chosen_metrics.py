@@ -1,9 +1,10 @@
-"""The metric of each task: that of --metric, of the suite, or the usual one; what it trains."""
+"""The metric of each task: that of --metric, of the suite, or the usual one; what models are
+trained on: the mean or a quantile of the target, as it is or transformed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...common.tasks import REGRESSION
 from ...common.text import suggest
@@ -44,29 +45,55 @@ def chosen_metrics(
     return chosen
 
 
-def trained_quantile(model: str, metric: str) -> dict[str, float]:
-    """{"quantile": ...} for a model that can be trained on a quantile of the target (it has a
-    hyperparameter of this name), where the metric is the pinball loss of one; else {}."""
-    quantile = METRICS[metric].quantile
-    if quantile is None or "quantile" not in registry.defaults(model):
-        return {}
+def target_settings(model: str, metric: str, transform: str | None) -> dict[str, Any]:
+    """What a model is told of a regression target: {"quantile": ...} where the metric is the
+    pinball loss of one, {"target_transform": ...} where one is asked for; each where the model has
+    a hyperparameter of this name that takes the value."""
+    wanted = {"quantile": METRICS[metric].quantile}
+    if REGRESSION in METRICS[metric].tasks:
+        wanted["target_transform"] = transform
+    known = registry.defaults(model)
     rules = getattr(registry.load_class(registry.spec(model).target), "rules", {})
-    able = "quantile" not in rules or rules["quantile"].accepts(quantile)
-    return {"quantile": quantile} if able else {}
+    return {
+        name: value
+        for name, value in wanted.items()
+        if value is not None and name in known and (name not in rules or rules[name].accepts(value))
+    }
 
 
-def quantile_notes(
+LEARNT = {"log": "log(1 + y)", "rank": "the normal values of its ranks"}
+
+
+def target_notes(
     specs: Mapping[str, registry.ModelSpec],
     named: Callable[[registry.ModelSpec], str],
     metric: str,
+    transform: str | None,
+    tables: Iterable[Table],
 ) -> list[str]:
-    """A sentence on what the models are trained on where `metric`, of regression, is a pinball
-    loss. named: what the registry is asked for a model."""
-    if METRICS[metric].quantile is None:
-        return []
+    """Sentences on what models learn of a regression target y. named: what the registry is asked
+    for a model; metric: that of regression. PlanError where a target has no logarithm."""
+    for table in tables:
+        if transform == "log" and table.task == REGRESSION and table.target.min() < 0:
+            raise PlanError(
+                f"--target-transform log learns {LEARNT['log']} of values of 0 or more; the "
+                f"target of {table.name} goes down to {table.target.min():.6g}: use "
+                "--target-transform rank"
+            )
     models = [name for name, spec in specs.items() if REGRESSION in spec.tasks]
-    able = [name for name in models if trained_quantile(named(specs[name]), metric)]
-    rest = [name for name in models if name not in able]
-    parts = [f"trained on this quantile: {', '.join(able)}"] if able else []
-    parts += [f"trained as for the mean: {', '.join(rest)}"] if rest else []
-    return [f"Ranked by {METRICS[metric].label}: {'; '.join(parts)}."]
+    told = {name: target_settings(named(specs[name]), metric, transform) for name in models}
+    notes = []
+    if METRICS[metric].quantile is not None:
+        able = [name for name in models if "quantile" in told[name]]
+        rest = [name for name in models if name not in able]
+        parts = [f"trained on this quantile: {', '.join(able)}"] if able else []
+        parts += [f"trained as for the mean: {', '.join(rest)}"] if rest else []
+        notes.append(f"Ranked by {METRICS[metric].label}: {'; '.join(parts)}.")
+    if transform is not None:
+        rest = [name for name in models if "target_transform" not in told[name]]
+        left = f", but for {', '.join(rest)}" if rest else ""
+        notes.append(
+            f"Models learn {LEARNT[transform]} of a regression target y{left}; scores are in its "
+            "own units."
+        )
+    return notes

@@ -124,6 +124,11 @@ class Options:
         metavar="NAME",
         kept=SAME,
     )
+    target_transform: str | None = search(
+        help="Learn the logarithm or the ranks of a regression target; scores stay in its units.",
+        type=click.Choice(["log", "rank"]),
+        kept=SAME,
+    )
     budget: str | None = search(
         help="quick, standard, paper, ... as the suite defines them.", kept=SAME
     )

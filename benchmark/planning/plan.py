@@ -22,7 +22,7 @@ from ...sweeps.study import Needs, Study
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
-from .chosen_metrics import chosen_metrics, quantile_notes, trained_quantile
+from .chosen_metrics import chosen_metrics, target_notes, target_settings
 from .code_identity import PACKAGE, from_outside, own_code, source_print
 from .fold_facts import fold_facts
 from .options import Options as Options
@@ -160,7 +160,9 @@ class Plan:
         self.notes += contamination_notes(self.specs, self.data)
         weighted = [name for name, one in self.data.items() if one.table.weights is not None]
         self.notes += weight_notes(self.specs, weighted)
-        self.notes += quantile_notes(self.specs, self._named, self.metric[REGRESSION])
+        transform, tables = options.target_transform, [one.table for one in self.data.values()]
+        learnt = self.metric[REGRESSION], transform, tables
+        self.notes += target_notes(self.specs, self._named, *learnt)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -202,7 +204,8 @@ class Plan:
         budget, options, asked = self.budget, self.options, self.given[model]
         search, of = budget.search(asked, dataset), budget.asked(asked)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
-        fixed = trained_quantile(of, self.metric[task]) | dict(search.fixed)
+        told = target_settings(of, self.metric[task], options.target_transform)
+        fixed = told | dict(search.fixed)
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True

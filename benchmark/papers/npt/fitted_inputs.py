@@ -113,7 +113,7 @@ class TableInputs:
         target = self.module.columns.targets[0]
         found = self.module.decode(state, [target]).of(target).double().cpu().numpy()
         if self.model.task == "regression":
-            return found * self.model._target_scale + self.model._target_mean
+            return self.model._in_units(found)
         return np.asarray(self.model.classes_)[found.argmax(axis=1)]
 
 
