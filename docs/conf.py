@@ -86,10 +86,16 @@ def examples(app: Any, page: str, source: list[str]) -> None:
             source[0] += "\n" + executed(example)
 
 
+def wrapped(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Long lines of code are wrapped, not cut off."""
+    style = "<style>pre { white-space: pre-wrap }</style>"
+    context["metatags"] = context.get("metatags", "") + style
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
-    app.add_css_file(None, body="pre { white-space: pre-wrap }")  # long lines are not cut off
     app.connect("source-read", links)
     app.connect("source-read", models)
     app.connect("source-read", examples)
+    app.connect("html-page-context", wrapped)
     app.connect("include-read", included_links)
