@@ -3,7 +3,7 @@ trained on: the mean or a quantile of the target, as it is or transformed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...common.tasks import REGRESSION
@@ -69,10 +69,16 @@ def target_notes(
     named: Callable[[registry.ModelSpec], str],
     metric: str,
     transform: str | None,
-    tables: Iterable[Table],
+    tables: Sequence[Table],
 ) -> list[str]:
     """Sentences on what models learn of a regression target y. named: what the registry is asked
-    for a model; metric: that of regression. PlanError where a target has no logarithm."""
+    for a model; metric: that of regression. PlanError where no target is one of regression, or one
+    has no logarithm."""
+    if transform is not None and tables and not any(t.task == REGRESSION for t in tables):
+        raise PlanError(
+            f"--target-transform is of regression alone; {tables[0].name} is a {tables[0].task} "
+            "task"
+        )
     for table in tables:
         if transform == "log" and table.task == REGRESSION and table.target.min() < 0:
             raise PlanError(

@@ -320,6 +320,28 @@ def test_a_pinball_loss_trains_the_models_that_have_a_quantile_on_it_and_no_othe
     assert said in Path("runs/pinball_90/report/html/index.html").read_text()
 
 
+def test_a_transformed_target_is_part_of_the_trials_and_its_scores_are_in_its_units():
+    frame = houses(120)[["area", "city"]].assign(price=lambda f: np.exp(f["area"] / 5000))
+    frame.to_csv("h.csv", index=False)
+    asked = ("sweep", "--csv", "h.csv", *FAST, "--folds", 1, "--model", "linear", "--trials", 1)
+    found = {}
+    for name in ("none", "rank", "log"):
+        how = () if name == "none" else ("--target-transform", name)
+        assert bench(*asked, "--target", "price", *how, "--name", name).code == 0
+        found[name] = load_results(f"runs/{name}")
+    assert len({id for rows in found.values() for id in rows["id"]}) == 3
+    rmse = {name: rows["test_rmse"].iloc[0] for name, rows in found.items()}
+    assert 0 < rmse["log"] < 0.2 * rmse["none"] and rmse["rank"] < 0.5 * rmse["none"]
+    assert "the normal values of its ranks" in Path("runs/rank/report/html/index.html").read_text()
+    frame.assign(price=frame["price"] - 9).to_csv("h.csv", index=False)
+    for target, how, said in (
+        ("price", "log", "use --target-transform rank"),
+        ("city", "rank", "alone"),
+    ):
+        ran = bench(*asked, "--target", target, "--target-transform", how, "--name", "no")
+        assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
+
+
 def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_are_shown_first():
     frame = houses(200).assign(churn=lambda f: np.where(f["price"] > 100, "yes", "no"))
     left = (frame["churn"] == "yes") & (np.arange(200) % 9 > 0)
