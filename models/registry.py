@@ -135,7 +135,7 @@ def defaults(name: str) -> dict[str, Any]:
     """The hyperparameters of a model with their default values.
 
     >>> defaults("knn")
-    {'n_neighbors': 5, 'weights': 'uniform', 'p': 2}
+    {'target_transform': 'none', 'n_neighbors': 5, 'weights': 'uniform', 'p': 2}
     """
     cls: Any = load_class(spec(name).target)
     return {
