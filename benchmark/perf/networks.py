@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tabsweep.benchmark.perf.models import LEVELS, NUMBERS, processor, table
+from tabsweep.benchmark.perf.models import LEVELS, NUMBERS, table
+from tabsweep.benchmark.planning.environment import cpu_model
 from tabsweep.models.deep.cells import Cells, Columns
 from tabsweep.models.registry import make_model
 from torch import Tensor
@@ -235,7 +236,7 @@ def main() -> int:
     for name in ("non-parametric-transformers", "hopular", "hopfield-layers", "TALENT"):
         sys.path.insert(0, str(given.sources / name))
     torch.set_num_threads(1)
-    print(processor())
+    print(cpu_model())
     print(f"{'':24}{'ours ms':>11}{'theirs ms':>11}{'theirs / ours':>15}")
     for name in given.models:
         for n in given.rows:
