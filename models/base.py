@@ -254,6 +254,10 @@ class Estimator(Hyperparameters, BaseEstimator):
         self.constant_ = self._constant_answer(x, target)
         return x, target
 
+    def _own_params(self) -> dict[str, Any]:
+        """The configuration without what every model has (task, seed, ...), for its library."""
+        return {n: v for n, v in self.get_params(deep=False).items() if n not in Estimator.rules}
+
     def _seen(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows that the preprocessing learns from."""
         return frame

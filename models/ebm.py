@@ -66,13 +66,10 @@ class EBM(SklearnEstimator):
     def _build(self, n_rows: int) -> Any:
         library = optional("interpret.glassbox", model="ebm", extra="ebm")
         kind = "Regressor" if self.task == "regression" else "Classifier"
-        settings: dict[str, Any] = self.get_params(deep=False)
-        for name in ("task", "seed", "threads"):
-            del settings[name]
         codes = self.preprocessor_.categorical_
         return getattr(library, f"ExplainableBoosting{kind}")(
             feature_types=["nominal" if code else "continuous" for code in codes],
             random_state=self.seed,
             n_jobs=self.threads,
-            **settings,
+            **self._own_params(),
         )

@@ -106,9 +106,8 @@ class XGBoost(CategoryBoosted):
 
     def _params(self) -> dict[str, Any]:
         """The configuration under the library's names."""
-        not_of_training = {"task", "seed", "threads", "n_estimators", "early_stopping_rounds"}
-        not_of_training |= {"categorical", "quantile"}
-        params = {name: getattr(self, name) for name in self.rules if name not in not_of_training}
+        not_of_training = {"n_estimators", "early_stopping_rounds", "categorical", "quantile"}
+        params = {n: v for n, v in self._own_params().items() if n not in not_of_training}
         own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0}
         return params | own | self._objective()
 

@@ -147,6 +147,21 @@ def test_no_file_and_no_word_is_left_behind(tmp_path, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_xgboost_uses_every_setting_that_it_is_given(wine, monkeypatch):
+    import xgboost
+
+    train = xgboost.train
+
+    def loud(params, *rows, **given):
+        return train({**params, "verbosity": 1, "validate_parameters": True}, *rows, **given)
+
+    monkeypatch.setattr(xgboost, "train", loud)
+    with pytest.warns(UserWarning, match='"stranger" } are not used'):
+        loud({"stranger": 1}, xgboost.DMatrix(wine[0], wine[1]), num_boost_round=1)
+    model = make_model("xgboost", task="multiclass", n_estimators=1).fit(*wine[:2])
+    assert model.warnings_ == {}
+
+
 def test_threads_reach_every_library(wine):
     x, y, _, _ = wine
     for name in ("xgboost", "lightgbm", "catboost"):
