@@ -128,7 +128,8 @@ class Estimator(Hyperparameters, BaseEstimator):
         "none",
         OneOf(TRANSFORMS),
         "Transform of the target (regression alone), for one with far values: `log` of 1 + y, or "
-        "`rank`, the normal value of its rank among training rows. Predictions are mapped back.",
+        "`rank`, the normal value of its rank among training rows. Predictions are mapped back and "
+        "stay within the range of the training targets.",
     )
 
     # -- what a subclass writes -------------------------------------------------------------------
@@ -273,8 +274,7 @@ class Estimator(Hyperparameters, BaseEstimator):
             values = labels.astype(np.float64)
             if not np.isfinite(values).all():
                 raise ValueError("y holds NaN or an infinite value; leave such rows out")
-            ranked = self.target_transform == "rank"
-            self._target_quantiles = quantiles_of(values) if ranked else None
+            self._target_quantiles = quantiles_of(self.target_transform, values)
             values = transformed(self.target_transform, values, self._target_quantiles)
             self._target_mean, self._target_scale = 0.0, 1.0
             if self._policy().target == "standard":

@@ -1,21 +1,24 @@
 """Transforms of a target in regression: models learn the transformed values, predictions are mapped
-back to the target's units."""
+back to the target's units and stay within the range of the training targets."""
 
 from __future__ import annotations
 
 import numpy as np
 
 TRANSFORMS = ("none", "log", "rank")
-RANKS = 1000  # quantiles of the training values that `rank` keeps, at most
+RANKS = 1000  # quantiles of the training values that `rank` keeps, at most; `log` keeps the ends
 
 
 def _levels(n: int) -> np.ndarray:
     return (np.arange(n) + 0.5) / n
 
 
-def quantiles_of(values: np.ndarray) -> np.ndarray:  # (N,) -> (at most RANKS,)
-    """What `rank` learns from the training values."""
-    return np.quantile(values, np.linspace(0, 1, min(len(values), RANKS)))
+def quantiles_of(how: str, values: np.ndarray) -> np.ndarray | None:  # (N,) -> (at most RANKS,)
+    """What a transform learns from the training values, None for `none`."""
+    if how == "none":
+        return None
+    n = 2 if how == "log" else min(len(values), RANKS)
+    return np.quantile(values, np.linspace(0, 1, n))
 
 
 def transformed(how: str, values: np.ndarray, quantiles: np.ndarray | None) -> np.ndarray:
@@ -38,11 +41,11 @@ def transformed(how: str, values: np.ndarray, quantiles: np.ndarray | None) -> n
 
 
 def in_units(how: str, values: np.ndarray, quantiles: np.ndarray | None) -> np.ndarray:
-    """(N,) transformed values mapped back; `rank` never leaves the range of the training values."""
+    """(N,) transformed values mapped back, at most to the ends of the training values."""
+    if quantiles is None:
+        return values
     if how == "log":
-        return np.expm1(values)
-    if how == "rank" and quantiles is not None:
-        from scipy.special import ndtr
+        return np.expm1(np.clip(values, *np.log1p(quantiles)))
+    from scipy.special import ndtr
 
-        return np.interp(ndtr(values), _levels(len(quantiles)), quantiles)
-    return values
+    return np.interp(ndtr(values), _levels(len(quantiles)), quantiles)
