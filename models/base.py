@@ -90,7 +90,9 @@ class Estimator(Hyperparameters, BaseEstimator):
         The fitted preprocessing.
     constant_ : ndarray or None
         Class frequencies (C,) or the mean (1,) of `y` where nothing can be learned, because `y` has
-        one value or no feature varies: the model then always predicts them.
+        one value or no feature varies: the model then always predicts them. With `quantile` it is
+        that quantile of `y`; with `target_transform` the mean of the transformed values, mapped
+        back.
     best_iteration_, n_iter_ : int
         Steps that predictions use and steps that ran, for models that are trained in steps.
     warnings_ : dict of str to int
