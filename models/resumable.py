@@ -29,6 +29,8 @@ def boundaries(step: int, stop: int, every: int) -> list[int]:
 
     >>> boundaries(0, 10, 4), boundaries(8, 10, 4), boundaries(10, 10, 4)
     ([4, 8, 10], [10], [])
+    >>> boundaries(0, 9, 3), boundaries(3, 8, 3), boundaries(0, 2, 5)
+    ([3, 6, 9], [6, 8], [2])
     """
     return [*range((step // every + 1) * every, stop, every), stop] if step < stop else []
 
