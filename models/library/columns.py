@@ -67,24 +67,29 @@ def floats(column: pd.Series, style: str = "") -> np.ndarray:  # (N,)
         raise ValueError(f"Complex data not supported: column {column.name!r}")
     if types.is_numeric_dtype(column.dtype):  # booleans, too
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    values = column.astype(object)
+    values = column.astype(object).to_numpy()
     written = np.array([isinstance(value, str) for value in values], dtype=bool)
-    found = np.empty(len(values))
-    try:
-        found[~written] = values[~written].to_numpy(dtype=np.float64, na_value=np.nan)
-        if written.any():
-            cells = pd.Series([text.strip() for text in values[written]], dtype=str)
-            read = numbers_in_style(cells, style)
-            wrong = np.flatnonzero(~read.missing & ~np.isfinite(read.values))
-            if len(wrong):
-                row = int(np.flatnonzero(written)[wrong[0]])
-                raise ValueError(f"{cells[wrong[0]]!r} in row {row + 1} is no number")
-            found[written] = read.values
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"column {column.name!r} was numeric in training: {one_line(error, 120)}; give numbers "
-            "as they were then or such as 1234.5, or None for a missing value"
-        ) from None
+    found = np.full(len(values), np.nan)
+
+    def refused(row: Any) -> ValueError:
+        value = one_line(repr(values[row]), 80)
+        return ValueError(
+            f"column {column.name!r} was numeric in training: {value} in row {row + 1} is no "
+            "number; give numbers as they were then or such as 1234.5, or None for a missing value"
+        )
+
+    for row in np.flatnonzero(~written & column.notna().to_numpy()):
+        try:
+            found[row] = values[row]
+        except (TypeError, ValueError, OverflowError):
+            raise refused(row) from None
+    if written.any():
+        cells = pd.Series([text.strip() for text in values[written]], dtype=str)
+        read = numbers_in_style(cells, style)
+        wrong = np.flatnonzero(~read.missing & ~np.isfinite(read.values))
+        if len(wrong):
+            raise refused(np.flatnonzero(written)[wrong[0]])
+        found[written] = read.values
     return found
 
 

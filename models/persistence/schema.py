@@ -175,8 +175,10 @@ class Schema:
             values = np.array([*levels, None], dtype=object)[column.cat.codes]
         else:
             values = column.astype(object).where(column.notna(), None).to_numpy()
-        by_text = {str(category): category for category in known.categories}
-        values = _objects([_level(v, by_text) for v in values])
+        texts = {c: c for c in known.categories if isinstance(c, str)}
+        numbers = {c: c for c in known.categories if not isinstance(c, str | bool)}
+        by_text = {str(c): c for c in known.categories} | texts
+        values = _objects([_level(v, by_text, numbers) for v in values])
         index = pd.Index(np.array(known.categories, dtype=object), dtype=object)
         present = np.array([v is not None for v in values])
         unseen = present & (index.get_indexer(pd.Index(values, dtype=object)) < 0)
@@ -201,14 +203,19 @@ def _is_style(kind: str, style: str) -> bool:
         return False
 
 
-def _level(value: Any, known: Mapping[str, Scalar]) -> Any:
-    """The category of a value, by its text or, of a number and the text of one, by the shortest
-    text that reads back as it, as datasets have them; else the value."""
+def _level(value: Any, known: Mapping[str, Scalar], numbers: Mapping[Any, Scalar]) -> Any:
+    """The category that a value is, else the one of its text or, for a number and the text of one,
+    of the shortest text that reads back as it, as datasets have them; else the value."""
     if isinstance(value, str) and (value in known or not _NUMBER.fullmatch(value)):
         return known.get(value, value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
         return value
-    return known.get(np.format_float_positional(float(value), trim="-"), value)
+    if value in numbers:
+        return numbers[value]
+    try:
+        return known.get(np.format_float_positional(float(value), trim="-"), value)
+    except OverflowError:  # a whole number beyond float64
+        return value
 
 
 def _objects(items: list[Any]) -> np.ndarray:

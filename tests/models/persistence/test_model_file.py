@@ -160,6 +160,21 @@ def test_gaps_among_objects_are_gaps_where_training_had_numbers():
     frame["a"] = pd.Series([pd.NA, 1, "red"], dtype=object)
     with pytest.raises(SchemaError, match="'a'.*'red' in row 3 is no number"):
         schema.conform(frame, print)
+    for wrong, says in ((10**400, "10+"), (pd.Timestamp("2024-01-31"), "Timestamp"), ([2], r"\[2")):
+        frame["a"] = pd.Series([1, wrong, pd.NA], dtype=object)
+        with pytest.raises(SchemaError, match=f"'a'.*{says}.* in row 2 is no number"):
+            schema.conform(frame, print)
+
+
+def test_a_value_that_is_a_category_itself_stays_it_beside_one_of_the_same_text():
+    for levels in ([1, 2, "1"], ["1", 2, 1]):
+        kinds = pd.Series(levels, dtype=object)
+        schema = Schema.of(pd.DataFrame({"k": pd.Categorical(kinds)}), "regression")
+        rows = pd.DataFrame({"k": pd.Series([1, "1", np.int64(2), "2.0", 1.0], dtype=object)})
+        assert schema.conform(rows, pytest.fail)["k"].tolist() == [1, "1", 2, 2, 1]
+    heard: list[str] = []
+    schema.conform(pd.DataFrame({"k": pd.Series([10**400], dtype=object)}), heard.append)
+    assert "1 of 1 rows hold a category that training did not know" in heard[0]
 
 
 def test_a_loaded_model_predicts_alike_where_transformers_are_set_to_pandas(tmp_path):
