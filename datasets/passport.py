@@ -9,13 +9,16 @@ import numpy as np
 
 from ..common.text import one_line
 from . import probes
-from .card import FAULTS, Card
+from .card import FAULTS
+from .overlap import find_overlap, same_classes
 from .protocols import Fold
 from .table import Table
 
 LEAK = 0.99  # a single feature with this skill or more is a leak
 MANY_CELLS, BY_CHANCE = 10, 1e-6  # from which on gaps that go with one value of the target count
+LITTLE = 0.2  # below this skill of all features, the label is suspected to be wrong
 HARDLY = 0.15  # below this skill of all features, the dataset does not separate models
+MUCH = 0.5  # an attribute predicted with this skill is likelier the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
 MAX_ROWS_PROBED = 5_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
@@ -198,7 +201,7 @@ def single_flags(
             alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
         elif table.task == "regression":  # a tree has few leaves for the tails of a straight line
             alone[name] = max(alone[name], probes.line_skill(x[:, j], target))
-        if table.classes and probes.same_classes(x[:, j], target):
+        if table.classes and same_classes(x[:, j], target):
             flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))
         elif alone[name] >= LEAK:
             detail = f"{name} alone predicts the target with skill {alone[name]:.3f}"
@@ -206,12 +209,33 @@ def single_flags(
     return alone, flags
 
 
-def skill_facts(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
-    """(skills, flags): features that predict the target alone, and a target that none predicts."""
+def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]]:
+    """(skills, flags): features that predict the target alone, and signs of a wrong label."""
     kept = probed_rows(table, MAX_ROWS_PROBED)
     x, target = x[kept], table.target[kept]
+    names = list(table.frame.columns)
     alone, flags = single_flags(table, x, target)
     together = probes.skill(x, target, table.task)
+    if table.classes and together < LITTLE:
+        like = {}
+        for j in probes.class_like(table, x) if len(names) > 1 else ():
+            rest, codes = np.delete(x, j, axis=1), np.unique(x[:, j], return_inverse=True)[1]
+            like[names[j]] = probes.skill(rest, codes, "multiclass")
+        best = {n: s for n, s in like.items() if s >= MUCH}
+        if best:
+            detail = (
+                f"all features predict the target with skill {together:.2f}, but"
+                f" {listed(f'{n} with {s:.2f}' for n, s in best.items())}: the stored label may be"
+                " an attribute, and one of these the class"
+            )
+            flags.append(flag("label-is-attribute", "error", detail))
+    if table.classes and together < 2 * LITTLE and probes.answered_or_not(x):
+        detail = (
+            f"all {x.shape[1]} features have two values, the rare ones heap up in some rows, and"
+            f" all predict the target with skill {together:.2f}: they seem to say only whether a"
+            " value was there"
+        )
+        flags.append(flag("answered-or-not", "error", detail))
     if together < HARDLY:
         detail = f"all features together have skill {together:.2f} (0 is a constant's)"
         flags.append(flag("hardly-predictable", "warning", detail))
@@ -224,7 +248,7 @@ def skill_facts(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
 def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], list[Flag]]:
     """(facts, flags) of the folds: sizes, hash, categories absent from training, drift."""
     codes = probes.column_codes(table)
-    facts, flags, unseen_in, drift_in = [], [], set(), set()
+    facts, flags, unseen_in, drift_in, apart_in = [], [], set(), set(), set()
     level = DRIFT_P / max(1, table.n_features * len(folds))
     for fold in folds:
         unseen = {}
@@ -238,8 +262,10 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
             for name, kind in table.kinds.items()
             if (p := probes.drift_p(codes[name][fold.train], codes[name][fold.test], kind)) < level
         }
+        apart = probes.columns_apart(table, fold.test)
         unseen_in |= set(unseen)
         drift_in |= set(drift)
+        apart_in |= set(apart)
         facts.append(
             {
                 "index": fold.index,
@@ -256,9 +282,34 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
             f"test rows have categories that no training row has, in {listed(sorted(unseen_in))}"
         )
         flags.append(flag("unseen-categories", "info", detail))
+    if apart_in:
+        detail = f"test and other rows share no value of {listed(sorted(apart_in))}"
+        flags.append(flag("standardised-separately", "error", detail))
     if drift_in:
         detail = f"training and test rows differ in distribution in {listed(sorted(drift_in))}"
         flags.append(flag("drift", "warning", detail))
+    return facts, flags
+
+
+def other_flags(table: Table, others: Iterable[Table]) -> tuple[dict[str, Any], list[Flag]]:
+    """(facts, flags): rows shared with other tables of a suite, and a feature that is the target of
+    another table with the same rows."""
+    facts, flags = {}, []
+    for other in others:
+        if other.name == table.name:
+            continue
+        found = find_overlap(table, other)
+        if found is None:
+            continue
+        facts[other.name] = {"n_shared": found.n_shared, "share": round(found.share, 3)}
+        detail = f"{found.n_shared} rows are also in {other.name}"
+        flags.append(flag("shared-rows", "warning", detail))
+        if found.other_target is not None:
+            detail = (
+                f"{found.other_target} is the target of {other.name}, which has the same rows; the"
+                " stored label is not"
+            )
+            flags.append(flag("label-is-attribute", "error", detail))
     return facts, flags
 
 
@@ -275,16 +326,6 @@ def warning_flags(table: Table) -> list[Flag]:
                 detail if known else warning,
             )
         )
-    return flags
-
-
-def card_flags(card: Card, known: Iterable[Flag]) -> list[Flag]:
-    """Flags of what the card states: faults that are not among the `known` flags, and the datasets
-    that share rows with this one."""
-    there = {each["id"] for each in known}
-    flags = [flag(name, "error", FAULTS[name]) for name in card.faults if name not in there]
-    if card.overlaps:
-        flags.append(flag("shared-rows", "warning", f"shares rows with {listed(card.overlaps)}"))
     return flags
 
 
@@ -324,22 +365,25 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     }
 
 
-def passport(table: Table, folds: Iterable[Fold], card: Card | None = None) -> dict[str, Any]:
+def passport(
+    table: Table, folds: Iterable[Fold], *, others: Iterable[Table] = ()
+) -> dict[str, Any]:
     """Facts and flags about `table` and its `folds`, as plain data for JSON.
 
-    Each of `flags` has id, severity and detail. All of it comes from the values, but for the faults
-    and the shared rows that the card of a built-in dataset names.
+    `others` are the other tables of a suite; they are searched for shared rows. Each of `flags` has
+    id, severity and detail. All of it comes from the values, not from the card.
     """
     folds = list(folds)
     x = probes.matrix(table)
     columns = column_facts(table, x)
     duplicates, duplicate_flags = duplicate_facts(table, x, folds)
-    skills, from_skills = skill_facts(table, x)
+    labels, from_labels = label_flags(table, x)
     parts, from_parts = split_facts(table, folds)
+    shared, from_others = other_flags(table, others)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
     flags += missingness_flags(table)
-    flags += (class_flags(table, folds) if table.classes else []) + from_skills
-    flags += from_parts + (card_flags(card, flags) if card else [])
+    flags += (class_flags(table, folds) if table.classes else []) + from_labels
+    flags += from_parts + from_others
     counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
         "name": table.name,
@@ -351,8 +395,9 @@ def passport(table: Table, folds: Iterable[Fold], card: Card | None = None) -> d
         "class_counts": dict(zip(table.classes, counts, strict=True)),
         "columns": columns,
         "duplicates": duplicates,
-        "skill": skills,
+        "skill": labels,
         "folds": parts,
+        "shared_rows": shared,
         "flags": sorted(flags, key=_urgency),
     }
 

@@ -6,31 +6,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from .overlap import column_codes
 from .table import Table
 
 CUTS = 3  # folds of the cross-validation within a probe
-
-
-def column_codes(table: Table) -> dict[str, np.ndarray]:
-    """Feature name -> (N,) float64: numbers, codes of categories and texts, seconds of dates; NaN
-    where missing."""
-    codes = {}
-    for name, kind in table.kinds.items():
-        column = table.frame[name]
-        if kind == "categorical":
-            values = column.cat.codes.to_numpy().astype(np.float64)
-            codes[name] = np.where(values < 0, np.nan, values)
-        elif kind == "text":
-            values = pd.factorize(column)[0].astype(np.float64)
-            codes[name] = np.where(values < 0, np.nan, values)
-        elif kind == "date":
-            seconds = column.to_numpy().astype("datetime64[us]").astype(np.float64) / 1e6
-            codes[name] = np.where(column.isna(), np.nan, seconds)
-        else:
-            codes[name] = column.to_numpy()
-    return codes
+APART_LEVELS = 0.5  # distinct values per row, at most, of a column that repeats its values
 
 
 def matrix(table: Table) -> np.ndarray:  # -> (N, F)
@@ -117,6 +98,53 @@ def line_skill(x: np.ndarray, target: np.ndarray) -> float:
     return float(np.corrcoef(x / scale, target)[0, 1] ** 2)
 
 
+def class_like(table: Table, x: np.ndarray) -> list[int]:
+    """Numbers of the columns that could be the label: as many distinct values as classes, each in
+    at least a tenth of the rows."""
+    found = []
+    for j, column in enumerate(x.T):
+        counts = np.unique(column, return_counts=True)[1]
+        if len(counts) == table.n_classes and counts.min() >= 0.1 * table.n_rows:
+            found.append(j)
+    return found
+
+
+def answered_or_not(x: np.ndarray) -> bool:
+    """Whether all columns look like indicators of a missing answer and nothing else.
+
+    Each has two values, the rarer one in at most a quarter of the rows, and the rare values
+    accumulate in some rows: the variance of their number per row is more than twice that of
+    independent columns.
+    """
+    if x.shape[1] < 5:
+        return False
+    rare = np.zeros(x.shape, dtype=bool)
+    for j, column in enumerate(x.T):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) != 2 or counts.min() > len(x) / 4:
+            return False
+        rare[:, j] = column == values[np.argmin(counts)]
+    p = rare.mean(axis=0)
+    return bool(rare.sum(axis=1).var() > 2 * (p * (1 - p)).sum())
+
+
+def columns_apart(table: Table, test: np.ndarray) -> list[str]:
+    """The numeric columns with repeated values, if test rows share no value with the others in any
+    of them; else, or where there are fewer than two such columns, an empty list."""
+    part = np.zeros(table.n_rows, dtype=bool)
+    part[test] = True
+    found = []
+    for name in table.numeric:
+        values = table.frame[name].to_numpy()
+        n_distinct = len(np.unique(values[~np.isnan(values)]))
+        if not 2 <= n_distinct <= APART_LEVELS * table.n_rows:
+            continue
+        if np.isin(values[part], values[~part]).any():
+            return []
+        found.append(name)
+    return found if len(found) >= 2 else []
+
+
 def row_ids(x: np.ndarray) -> np.ndarray:  # (N, F) -> (N,)
     """An integer for each row; equal rows have equal integers."""
     if x.shape[1] == 0:
@@ -145,15 +173,3 @@ def drift_p(train: np.ndarray, test: np.ndarray, kind: str) -> float:
     if small.any():
         counts = np.column_stack([counts[:, ~small], counts[:, small].sum(axis=1)])
     return float(stats.chi2_contingency(counts).pvalue) if counts.shape[1] > 1 else 1.0
-
-
-def same_classes(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether the values of two columns correspond one to one (the same classes, renamed).
-
-    >>> same_classes(np.array([0, 0, 1]), np.array([5, 5, 2]))
-    True
-    """
-    codes_x = np.unique(x, return_inverse=True)[1].reshape(-1)
-    codes_y = np.unique(y, return_inverse=True)[1].reshape(-1)
-    n_pairs = len(np.unique(np.stack([codes_x, codes_y]), axis=1).T)
-    return bool(1 < n_pairs == codes_x.max() + 1 == codes_y.max() + 1)

@@ -1,13 +1,15 @@
-"""Passports: faults are found in the data, and those of the cards are named."""
+"""Passports: known faults and overlaps are found in the data, and no others."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets import catalog, probes
+from tabsweep.datasets.overlap import find_overlap
 from tabsweep.datasets.passport import leaks, passport
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table, categorical_column
@@ -44,8 +46,8 @@ def target(rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(np.arange(200) % 2)
 
 
-def flags(table: Table, protocol: str = "holdout") -> dict[str, str]:
-    page = passport(table, make_folds(table, protocol))
+def flags(table: Table, protocol: str = "holdout", others: tuple = ()) -> dict[str, str]:
+    page = passport(table, make_folds(table, protocol), others=others)
     assert json.loads(json.dumps(page, allow_nan=False)) == page
     return {flag["id"]: flag["severity"] for flag in page["flags"]}
 
@@ -131,6 +133,41 @@ def test_a_target_that_nothing_predicts_is_said(rng, target) -> None:
     assert "hardly-predictable" in flags(toy(noise(rng), rng.normal(size=200)))
 
 
+def test_a_feature_that_could_be_the_label_may_have_fractions_or_be_the_only_one(rng) -> None:
+    target = rng.integers(2, size=200)
+    dose = np.where(rng.random(200) < 0.5, 0.5, 1.0)
+    assert "hardly-predictable" in flags(toy({**noise(rng), "dose": dose}, target))
+    assert "hardly-predictable" in flags(toy({"dose": dose}, target))
+
+
+def test_a_label_that_is_less_of_a_label_than_an_attribute_is_suspected(rng, target) -> None:
+    columns = learnable(rng, target)
+    swapped = {**columns, "decision": [f"d{t}" for t in target]}
+    attribute = rng.permutation(target)
+    assert flags(toy(swapped, attribute))["label-is-attribute"] == "error"
+    assert "label-is-attribute" not in flags(toy(columns, target))
+    assert "label-is-attribute" not in flags(toy(noise(rng), attribute))
+
+
+def test_features_that_only_tell_answered_from_not_are_suspected(rng, target) -> None:
+    silent = rng.random(200) < 0.15  # some people leave out nearly everything
+    marks = {f"q{j}": (rng.random(200) < np.where(silent, 0.6, 0.03)) * 1 for j in range(10)}
+    assert flags(toy(marks, target))["answered-or-not"] == "error"
+    coins = {f"q{j}": (rng.random(200) < 0.1) * 1 for j in range(10)}
+    assert "answered-or-not" not in flags(toy(coins, target))
+
+
+def test_parts_that_were_scaled_apart_are_found_in_numbers_that_repeat(rng, target) -> None:
+    counts = rng.integers(0, 20, size=(200, 4)).astype(float)
+    part = np.arange(200) >= 150
+    apart = np.where(part[:, None], counts / 3 + 0.01, counts / 2)
+    masks = ((part, np.arange(200) < 20),)
+    for values, found in ((apart, True), (counts, False)):
+        columns = {f"x{j}": values[:, j] for j in range(4)}
+        table = toy(columns, target, masks=masks)
+        assert ("standardised-separately" in flags(table, "official")) is found
+
+
 def test_drift_between_the_parts_is_found(rng, target) -> None:
     columns = learnable(rng, target)
     part = np.arange(200) >= 150
@@ -149,6 +186,36 @@ def test_classes_too_small_for_the_folds_are_named(rng) -> None:
     assert {"small-classes", "class-absent-in-test"} <= set(found)
 
 
+def test_the_same_rows_in_another_order_scale_and_coding_are_found(rng, target) -> None:
+    columns = learnable(rng, target)
+    columns["kind"] = rng.choice(["a", "b", "b", "c", "c", "c"], 200)
+    order = rng.permutation(200)
+    other = {f"c{name}": 3 * v[order] - 1 for name, v in columns.items() if name != "kind"}  # type: ignore[index]
+    other["ckind"] = [{"a": "z", "b": "y", "c": "x"}[v] for v in columns["kind"][order]]  # type: ignore[index]
+    a, b = toy(columns, target), toy(other, target[order], name="copy")
+    overlap = find_overlap(a, b)
+    assert overlap is not None and overlap.n_shared == 200 and overlap.other_target is None
+    assert flags(a, others=(a, b))["shared-rows"] == "warning"
+    strange = toy(learnable(rng, target), target, name="strange")
+    assert find_overlap(a, strange) is None and find_overlap(strange, a) is None
+
+
+def test_tables_with_few_possible_rows_do_not_overlap_by_chance(rng, target) -> None:
+    def coins(name: str) -> Table:
+        return toy({f"q{j}": rng.integers(0, 2, 200) for j in range(6)}, target, name=name)
+
+    assert find_overlap(coins("a"), coins("b")) is None
+
+
+def test_a_label_that_another_table_knows_better_is_found(rng, target) -> None:
+    columns = learnable(rng, target)
+    attribute = rng.permutation(target)
+    right = toy({**columns, "a1": attribute.tolist()}, target, name="right")
+    wrong = toy({**columns, "decision": target.tolist()}, attribute, name="wrong")
+    overlap = find_overlap(wrong, right)
+    assert overlap is not None and overlap.other_target == "decision"
+
+
 def test_large_tables_are_probed_on_a_part(monkeypatch, rng, target) -> None:
     seen = []
 
@@ -162,15 +229,45 @@ def test_large_tables_are_probed_on_a_part(monkeypatch, rng, target) -> None:
     assert set(seen) == {50}
 
 
+def mirrored(name: str, mirror: str, tmp_path) -> tuple[Table, list]:
+    table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
+    return table, make_folds(table, catalog.card(name).protocol)
+
+
 SMALL = [n for n in catalog.names() if catalog.card(n).n_rows <= 2000 and n != "digits"]
 
 
-def test_the_faults_on_the_card_and_no_others_are_errors(mirror: str, tmp_path) -> None:
-    for name in SMALL:
-        card = catalog.card(name)
-        table = catalog.load_dataset(name, mirror=mirror, cache=tmp_path)
-        found = passport(table, make_folds(table, card.protocol)[:1], card)["flags"]
-        errors = [flag["id"] for flag in found if flag["severity"] == "error"]
-        assert sorted(errors) == sorted(card.faults), name
-        shared = [flag["detail"] for flag in found if flag["id"] == "shared-rows"]
-        assert shared == [f"shares rows with {', '.join(card.overlaps)}"] * bool(card.overlaps)
+@pytest.mark.parametrize(
+    "names",
+    [SMALL, pytest.param(["forest-cover-15k"], marks=pytest.mark.nightly)],
+    ids=["small", "forest-cover"],
+)
+def test_the_known_faults_and_no_others_are_found_in_the_data(
+    names: list[str], mirror: str, tmp_path
+) -> None:
+    for name in names:
+        table, folds = mirrored(name, mirror, tmp_path)
+        page = passport(table, folds[:1])
+        errors = {flag["id"] for flag in page["flags"] if flag["severity"] == "error"}
+        assert errors == set(catalog.card(name).faults), name
+
+
+def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> None:
+    table, folds = mirrored("horse-colic", mirror, tmp_path)
+    assert "standardised-separately" in flags(replace(table, warnings=()), "official")
+
+
+def test_the_overlaps_on_the_cards_and_no_others_are_found_in_the_data(
+    mirror: str, tmp_path
+) -> None:
+    subjects = [name for name in SMALL if catalog.card(name).overlaps]
+    subjects += ["glass", "led-display", "mammographic"]
+    tables = [catalog.load_dataset(name, mirror=mirror, cache=tmp_path) for name in subjects]
+    for table in tables:
+        found = {o.name for o in tables if o is not table and find_overlap(table, o) is not None}
+        assert found == set(catalog.card(table.name).overlaps)
+    australian, credit = (
+        tables[subjects.index(n)] for n in ("statlog-australian-credit", "credit-approval")
+    )
+    overlap = find_overlap(australian, credit)
+    assert overlap is not None and overlap.other_target == "credit_decision"
