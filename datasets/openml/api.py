@@ -187,7 +187,7 @@ class Server:
         except Unreachable as error:
             raise DatasetUnavailable(
                 what,
-                f"{one_line(error, 200)}; try again later, or name another server by --openml or "
+                f"{one_line(error, 200)}; try again later, or name another server by "
                 "TABSWEEP_OPENML",
             ) from None
 

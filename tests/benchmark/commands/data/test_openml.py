@@ -258,7 +258,7 @@ def test_a_server_that_cannot_be_reached_or_is_none_is_one_line(openml, monkeypa
     assert refused("openml:59")[0] == "BENCH-E013"
     openml.close()
     id, line = refused("openml:59")
-    assert id == "BENCH-E013" and "TABSWEEP_OPENML" in line
+    assert id == "BENCH-E013" and "TABSWEEP_OPENML" in line and "--openml" not in line
     monkeypatch.setenv("TABSWEEP_OPENML", "ftp://host/api")
     assert refused("openml:59")[0] == "BENCH-E007"
 
