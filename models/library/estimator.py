@@ -97,7 +97,7 @@ class LibraryEstimator(BaseEstimator):
         as shares of 1; AttributeError for a model whose library has no such numbers."""
         check_is_fitted(self, "estimator_")
         with arrays_inside():
-            found = importances(self.estimator_, self.columns_, self._names_in)
+            found = importances(self.estimator_, self.columns_)
         if found is None:
             raise AttributeError(f"{type(self).__name__} has no feature_importances_")
         return found

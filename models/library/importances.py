@@ -10,8 +10,8 @@ import pandas as pd
 from .columns import ColumnReader
 
 
-def importances(model: Any, reader: ColumnReader, names: list[Any]) -> np.ndarray | None:
-    """The share of each feature (len(names),) in what a model's trees gain, 0 for one that is not
+def importances(model: Any, reader: ColumnReader) -> np.ndarray | None:
+    """The share of each column of `reader` (F,) in what a model's trees gain, 0 for one that is not
     used or not read; None for a model that has no such numbers.
 
     A feature's share is the sum over the columns that are made of it: levels, signs of gaps, parts
@@ -28,8 +28,8 @@ def importances(model: Any, reader: ColumnReader, names: list[Any]) -> np.ndarra
     one_hot = seen.policy.categorical == "one-hot"
     for name, levels in zip(seen.category_names_, seen._categories, strict=True):
         made += [name] * (levels.n if one_hot else 1)
-    total = pd.Series(inside).groupby([source[name] for name in made]).sum()
-    found = np.array([total.get(name, 0.0) for name in names])
+    place = {name: j for j, name in enumerate(reader.kinds_)}
+    found = np.bincount([place[source[name]] for name in made], inside, minlength=len(place))
     return found / found.sum() if found.sum() > 0 else found
 
 

@@ -247,6 +247,27 @@ def test_the_best_model_takes_an_array_by_the_positions_of_its_columns(swept):
     np.testing.assert_array_equal(predicted, result.best_model.predict(table))
 
 
+def test_importances_of_a_swept_model_stand_in_the_order_of_the_frame_whatever_its_names(tmp_path):
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(80, 2)).round(2)
+    kind = pd.Categorical(rng.choice([5, 7], 80))
+    for names in (["a", "number  of rooms", " kind "], [7, 0, 3]):
+        table = pd.DataFrame(dict(zip(names, (*values.T, kind), strict=True)))
+        target = "y" if isinstance(names[0], str) else 1
+        table[target] = np.where((values[:, 1] > 0) ^ (kind == 5), "b", "a")
+        found = tabsweep.sweep(
+            table,
+            target,
+            models=["random-forest"],
+            trials=1,
+            folds=1,
+            runs=tmp_path,
+            workers=0,
+            verbose=0,
+        ).best_model.feature_importances_
+        assert np.isclose(found.sum(), 1) and found.argmin() == 0 and found.min() < 0.2
+
+
 def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
     table = frame()
     for given, words in (
