@@ -34,14 +34,16 @@ class CsvColumns(ColumnReader):
     """
 
     categories: list[Any]
+    levels_: Mapping[str, Collection[str]] = {}  # of columns that a table has already
 
     @classmethod
     def of_table(cls, table: Table) -> CsvColumns:
-        """The reader of rows such as those of a table."""
+        """The reader of rows such as those of a table, whose names and levels stay as they are."""
         reader = cls(categories=table.categorical)
         reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
         reader.notices_ = []
         levels = {name: table.frame[name].cat.categories for name in table.categorical}
+        reader.levels_ = {name: set(known) for name, known in levels.items()}
         reader.named_ = {n for n, known in levels.items() if known.str.startswith(f"{n}=").all()}
         return reader
 
@@ -63,20 +65,22 @@ class CsvColumns(ColumnReader):
 
     def read(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows; names of columns are text, and texts and categories are on one line."""
-        found = super().read(named_cleanly(frame))
+        named = set(self.kinds_) <= set(frame.columns)
+        found = super().read(frame if named else named_cleanly(frame))
         for name in self.of_kind(CATEGORY):
-            texts, before = category_texts(found[name]), f"{name}=" if name in self.named_ else ""
-            found[name] = pd.Series(
-                [text and before + text.removeprefix(before) for text in texts], dtype=object
-            )
+            before, known = f"{name}=" if name in self.named_ else "", self.levels_.get(name, ())
+            texts = [
+                value if value in known else text and before + text.removeprefix(before)
+                for value, text in zip(found[name], category_texts(found[name]), strict=True)
+            ]
+            found[name] = pd.Series(texts, dtype=object)
         return found
 
 
 def category_texts(column: pd.Series) -> list[str | None]:
     """Values as text on one line, numbers in their shortest form, None where missing."""
-    return texts_of(
-        pd.Series([number_text(v) if is_number(v) and float(v) == v else v for v in column])
-    )
+    texts = [number_text(v) if is_number(v) and float(v) == v else v for v in column]
+    return texts_of(pd.Series(texts, dtype=object))
 
 
 def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 import tabsweep
 from tabsweep.benchmark.errors import NoRun, SweepError
-from tabsweep.benchmark.library.frames import FrameData, label_text
+from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
 from tabsweep.datasets.infer import Reading, table_from_csv, table_from_file
+from tabsweep.datasets.table import Table, categorical_column
 
 
 def frame(n=80):
@@ -215,6 +216,25 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
     same = pd.DataFrame({"a b": [1.0, 2.0], " a  b": [1.0, 2.0], "y": ["a", "b"]})
     with pytest.raises(SweepError, match="both called 'a b'"):
         FrameData(same, "y")
+
+
+def test_names_and_levels_of_a_table_stay_and_numbers_of_a_frame_become_its_levels():
+    kind = categorical_column(["Some  college", "Some college", "kind=a"])
+    columns = {"x  y": kind, "size": categorical_column(["size=1", "size=2", None])}
+    table = Table("t", pd.DataFrame(columns), np.arange(3) % 2, "binary", ("a", "b"), "")
+    reader = CsvColumns.of_table(table)
+    read = reader.read(table.frame)
+    assert list(read) == ["x  y", "size"] and read["x  y"].tolist() == kind.tolist()
+    read = reader.read(table.frame.assign(size=[1, 2.0, None]))
+    assert read["size"].tolist() == ["size=1", "size=2", None]
+
+
+def test_large_whole_numbers_beside_a_gap_stay_apart_as_categories():
+    ids = [2**54 + 1, 2**54 + 2, None]
+    table = pd.DataFrame({"id": pd.Series(ids, dtype="Int64").astype("category"), "y": [1, 2, 1]})
+    data = FrameData(table, "y", task="classification")
+    read = data.columns.read(data.features)["id"].tolist()
+    assert [text and text.removeprefix("id=") for text in read] == [id and str(id) for id in ids]
 
 
 def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
