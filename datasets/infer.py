@@ -17,6 +17,7 @@ from ..common.columns.kinds import Kind, NotOfKind, kind_of, leading_zeros
 from ..common.columns.numbers import (
     GROUPED_BY_POINT,
     MISSING,
+    Numbers,
     as_float,
     exact_as_floats,
     is_missing,
@@ -156,14 +157,26 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
     return "classification"
 
 
-def levels(column: pd.Series, kind: Kind) -> pd.Series:
+def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
     """What tells categories, classes and groups apart, None where missing: the plain numbers of a
-    column, so that "17" is "17.0"; its texts where it has others or none, and where float64 takes
-    two for one."""
-    numbers = kind.numbers
-    exact = numbers is not None and exact_as_floats(column, numbers.values)
-    found = pd.Series(numbers.values) if numbers is not None and exact else column
+    column, so that "17" is "17.0", and with `styled` others, so that "1,000" is "1000"; its texts
+    where it has others or none, and where float64 takes two for one."""
+    numbers, found = kind.numbers, column
+    if numbers is not None and (styled or not numbers.style):
+        found = pd.Series(numbers.values) if exact_as_floats(column, numbers.values) else column
     return found.astype(object).where(~kind.missing, None)
+
+
+def two_texts(column: pd.Series, found: Numbers) -> tuple[str, str] | None:
+    """Two texts of a column of numbers that are one number, such as "$1" and "$1.0", and two
+    levels; None where there are none."""
+    if not found.style:
+        return two_spellings(column)
+    new, first = ~column.duplicated().to_numpy(), dict[float, str]()
+    for text, number in zip(column[new], found.values[new], strict=True):
+        if first.setdefault(number, text) != text:
+            return first[number], text
+    return None
 
 
 def encode_target(
@@ -204,7 +217,7 @@ def encode_target(
                 "closer than 1.5e-8 for equal; another unit, such as a millionth, mends it"
             )
         return numbers, "regression", ()
-    pair = two_spellings(column) if not np.isnan(numbers).any() else None
+    pair = two_texts(column, found) if not np.isnan(numbers).any() else None
     if pair:
         notes.sentences.append(
             f"target {name!r}: {pair[0]!r} and {pair[1]!r} are taken as two classes; write them "
@@ -292,7 +305,7 @@ def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
             f"group column {name!r} is missing in {kind.missing.sum()} rows, first on "
             f"{cells.where(int(np.argmax(kind.missing)))}; fill it or remove these rows"
         )
-    return pd.factorize(levels(cells.frame[name], kind))[0].astype(np.int64)
+    return pd.factorize(levels(cells.frame[name], kind, styled=True))[0].astype(np.int64)
 
 
 def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = ()) -> np.ndarray:

@@ -101,7 +101,7 @@ def kind_of(
         notes = (f"{said}, unless the column is said to be categorical",) if said else ()
         return Kind(NUMBER, found.style, found, found.missing, notes)
     if numeric:
-        plain = not (coded or found.style or two_spellings(present))
+        plain = not (coded or two_spellings(present))
         note = f"column {name!r} has numbers with leading zeros; read as categories"
         return Kind(
             CATEGORY, "", found if plain else None, found.missing, () if stated else (note,)

@@ -251,6 +251,13 @@ def test_a_target_is_of_the_kind_that_it_is_said_to_be(reads) -> None:
     assert reads(column(list(range(60)), [1, 2, 3] * 20), numeric=("y",)).task == "regression"
 
 
+def test_two_notations_of_one_number_are_two_classes_with_a_notice(load) -> None:
+    for pair in (["$1", "$1.0"], ['"1,000"', "1000"]):
+        table = load(column(range(60), [*pair, pair[0].replace("1", "2")] * 20))
+        shown = " and ".join(repr(text.strip('"')) for text in pair)
+        assert len(table.classes) == 3 and f"{shown} are taken as two classes" in table.warnings[1]
+
+
 def test_a_class_with_fewer_rows_than_folds_is_a_warning(load) -> None:
     table = load(column(list(range(50, 90)), ["a"] * 20 + ["b"] * 17 + ["rare"] * 3))
     assert "'rare' has 3 rows" in table.warnings[-1]
@@ -305,6 +312,7 @@ def test_a_group_written_in_two_ways_is_one_group_unless_its_zeros_say_otherwise
         return table_from_file(tmp_path / "t.csv", reading).groups.tolist()
 
     assert groups("17", "17.0", "18", "18.00") == [0, 0, 1, 1]
+    assert groups('"1,000"', "1000", "2", "3") == groups("$1", "$1.0", "$2", "$3") == [0, 0, 1, 2]
     assert groups("7", "007", "7", "8") == [0, 1, 0, 2]
     assert groups("a", "b", "a", "1") == [0, 1, 0, 2]
     with pytest.raises(DataError, match="missing in 2 rows, first on line 2"):
