@@ -111,10 +111,11 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         if not left:
             continue
         cost = costs(planned[study.name])
-        low += left * cost.seconds
-        high += left * cost.high
-        models[str(study.meta["model"])] += left * cost.seconds
-        in_turn = 1 if study.sampler.history_free else math.ceil(left / max(1, study.lag))
+        fits = left - _copied(study, left)
+        low += fits * cost.seconds
+        high += fits * cost.high
+        models[str(study.meta["model"])] += fits * cost.seconds
+        in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:
@@ -132,6 +133,13 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     total.disk_mb = round(total.to_run * 0.02, 1)
     total.basis = costs.basis if total.to_run else total.basis
     return total
+
+
+def _copied(study: Study, left: int) -> int:
+    """How many of the last `left` slots of a study copy an earlier result: that of the best
+    configuration under the seed of its search, which is one of the evaluation seeds."""
+    again = study.halving is None and study.seed in study.seeds
+    return int(again and left >= len(study.seeds) > 1)
 
 
 class TrialCosts:

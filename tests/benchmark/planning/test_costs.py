@@ -139,6 +139,13 @@ def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
     assert "1 of 104" in second and "ETA" in second and "min" not in second
 
 
+def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again():
+    plans = [limited("mlp", trials=1, seeds=n, model={}) for n in (1, 5)]
+    one, five = (estimate(plan, own=None, others=(), workers=1) for plan in plans)
+    assert (one.cells, five.cells) == (1, 6)
+    assert five.models["mlp"] == pytest.approx(5 * one.models["mlp"], rel=0.01)
+
+
 def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     (mean,) = by_study(limited("random-forest", trials=20_000, seeds=15, model={})).values()
     short = limited("random-forest", trials=20_000, study_s=0.01, seeds=15, model={})
