@@ -110,8 +110,9 @@ def _from_suite(console: Console, table: PaperTable, options: Options, *, no_run
         known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
         datasets = tuple(name for name in suite.datasets if name in known)
         options = replace(options, datasets=datasets)
-    if table.entry.level_suffix and not options.models:
-        options = replace(options, models=tuple(published.model_names()))
+    budget, rows = suite.budget(options.budget)[1], published.model_names()
+    if not options.models and any(n in budget.model and n not in budget.models for n in rows):
+        options = replace(options, models=tuple(rows))  # some run for this table alone
     request = sweep.request_of(suite, options)
     code = OK
     if no_run:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from calls import bench
 from tabsweep.benchmark.cli import main
+from tabsweep.benchmark.commands import sweep
 from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.papers.catalog import find_entry
 from tabsweep.benchmark.papers.published_values import load
@@ -49,6 +50,23 @@ def test_the_list_has_every_table_and_figure_once_with_a_command_or_a_reason():
         assert source["kind"] in ("table", "figure") and source["title"]
         stored = source["kind"] == "table" and find_entry(source["name"]).entry.published
         assert ("cells" in source) == bool(stored)
+
+
+@pytest.mark.parametrize(
+    ("words", "models"),
+    [
+        ("rtdl-table-17", ["autoint", "ft-transformer-no-feature-bias", "ft-transformer"]),
+        ("rtdl-table-17 --model autoint", ["autoint"]),
+        ("rtdl-table-2 --budget reduced", []),
+    ],
+)
+def test_a_row_that_runs_for_its_table_alone_is_run_with_the_tables_others(
+    words, models, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(sweep, "run_and_report", lambda _, request: asked.append(request) or 2)
+    assert bench("reproduce", *words.split()).code == 2
+    assert list(asked[0].options.models) == models
 
 
 FIGURES = [(paper, t) for paper, tables in {
