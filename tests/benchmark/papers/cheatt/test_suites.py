@@ -14,7 +14,7 @@ from tabsweep.benchmark.papers.paper_file import read_paper
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
-from tabsweep.datasets.protocols import CHEATT, make_folds
+from tabsweep.datasets.protocols import SIZES, make_folds
 from tabsweep.datasets.table import Table
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
@@ -101,7 +101,7 @@ def settings(budget: str, model: str, dataset: str) -> dict:
 
 def test_the_suite_begins_with_the_sets_of_the_reduced_budget_and_has_the_papers_metrics():
     assert SUITE.datasets[:3] == ["contraceptive", "medical-cost", "telco-churn"]
-    assert set(SUITE.datasets) == set(CHEATT) == {*OURS.values(), "superconductivity"}
+    assert set(SUITE.datasets) == set(SIZES["cheatt"]) == {*OURS.values(), "superconductivity"}
     assert SUITE.metric == {"binary": "roc_auc", "multiclass": "roc_auc", "regression": "r2"}
     for name in SUITE.datasets:
         assert catalog.card(name).protocol == "cheatt"
