@@ -284,7 +284,7 @@ def read_data(
     try:
         return planned_data(run.plan, run.dataset, files=files, mirror=mirror, cache=cache)
     except SweepError as error:
-        raise FitError(f"{run.dataset} is not the data of this run: {error}") from None
+        raise FitError(str(error)) from None
 
 
 def fit_all(

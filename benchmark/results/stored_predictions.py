@@ -123,7 +123,11 @@ def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[
     described = plan["datasets"][dataset]
     table = planned_table(dataset, described, **where)
     if table.sha256 != described["sha256"]:
-        raise SweepError("the data is not what the run was made with")
+        raise SweepError(
+            f"the data is not what the run was made with: {dataset} had sha256 "
+            f"{described['sha256'][:16]}... then, {table.sha256[:16]}... now; bring the former "
+            "back, or start a new run with another --name"
+        )
     table = replace(table, metric=plan["metric"][table.task])
     return table, choose_folds(
         table, described["protocol"], seed=plan["options"]["seed"], folds=None

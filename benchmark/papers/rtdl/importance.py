@@ -8,6 +8,7 @@ them; the table has the rank correlation of the first two with the third, on tra
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
 from ....reports.metrics import accuracy, rmse
 from ....sweeps.store.ledger import Ledger
 from ....sweeps.store.run_folder import is_run
+from ...errors import SweepError
 from ...planning.plan_record import plan_in
 from ...results.evidence_builder import load_results
 from ...results.stored_predictions import planned_data
@@ -32,8 +34,7 @@ from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import load
 
 FOLDER = Path(__file__).parent
-RUN = Path("runs", "rtdl-paper")  # the run whose tuned transformers the full size explains
-
+RUN = "rtdl-paper"  # the run whose tuned transformers the full size explains
 MODEL = "ft-transformer"
 METHODS = ("attention-maps", "integrated-gradients")
 BLOCK = 1024  # rows at once
@@ -172,16 +173,21 @@ def correlations(
 
 
 def tuned(dataset: str, setting: Setting) -> tuple[Data, Fold, Mapping[str, Any]]:
-    """The dataset, its split, and the configuration of the transformer that `RUN` chose. Raises
-    DatasetUnavailable where there is none."""
-    frame = load_results(RUN) if is_run(RUN) else pd.DataFrame({"dataset": []})
+    """The dataset, its split, and the configuration of the transformer that `RUN` chose, in the
+    folder of runs (TABSWEEP_RUNS, or `runs`). Raises DatasetUnavailable where there is none, or the
+    data is not that of the run."""
+    folder = Path(os.environ.get("TABSWEEP_RUNS") or "runs", RUN)
+    frame = load_results(folder) if is_run(folder) else pd.DataFrame({"dataset": []})
     frame = frame[frame["dataset"] == dataset]
     frame = frame.query("selected and model == @MODEL") if len(frame) else frame
     if not len(frame):
         way = f"bench sweep --suite rtdl --budget paper --model {MODEL}"
-        raise DatasetUnavailable(dataset, f"{RUN} has no tuned transformer of it ({way})")
+        raise DatasetUnavailable(dataset, f"{folder} has no tuned transformer of it ({way})")
     where = {"mirror": setting.mirror, "cache": setting.cache}
-    data, folds = planned_data(plan_in(Ledger(RUN)), dataset, **where)
+    try:
+        data, folds = planned_data(plan_in(Ledger(folder)), dataset, **where)
+    except SweepError as error:
+        raise DatasetUnavailable(dataset, str(error)) from None
     return data, folds[0], json.loads(frame["config"].iloc[0])
 
 

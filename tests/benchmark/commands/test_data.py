@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from array_folders import PARTS, tarred, values, write_parts, write_whole
 from calls import bench
-from small_sweeps import FAST, answer
+from small_sweeps import AGAIN, FAST, answer
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.rtdl import tuned
+from tabsweep.benchmark.papers.rtdl import importance
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
+from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.usefixtures("work")
@@ -30,6 +31,20 @@ models = ["knn", "linear"]
 folds = 1
 trials = 1
 seeds = 5
+"""
+TRANSFORMER = """
+name = "mine"
+title = "One transformer"
+datasets = ["california-housing"]
+official = "rtdl"
+[metric]
+regression = "rmse"
+[budgets.quick]
+models = ["ft-transformer"]
+folds = 1
+trials = 1
+[budgets.quick.model.ft-transformer]
+fixed = {{ {fixed} }}
 """
 
 
@@ -216,20 +231,24 @@ def test_a_suites_datasets_that_were_added_need_no_fetching(tmp_path):
     assert answer(*call) == {"rtdl-helena": "5 files", "iris": "ships with scikit-learn"}
 
 
-def test_experiments_use_the_authors_split_once_it_was_added(tmp_path, mirror):
-    assert bench("data", "add", california(tmp_path)).code == 0
-    setting = Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
-    tables, left_out = tuned.available(["california-housing", "helena"], setting)
-    assert list(tables) == ["california-housing"] and "archive" in left_out["helena"]
-    table = tables["california-housing"]
-    fold = tuned.split_of(table)
+def test_an_experiment_explains_on_the_authors_split_that_its_run_had(tmp_path, monkeypatch):
+    monkeypatch.setenv("TABSWEEP_RUNS", str(tmp_path / "kept"))
+    folder = california(tmp_path)
+    assert bench("data", "add", folder).code == 0
+    fixed = ", ".join(f"{key} = {value}" for key, value in importance.TINY.items())
+    Path("mine.toml").write_text(TRANSFORMER.format(fixed=fixed))
+    answer("sweep", "--suite", "./mine.toml", "--name", "rtdl-paper", *AGAIN)
+    setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None)
+    table, fold, config = importance.tuned("california-housing", setting)
+    assert config.items() >= importance.TINY.items()
     for part in PARTS:
-        expected = np.load(tmp_path / "california_housing" / f"y_{part}.npy")
+        expected = np.load(folder / f"y_{part}.npy")
         np.testing.assert_array_equal(table.target[getattr(fold, part)], expected)
-    assert "california-housing" in tuned.split_remarks(tables)[0]
     assert bench("data", "remove", "rtdl-california-housing").code == 0
-    tables, _ = tuned.available(["california-housing"], setting)
-    assert tables["california-housing"].n_rows == 20_640 and tuned.split_remarks(tables) == []
+    np.save(folder / "y_train.npy", np.load(folder / "y_train.npy") + 1)
+    assert bench("data", "add", folder).code == 0
+    with pytest.raises(DatasetUnavailable, match="sha256"):
+        importance.tuned("california-housing", setting)
 
 
 def test_an_added_dataset_that_changed_or_is_another_one_is_refused(tmp_path):
