@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from ...common.network import is_loopback
 from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ...sweeps.workers.pool import ClusterLost
+from ...sweeps.workers.ray_thread import ANSWER_S, Caller
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
 from ..errors import SweepError
 from ..planning.option_checks import check_options
@@ -220,15 +221,32 @@ def next_id(client: Any, name: str, server: str) -> str:
 
 
 def wait_for_end(console: Console, client: Any, job: str) -> Any:
-    """Print what the job prints, until it ends; returns Ray's record of it."""
+    """Print what the job prints, until it ends; returns Ray's record of it. Raises OSError where
+    the log ends before the job does, or the head does not answer within ANSWER_S."""
+    caller = Caller()
 
     async def show() -> None:
         async for text in client.tail_job_logs(job):
             if not console.quiet:
                 click.echo(text, nl=False)
 
-    asyncio.run(show())
-    return client.get_job_info(job)
+    async def ask(question: Callable[[str], Any]) -> Any:
+        future = asyncio.wrap_future(caller.submit(lambda: question(job)))
+        if not (await asyncio.wait([future], timeout=ANSWER_S))[0]:
+            raise TimeoutError(f"its head has not answered for {ANSWER_S:.0f} s")
+        return future.result()
+
+    async def follow() -> Any:
+        shown = asyncio.create_task(show())
+        while not (await asyncio.wait([shown], timeout=ANSWER_S))[0]:
+            await ask(client.get_job_status)  # a head that is gone closes no stream
+        await shown
+        return await ask(client.get_job_info)
+
+    info = asyncio.run(follow())
+    if not info.status.is_terminal():
+        raise ConnectionError(f"its log ended, though the job is {info.status.value}")
+    return info
 
 
 def code_of(console: Console, info: Any) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import click
 import compose
@@ -139,6 +142,53 @@ def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path
         assert shown[3:] == [*words, "--name", "h", "--runs", runs]
     own = ["--suite", "smoke", "--runs", "/r", "--name", "n"]
     assert submit.entrypoint(own, "n", parsed(*own)).endswith("--suite smoke --runs /r --name n")
+
+
+class FollowedClient:
+    """A client of a head that takes one job, which then runs; the head closes the stream of its log
+    or, `silent`, says nothing any more."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self.silent = silent
+        self.over = threading.Event()
+
+    def list_jobs(self) -> list[Any]:
+        return []
+
+    def submit_job(self, **job: Any) -> None:
+        pass
+
+    async def tail_job_logs(self, job: str) -> AsyncIterator[str]:
+        yield "first line\n"
+        if self.silent:
+            await asyncio.Event().wait()
+
+    def get_job_status(self, job: str) -> Any:
+        self.over.wait()
+
+    def get_job_info(self, job: str) -> Any:
+        status = SimpleNamespace(value="RUNNING", is_terminal=lambda: False)
+        return SimpleNamespace(
+            status=status, driver_exit_code=None, message="Job is currently running."
+        )
+
+
+@pytest.mark.parametrize(
+    ("silent", "why"),
+    [(False, "its log ended, though the job is RUNNING"), (True, "has not answered for")],
+)
+def test_a_job_that_cannot_be_followed_any_more_may_go_on(
+    silent: bool, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = FollowedClient(silent=silent)
+    monkeypatch.setattr(submit, "connect", lambda server: client)
+    monkeypatch.setattr(submit, "ANSWER_S", 0.2)
+    found = bench("submit", "--address", NOBODY, "--suite", "smoke")
+    client.over.set()
+    assert found.code == 3 and "BENCH-E021" in found.err and why in found.err, found
+    assert "first line" in found.out and "the job failed" not in found.err
+    follow = f"ray job logs --follow tabsweep-smoke-quick-1 --address {NOBODY}"
+    assert f"may go on ({follow})" in found.err
 
 
 @pytest.mark.parametrize(
