@@ -1,15 +1,18 @@
 """NPT's Table 13: mean ranks of its eight variants on small data (Kossen et al. 2021, C.1.2).
 
-The variants are the eight trials of NPT's search on a small dataset. On each fold they are ranked
-by the test rows' negative log-likelihood from 0, so that a dataset's mean ranks sum to 28.
+The variants are the eight trials of NPT's search on a small dataset, known by their configurations.
+On each fold they are ranked by the test rows' negative log-likelihood from 0, so that a dataset's
+mean ranks sum to 28.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pandas as pd
 
+from ....models import registry
 from ....reports.evidence import Evidence
 from ....reports.output import escape
 from ....reports.output.tables import Panel, Section, TableCell
@@ -23,11 +26,12 @@ VARIANTS = (  # the published names, in the order of the space `npt`
     "base", "layers-16", "heads-16", "layers-16-heads-16", "p-target-0.1", "p-target-0.5",
     "p-feature-0.2", "cosine-cyclic",
 )  # fmt: skip
+SPACES = ("npt", "npt-long")  # which differ in their steps
 HEADER = ("variant", "published", "ours", "folds")
 NOTE = (
     "Mean rank over the folds by the test rows' negative log-likelihood, with its standard error; "
     "0 is best. Of a regression the squared error ranks alike. Counted are folds on which all "
-    "eight variants have a score."
+    "eight variants, with the steps of the paper's scripts, have a score."
 )
 
 
@@ -43,14 +47,16 @@ def variant_ranks(evidence: Evidence, published: PublishedTable) -> pd.DataFrame
     standard error (NaN for one fold), and the number of folds."""
     trials = evidence.trials
     trials = trials[(trials["model"] == "npt") & (trials["stage"] == TUNE)]
+    trials = trials.assign(variant=trials["config"].map(_variant_of)).dropna(subset="variant")
     found = [pd.DataFrame(columns=["dataset", "method", "published", "ours", "n_folds"])]
     for dataset, printed in published.rows.groupby("dataset", sort=False):
         mine = trials[trials["dataset"] == dataset]
         metric = "test_rmse" if (mine["task"] == "regression").all() else "test_log_loss"
         if not len(mine) or metric not in mine:
             continue
-        losses = mine.pivot(index="fold", columns="index", values=metric)
-        losses = losses.reindex(columns=range(len(VARIANTS))).dropna()
+        mine = mine.drop_duplicates(["fold", "variant"])
+        losses = mine.pivot(index="fold", columns="variant", values=metric)
+        losses = losses.reindex(columns=list(VARIANTS)).dropna()
         if not len(losses):
             continue
         rank = pd.DataFrame(ranks(losses.to_numpy(dtype=float), "min") - 1.0, columns=VARIANTS)
@@ -59,6 +65,17 @@ def variant_ranks(evidence: Evidence, published: PublishedTable) -> pd.DataFrame
         rows = rows.assign(ours=rank.mean(), ours_se=rank.sem(), n_folds=len(rank))
         found.append(rows.rename_axis("method").reset_index().sort_values("ours", kind="stable"))
     return pd.concat(found[1:] or found, ignore_index=True)
+
+
+def _variant_of(config: str) -> str | None:
+    """The variant that has these settings (JSON); None where no variant of SPACES has them."""
+    settings = json.loads(config or "{}")
+    for space in SPACES:
+        known = registry.spaces("npt", "regression")[space]["params"]["variant"]["values"]
+        for name, own in zip(VARIANTS, known, strict=True):
+            if own.items() <= settings.items():
+                return name
+    return None
 
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:

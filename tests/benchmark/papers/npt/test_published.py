@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
-from paper_runs import scored
+from paper_runs import planned, scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports.aggregation.ranking_rules import RANKING_RULES, ranked
@@ -105,13 +107,17 @@ def test_no_other_ranking_rule_gives_table_1():
 def test_the_variants_of_a_search_are_ranked_on_each_fold_from_zero():
     table = published_tables()["npt-table-13"]
     losses = {0: [3.0, 1.0, 1.0, 4.0, 0.5, 5.0, 6.0, 7.0], 1: [*range(1, 8), 0.5], 2: [1.0, 2.0]}
+    space = planned("npt-uci-transductive", "paper", "npt", "boston")[1]
+    configs = [space.grid_point(i) for i in range(8)]
     rows = [
-        {"dataset": "boston", "task": "regression", "fold": fold, "model": "npt", "index": i,
-         "stage": "tune", "seed": 0, "status": "done", "selected": i == 0, "test_rmse": loss}
+        {"dataset": "boston", "task": "regression", "fold": fold, "model": "npt", "index": 7 - i,
+         "stage": "tune", "seed": 0, "status": "done", "selected": i == 0, "test_rmse": loss,
+         "config": json.dumps(configs[i])}
         for fold, values in losses.items()
         for i, loss in enumerate(values)
     ]  # fmt: skip
-    found = compare(Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}}), table)
+    meta = {"metric": {"regression": "rmse"}}
+    found = compare(Evidence.of(pd.DataFrame(rows), meta=meta), table)
     frame = found.frame.set_index("method")
     assert frame["ours"].sum() == 28 and set(frame["n_folds"]) == {2}  # the third fold has no all
     assert frame["published"].sum() == pytest.approx(28, abs=0.1)
@@ -119,3 +125,5 @@ def test_the_variants_of_a_search_are_ranked_on_each_fold_from_zero():
     assert frame.loc["layers-16", "ours_se"] == pytest.approx(0.25)
     assert frame["ours"].is_monotonic_increasing
     assert found.tables[0].panels[0].title == "boston"
+    others = [{**row, "config": json.dumps({**configs[0], "steps": 250})} for row in rows]
+    assert compare(Evidence.of(pd.DataFrame(others), meta=meta), table).frame.empty
