@@ -98,7 +98,7 @@ class TableEntry(Entry):
     runs, such as "default".
     method_suffix: only the methods whose names end so.
     level_suffix: what the published level of a factor adds to a method's name, such as "-k{}". Such
-    methods are models of the suite, and run for this table alone.
+    methods have settings in the suite's budgets, and run for this table alone.
     notes: stand below the table.
     function: "module:function" in the paper's folder, for a table that needs more than these keys.
     It gets the `Paper` and the table's `PublishedTable`, and returns the one to show.
