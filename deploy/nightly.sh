@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A night of the benchmark in this checkout: `bench nightly` with these options, as a timer runs it.
+# A night of the benchmark in this checkout: `bench nightly` with these options, as cron runs it.
 #
 #   deploy/nightly.sh [OPTIONS OF bench nightly]
 #
