@@ -153,6 +153,9 @@ class SignalWatch:
         before = self._before.get(number)
         if callable(before):
             before(number, frame)
+        elif before is signal.SIG_DFL:  # Python cannot call it: the system ends the process
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def check(self, *, failed: bool = False) -> None:
         """Raise TrialInterrupted where a signal has come; the process then ends by itself.

@@ -49,6 +49,20 @@ def test_a_signal_in_a_trial_raises_in_it_and_other_signals_are_none_of_ours() -
         assert watch.received == number.name
 
 
+def test_between_two_trials_a_signal_ends_the_process_as_before_them() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.signal(number, signal.SIG_DFL)
+                with SignalWatch().trial():
+                    pass
+                os.kill(os.getpid(), number)
+            finally:
+                os._exit(8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -number
+
+
 def test_a_hangup_that_nohup_ignores_interrupts_no_trial() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     watch = SignalWatch()
