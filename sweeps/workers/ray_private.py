@@ -102,6 +102,7 @@ def _read_token_again() -> None:
 LEFT_OUT = {"no_monitor": True, "include_log_monitor": False}
 # The ports that the small agent does not have, for which Ray's daemon waits all the same.
 NO_PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN")
+ASKED = ("session_dir", "node_id", "runtime_env_agent_port")  # of `start_raylet`
 # Nobody can listen there. Where no server has left its address, Ray's agent asks for it each second
 # and writes that into its log; where one that serves nothing has, the agent sends events, with the
 # cluster's token, to whoever listens on that port.
@@ -133,21 +134,29 @@ def _changes() -> Iterator[tuple[Any, str, Any]]:
     known = inspect.signature(parameter.RayParams).parameters
     left_out = {name: value for name, value in LEFT_OUT.items() if name in known}
     yield parameter, "RayParams", partial(parameter.RayParams, **left_out)
-    yield services, "start_raylet", partial(_start_raylet, services.start_raylet)
+    raylet: Any = import_module("ray._raylet")
+    start, persist = getattr(services, "start_raylet", None), getattr(raylet, "persist_port", None)
+    ports = [getattr(raylet, f"{name}_PORT_NAME", None) for name in NO_PORTS]
+    if start and persist and all(ports) and {*ASKED} <= {*inspect.signature(start).parameters}:
+        yield services, "start_raylet", partial(_start_raylet, start, persist, ports)
     # what it returns where the server could not be started, which Ray takes for no reason to end
     yield services, "start_api_server", lambda *args, **options: (None, None)
     # the answer decides which agent is started; to find it Ray imports all that a dashboard needs
     yield utils, "get_dashboard_dependency_error", lambda: ImportError("no dashboard is wanted")
 
 
-def _start_raylet(start: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _start_raylet(
+    start: Callable[..., Any],
+    persist_port: Callable[..., None],
+    ports: list[str],
+    *args: Any,
+    **options: Any,
+) -> Any:
     """Start Ray's daemon with the ports of its agents: it would wait until they have started and
     written them, and abort after 15 s, which they take on a busy machine."""
-    raylet: Any = import_module("ray._raylet")
     asked = inspect.signature(start).bind(*args, **options).arguments
-    for name in NO_PORTS:
-        name = getattr(raylet, f"{name}_PORT_NAME")
-        raylet.persist_port(asked["session_dir"], asked["node_id"], name, -1)
+    for name in ports:
+        persist_port(asked["session_dir"], asked["node_id"], name, -1)
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         asked["runtime_env_agent_port"] = one.getsockname()[1]
