@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analyses.intervals import HEADS
 from ..metrics import METRICS
 from ..output import escape
 from ..statistics.conformal import LEVEL
@@ -21,9 +22,10 @@ Answers = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {model: (targets, predi
 
 
 def of_answers(source: Source, name: str) -> dict[str, Any]:
-    """{"answered": figures, "confusion": a table or None} of the dataset, empty without answers."""
+    """{"answered": figures, "confusion": a table or None, "worth": that of the intervals or
+    None} of the dataset, empty without answers."""
     answers: Answers = source.evidence.meta.get("answers") or {}
-    nothing: dict[str, Any] = {"answered": [], "confusion": None}
+    nothing: dict[str, Any] = {"answered": [], "confusion": None, "worth": None}
     task = source.cells[name][0].task
     metric = METRICS[source.evidence.headline(task)]
     cells = [
@@ -34,10 +36,11 @@ def of_answers(source: Source, name: str) -> dict[str, Any]:
     order = [c.model for c in sorted(cells, key=lambda c: (metric.loss(c.mean), c.model))]
     if task == "regression":
         drawn = [_predicted(source, order[0], answers), *_intervals(source, order)]
-        return nothing | {"answered": drawn}
+        return nothing | {"answered": drawn, "worth": _worth(source, order)}
     drawn = _curves(source, order, answers) if task == "binary" else []
     facts = (source.evidence.meta.get("facts") or {}).get(name) or {}
-    return {"answered": drawn, "confusion": _confusion(order[0], answers, facts.get("classes"))}
+    confusion = _confusion(order[0], answers, facts.get("classes"))
+    return nothing | {"answered": drawn, "confusion": confusion}
 
 
 def _curves(source: Source, order: list[str], answers: Answers) -> list[dict[str, str]]:
@@ -110,6 +113,17 @@ def _intervals(source: Source, order: list[str]) -> list[dict[str, str]]:
     )
     title = f"{LEVEL:.0%} intervals"
     return [figures.rows(rows, title=title, note=note, x="width")] if rows else []
+
+
+def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:
+    """Coverage, width, pinball loss and CRPS of the models' intervals."""
+    known = source.evidence.meta.get("intervals") or {}
+    rows = [
+        (escape.one_line(model), [f"{known[model][key]:.4g}" for key in HEADS])
+        for model in order
+        if model in known
+    ]
+    return {"heads": [*HEADS.values()], "rows": rows} if rows else None
 
 
 def _predicted(source: Source, model: str, answers: Answers) -> dict[str, str]:

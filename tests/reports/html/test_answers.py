@@ -8,6 +8,7 @@ from page_cases import MODELS, drawn, evidence_of, results
 from sklearn import metrics as oracle
 from tabsweep.reports import report
 from tabsweep.reports.html import write
+from tabsweep.reports.statistics.conformal import judged
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 2, 300)
@@ -18,9 +19,9 @@ def titled(text):
     return {one["title"]: one for one in drawn(text)}
 
 
-def page_on(dataset, answers):
+def page_on(dataset, answers, **meta):
     frame = results()
-    evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers)
+    evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers, **meta)
     return write.pages(evidence, report.sections(evidence))["index.html"]
 
 
@@ -46,6 +47,11 @@ def test_a_page_on_one_dataset_has_scores_and_no_ranks():
 
 def test_regression_has_predicted_against_true_values():
     y = RNG.normal(size=1000)
-    figures = titled(page_on("data-2", dict.fromkeys(MODELS, (y, y + 1))))
+    worth = judged(y, y + 1, RNG.normal(size=100))
+    answers = dict.fromkeys(MODELS, (y, y + 1))
+    text = page_on("data-2", answers, intervals=dict.fromkeys(MODELS, worth))
+    cells = "".join(f'<td class="num">{number:.4g}</td>' for number in worth.values())
+    assert text.count(cells) == len(MODELS) - 1 and "CRPS" in text  # one has no score
+    figures = titled(text)
     (points,) = [f["points"] for title, f in figures.items() if title.startswith("Predicted")]
     assert len(points) <= 400 and all(b - a == pytest.approx(1, abs=1e-4) for a, b in points)
