@@ -18,9 +18,8 @@ from functools import cached_property, lru_cache
 import pandas as pd
 
 from . import escape
-from .text_width import width
+from .text_width import TEXT_WIDTH_PT, width
 
-TEXT_WIDTH_PT = 345.0  # of an article at 10pt, the narrowest common single column
 COLUMN_PT = 200.0  # of a column of an article in two columns at 10pt
 MOST_WAITING = 4  # floats of a file in a row; LaTeX keeps 52 until there is room for them
 PAGE_PT = 550.0  # height of its text

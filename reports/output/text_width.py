@@ -1,8 +1,10 @@
-"""Estimated widths of texts in Computer Modern, without running TeX."""
+"""Estimated widths of texts in figures, without running TeX or Matplotlib."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+
+TEXT_WIDTH_PT = 345.0  # of an article at 10pt, the narrowest common single column
 
 # Widths of Computer Modern at 10pt in em, by character; at small sizes its letters are wider.
 _EM = {
@@ -18,6 +20,13 @@ _CUT = {9.0: 1.03, 8.0: 1.06, 7.0: 1.14, 5.0: 1.36}
 def width(text: str, points: float) -> float:
     """Width in pt of the text in Computer Modern, overestimated rather than underestimated."""
     return _em(text) * points * _CUT[points]
+
+
+def widest(text: str) -> float:
+    """Width in pt in the wider of Computer Modern of 8 pt and DejaVu Sans of 7 pt; characters that
+    they lack are printed as [U+65E5]."""
+    shown = "".join(c if ord(c) < 0x250 or c == "…" else "[U+0000]" for c in text)
+    return max(1.06 * width(shown, 8.0), 0.6 * 7.0 * len(shown))
 
 
 @lru_cache(10_000)

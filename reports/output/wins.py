@@ -11,6 +11,7 @@ import numpy as np
 from . import escape
 from .looks import LIGHT
 from .plotting import fixed_style, to_pdf
+from .text_width import TEXT_WIDTH_PT, widest, width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,28 +40,31 @@ class Wins:
 
         k = len(self.models)
         shown = np.where(np.eye(k, dtype=bool), np.nan, self.shares)
-        wide, high = 2.0 + 0.36 * k, 0.3 + 0.25 * k  # inches; 1.9 are for names, .25 for heads
+        heads = [f"({i + 1})" for i in range(k)]
+        names = [f"{h} {escape.label(m)}" for h, m in zip(heads, self.models, strict=True)]
+        left = max(1.9, 0.1 + max(map(widest, names)) / 72)  # inches
+        wide, high = left + 0.1 + 0.36 * k, 0.3 + 0.25 * k  # .25 for heads
         figure = Figure(figsize=(wide, high))
-        axes = figure.add_axes((1.9 / wide, 0.02, 0.36 * k / wide, 0.25 * k / high - 0.02))
+        axes = figure.add_axes((left / wide, 0.02, 0.36 * k / wide, 0.25 * k / high - 0.02))
         colours = LinearSegmentedColormap.from_list("wins", ["#ffffff", COLOUR])
         axes.imshow(shown, cmap=colours, vmin=0.0, vmax=1.0 / DARKEST, aspect="auto")
         for i, j in np.argwhere(~np.isnan(shown)).tolist():
             axes.text(j, i, f"{100 * shown[i, j]:.0f}", ha="center", va="center", fontsize=7)
-        heads = [f"({i + 1})" for i in range(k)]
         axes.set_xticks(range(k), heads, fontsize=7)
-        names = [f"{h} {escape.label(m)}" for h, m in zip(heads, self.models, strict=True)]
         axes.set_yticks(range(k), names, fontsize=7, parse_math=False)
         axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
         return figure
 
     def pgf(self, named: Callable[[str], str] = escape.label) -> str:
         """As a tikzpicture, in the font of the document. named: what a model is called."""
+        names = [f"({i + 1}) {escape.latex(named(m))}" for i, m in enumerate(self.models)]
+        left = (max(width(name, 7.0) for name in names) + 6.0) / TEXT_WIDTH_PT
+        cell = min(0.055, (1.0 - left) / len(names))
         lines = [
-            "\\begin{tikzpicture}[x=0.055\\linewidth, y=-2.6ex, font=\\scriptsize]",
+            f"\\begin{{tikzpicture}}[x={cell:.3g}\\linewidth, y=-2.6ex, font=\\scriptsize]",
             f"\\definecolor{{wins}}{{HTML}}{{{COLOUR[1:].upper()}}}",
         ]
-        for i, model in enumerate(self.models):
-            name = f"({i + 1}) {escape.latex(named(model))}"
+        for i, name in enumerate(names):
             lines.append(
                 f"\\node[left] at (-0.5,{i}) {{{name}}}; \\node at ({i},-1) {{({i + 1})}};"
             )

@@ -15,12 +15,11 @@ from ..aggregation.ranking_matrix import RankingMatrix
 from ..output import escape
 from ..output.files import critical_difference_name
 from ..output.plotting import fixed_style, to_pdf, to_svg
-from ..output.text_width import width
+from ..output.text_width import TEXT_WIDTH_PT, widest
 from ..statistics.tests import ALPHA
 
 SIZE = 8.0  # of the texts in TikZ, pt
 SVG_SIZE = 7.0  # of the texts in SVG and PDF, pt; DejaVu Sans is wider than Computer Modern
-WIDTH = 345.0  # of the text of an article
 AXIS_WIDTH = 130.0  # of the axis, at least
 MARGIN = 5.0  # beside the axis, for half of a tick's number
 ROW = 12.0  # height of a label's line
@@ -91,8 +90,8 @@ def diagram(
     difference = nemenyi_difference(matrix, alpha)
     labels = [f"{named(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
-    left = max(map(_width, labels[:half])) + 14.0  # of the best rank
-    right = max(map(_width, labels[half:])) + 14.0  # of the worst one
+    left = max(map(widest, labels[:half])) + 14.0  # of the best rank
+    right = max(map(widest, labels[half:])) + 14.0  # of the worst one
     axis, start = _axis((mean[0] - 1.0) / (k - 1.0), (mean[-1] - 1.0) / (k - 1.0), left, right)
     top = 40.0  # of the axis
 
@@ -103,7 +102,7 @@ def diagram(
     end = min(at(1.0 + difference), sheet - 2.0)
     lines = [Line(at(1), 16, end, 16, 1.0), Line(at(1), 13, at(1), 19), Line(end, 13, end, 19)]
     above = f"critical difference {difference:.2f}"
-    middle = min(max((at(1) + end) / 2, _width(above) / 2), sheet - _width(above) / 2)
+    middle = min(max((at(1) + end) / 2, widest(above) / 2), sheet - widest(above) / 2)
     texts = [Text(middle, 7, above)]
     lines.append(Line(at(1), top, at(k), top, 0.8))
     step = math.ceil(k / MAX_TICKS)
@@ -128,16 +127,17 @@ def diagram(
 
 
 def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, float]:
-    """(length, start) of the axis in pt: the longest that fits WIDTH, and at least AXIS_WIDTH.
+    """(length, start) of the axis in pt: the longest that fits an article, and at
+    least AXIS_WIDTH.
 
     `left` pt of names stand before the best mean rank and `right` pt after the worst one; `best`
     and `worst` are the positions of these ranks on the axis, from 0 to 1.
     """
     limits = [
-        WIDTH - 2 * MARGIN,
-        (WIDTH - MARGIN - right) / worst,
-        (WIDTH - MARGIN - left) / (1.0 - best),
-        (WIDTH - left - right) / max(worst - best, 1e-9),
+        TEXT_WIDTH_PT - 2 * MARGIN,
+        (TEXT_WIDTH_PT - MARGIN - right) / worst,
+        (TEXT_WIDTH_PT - MARGIN - left) / (1.0 - best),
+        (TEXT_WIDTH_PT - left - right) / max(worst - best, 1e-9),
     ]
     length = max(AXIS_WIDTH, min(limits))
     return length, max(MARGIN, left - length * best)
@@ -153,12 +153,6 @@ def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:
         ends[level : level + 1] = [end]
         levels.append(level)
     return levels
-
-
-def _width(text: str) -> float:
-    """Width in pt in the wider of both fonts; characters that they lack are printed as [U+65E5]."""
-    shown = "".join(c if ord(c) < 0x250 or c == "…" else "[U+0000]" for c in text)
-    return max(1.06 * width(shown, SIZE), 0.6 * SVG_SIZE * len(shown))
 
 
 # --- the writers ----------------------------------------------------------------------------------
@@ -187,7 +181,7 @@ def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
 
 def to_tikz(drawing: Drawing) -> str:
     """A tikzpicture for \\input, scaled to an article's text width; needs \\usepackage{tikz}."""
-    scale = min(1.0, math.floor(1000 * WIDTH / drawing.width) / 1000)
+    scale = min(1.0, math.floor(1000 * TEXT_WIDTH_PT / drawing.width) / 1000)
     smaller = f", scale={scale:.3f}, transform shape" if scale < 1.0 else ""
     parts = [
         "% Made by tabsweep. Needs \\usepackage{tikz} in the preamble.",

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from report_cases import HOSTILE, evidence_of, mixed, readable, rows_of, texts
 from tabsweep.reports import report
+from tabsweep.reports.output import escape
+from tabsweep.reports.output.text_width import TEXT_WIDTH_PT, width
+from tabsweep.reports.output.wins import Wins
 
 PDFLATEX = shutil.which("pdflatex")
 MODELS = ["catboost", "ft-transformer", "knn", "my.module:Mine"]
@@ -93,6 +96,18 @@ def test_profiles_and_wins_are_shares_of_datasets():
     at = [list(wins.models).index(model) for model in errors]
     of = wins.shares[np.ix_(at, at)]
     assert of.tolist() == [[0.5, 0.75, 0.5], [0.25, 0.5, 0.5], [0.5, 0.5, 0.5]]
+
+
+def test_cells_of_pairwise_wins_leave_room_for_the_widest_name():
+    models = ["mymodel.file:MyQuiteLongClassNameHere", *(f"model-{i}" for i in range(11))]
+    wins = Wins(models, np.full((12, 12), 0.5))
+    cell = float(re.search(r"x=([\d.]+)\\linewidth", wins.pgf()).group(1))
+    name = width(f"(1) {escape.label(models[0])}", 7.0)
+    assert name < TEXT_WIDTH_PT * (1 - 12 * cell)
+    figure = wins._drawn()
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert axes.get_tightbbox().x0 >= 0 and axes.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_files_of_an_earlier_report_go(tmp_path):

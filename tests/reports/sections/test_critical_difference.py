@@ -15,6 +15,7 @@ import pytest
 from matrices import evidence, matrices
 from repo import HELPERS
 from tabsweep.reports import report
+from tabsweep.reports.output.text_width import widest
 from tabsweep.reports.sections import critical_difference
 from tabsweep.reports.statistics import ranking
 from tabsweep.reports.statistics import tests as stats
@@ -81,7 +82,7 @@ def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet():
 
 def extent(text):
     """Where the text begins and ends, pt from the left."""
-    width = critical_difference._width(text.text)
+    width = widest(text.text)
     start = text.x - {"left": 0.0, "center": 0.5, "right": 1.0}[text.anchor] * width
     return start, start + width
 
