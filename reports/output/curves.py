@@ -56,7 +56,12 @@ class Plot:
             return []
         power = 10.0 ** np.floor(np.log10(x.min()))
         round_ones = power * np.array([1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70])
-        return round_ones[(round_ones >= x.min()) & (round_ones <= x.max())].tolist()
+        hit = round_ones[(round_ones >= x.min()) & (round_ones <= x.max())]
+        for step in power / np.array([1, 2, 5, 10, 20, 50, 100]):
+            if len(hit) < 3:
+                first, last = np.round([x.min() / step, x.max() / step], 6)
+                hit = step * np.arange(np.ceil(first), np.floor(last) + 1)
+        return hit.tolist() if len(hit) > 2 else []
 
     def looks(self) -> list[tuple[str, int]]:
         """(colour, dash) of each curve."""
