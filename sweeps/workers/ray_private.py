@@ -148,7 +148,7 @@ def _changes() -> Iterator[tuple[Any, str, Any]]:
 def _start_raylet(
     start: Callable[..., Any],
     persist_port: Callable[..., None],
-    ports: list[str],
+    ports: list[Any],
     *args: Any,
     **options: Any,
 ) -> Any:
