@@ -17,9 +17,9 @@ from .allowlist import NotPlain
 from .archive import ModelFileError, unpack
 from .model_file import open_members
 from .native_checks import check_native
-from .trial_prediction import MOST, SOUND, predict_made_up
+from .trial_prediction import MOST, SOUND, WALL_S, predict_made_up
 
-CPU_S, WALL_S = 120, 1200  # of a child; a file that keeps it busy for longer is refused
+CPU_S = 120  # of a child; a file that keeps it busy for longer is refused
 IDLE_S = 60  # without a file, this process ends
 ENDS = {
     signal.SIGALRM: f"it was not read within {WALL_S} s; refused",
@@ -65,7 +65,8 @@ def answer_to(data: bytes) -> str:
 def main() -> None:
     """Answer for each file of the input."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    for output in (1, 2):  # what libraries print is no answer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
     signal.alarm(IDLE_S)
     while size := sys.stdin.buffer.readline():
         signal.alarm(0)

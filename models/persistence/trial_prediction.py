@@ -5,21 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 import warnings
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
+from ...common.text import one_line
 from .archive import ModelFileError
 from .schema import Column, Schema
 
 SOUND = "sound"
 FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
-_checking: tuple[int, subprocess.Popen[bytes]] | None = None  # of which process, and the process
+WALL_S = 1200  # a file that keeps its reader busy for longer is refused
+SPARE_S = 60  # more until the process that started the reader is given up
+# of which process, the process that checks, and what it said before it could read
+_checking: tuple[int, subprocess.Popen[bytes], IO[bytes]] | None = None
 _one_file = threading.Lock()
 
 
@@ -90,14 +96,29 @@ def _answer(data: bytes) -> str:
         if _checking is None or _checking[0] != os.getpid() or _checking[1].poll() is not None:
             command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            made = subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes)
-            _checking = os.getpid(), made
+            errors = tempfile.TemporaryFile()
+            _checking = os.getpid(), subprocess.Popen(command, stderr=errors, **pipes), errors
         process: Any = _checking[1]
-        with suppress(BrokenPipeError):
-            process.stdin.write(b"%d\n" % len(data) + data)
-            process.stdin.flush()
-        answer = process.stdout.readline().decode().strip()
-        if answer:
-            return answer
-        process.wait()
-    return ""
+        said = _checking[2]
+        limit_s, began = WALL_S + SPARE_S, time.monotonic()
+        timer = threading.Timer(limit_s, process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(b"%d\n" % len(data) + data)
+                process.stdin.flush()
+            if answer := process.stdout.readline().decode().strip():
+                return answer
+            process.wait()
+        except BaseException:  # what it says later is no answer to the next file
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            timer.cancel()
+        if time.monotonic() - began >= limit_s:
+            return f"the process that reads it first gave no answer in {limit_s} s; refused"
+    said.seek(0)
+    lines = said.read().decode(errors="replace").strip().splitlines()
+    return f"the process that reads it first has ended: {one_line(lines[-1])}" if lines else ""

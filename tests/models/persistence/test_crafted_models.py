@@ -15,7 +15,7 @@ import pytest
 from saved_models import QUIET, X, forge, make, saved, set_
 from sklearn.tree._tree import NODE_DTYPE
 from tabsweep.models.base import BadState
-from tabsweep.models.persistence import fit_state
+from tabsweep.models.persistence import fit_state, trial_prediction
 from tabsweep.models.persistence.allowlist import NotPlain
 from tabsweep.models.persistence.archive import unpack
 from tabsweep.models.persistence.model_file import ModelFileError, load_model
@@ -42,15 +42,39 @@ def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tm
         load_model(path, **QUIET)
     path.write_bytes(honest)
     for ends in (False, True):  # the process that checks lives on, and another one follows it
-        (checking,) = (
-            child
-            for child in psutil.Process().children()
-            if child.cmdline()[-1].endswith("persistence.checking_process")
-        )
+        (checking,) = checking_processes()
         if ends:
             checking.kill()
         assert load_model(path, **QUIET).how == "state"
         assert checking.is_running() != ends
+
+
+def checking_processes() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE
+        and child.cmdline()[-1].endswith("persistence.checking_process")
+    ]
+
+
+def test_a_process_that_does_not_answer_or_cannot_start_is_no_endless_wait(tmp_path, monkeypatch):
+    path = saved(tmp_path, make("decision-tree", "binary"), "binary")
+    load_model(path, **QUIET)
+    (checking,) = checking_processes()
+    checking.suspend()
+    with monkeypatch.context() as short:
+        short.setattr(trial_prediction, "WALL_S", 1)
+        short.setattr(trial_prediction, "SPARE_S", 1)
+        with pytest.raises(ModelFileError, match="no answer in 2 s; refused"):
+            load_model(path, **QUIET)
+    assert not checking_processes()
+    (tmp_path / "numpy.py").write_text("raise ImportError('numpy is broken here')")
+    with monkeypatch.context() as broken:
+        broken.setenv("PYTHONPATH", str(tmp_path))
+        with pytest.raises(ModelFileError, match="has ended: ImportError: numpy is broken here"):
+            load_model(path, **QUIET)
+    assert load_model(path, **QUIET).how == "state"
 
 
 def one_column_more(members: dict[str, Any]) -> None:
