@@ -20,6 +20,12 @@ from .archive import ModelFileError
 from .schema import Column, Schema
 
 SOUND = "sound"
+# The checking process forks a child for each file: no library that it imports may start a thread.
+ALONE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
 FEW, MOST = 8, 512  # rows: every category of a column, as far as these go
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
 WALL_S = 1200  # a file that keeps its reader busy for longer is refused
@@ -97,7 +103,9 @@ def _answer(data: bytes) -> str:
             command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             errors = tempfile.TemporaryFile()
-            _checking = os.getpid(), subprocess.Popen(command, stderr=errors, **pipes), errors
+            env = {**os.environ, **ALONE}
+            made = subprocess.Popen(command, stderr=errors, env=env, **pipes)
+            _checking = os.getpid(), made, errors
         process: Any = _checking[1]
         said = _checking[2]
         limit_s, began = WALL_S + SPARE_S, time.monotonic()

@@ -73,7 +73,7 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
     report = work / "runs" / "odd" / "report"
     files = [path for path in report.rglob("*") if path.is_file()]
     for path in files:
-        if path.suffix in (".parquet", ".pdf"):
+        if path.suffix == ".pdf":
             continue
         text = path.read_text(encoding="utf-8")
         assert not set(text) & {"\0", "\u202e"}, path
@@ -87,7 +87,7 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
                 cells = [cell for row in csv.reader(stream) for cell in row]
             assert not any(cell[:1] in ("=", "+", "@") for cell in cells)
             assert path.stem != "scores" or any(cell.startswith("'=HYP") for cell in cells)
-    assert {".tex", ".md", ".csv", ".html", ".parquet"} <= {path.suffix for path in files}
+    assert {".tex", ".md", ".csv", ".html"} <= {path.suffix for path in files}
     for path in (work / "runs").rglob("*"):  # no name of a model is the name of a file
         assert re.fullmatch(r"[A-Za-z0-9._-]{1,100}", path.name), path
     if latex := shutil.which("pdflatex"):

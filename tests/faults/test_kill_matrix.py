@@ -124,7 +124,9 @@ def watch(sweep: Sweep, resume_at: float, stopped: Iterable[psutil.Process]) -> 
     }
 
 
-def case(folder: Path, kind: str, name: str, moment: str, calm: dict[str, bytes]) -> dict[str, Any]:
+def tried(
+    folder: Path, kind: str, name: str, moment: str, calm: dict[str, bytes]
+) -> dict[str, Any]:
     """One sweep, one hit, and what came of it; finished with `bench resume` where it ended."""
     sweep = Sweep(folder, *OPTIONS)
     about: dict[str, Any] = {"kind": kind, "signal": name, "moment": moment}
@@ -256,7 +258,7 @@ def check(one: dict[str, Any]) -> None:
 def test_a_sweep_that_is_struck_in_the_middle_ends_with_the_line_that_resumes_it(
     tmp_path: Path, kind: str, name: str, code: int
 ) -> None:
-    one = case(tmp_path / "struck", kind, name, "middle", calm_tables(tmp_path / "calm"))
+    one = tried(tmp_path / "struck", kind, name, "middle", calm_tables(tmp_path / "calm"))
     assert one["hit"] and one["code"] == code, one
     check(one)
 
@@ -269,7 +271,7 @@ def test_whatever_is_done_to_a_process_nothing_is_lost(tmp_path: Path, kind: str
     tables = calm_tables(tmp_path / "calm")
     for name, moment in itertools.product(SIGNALS, MOMENTS):
         for number in range(OFTEN.get((kind, name), 1)):
-            one = case(tmp_path / f"{name} {moment} {number}", kind, name, moment, tables)
+            one = tried(tmp_path / f"{name} {moment} {number}", kind, name, moment, tables)
             assert one["hit"] or moment != "middle" or kind == "idle worker", one
             if one["hit"]:
                 check(one)
@@ -293,7 +295,7 @@ def main() -> None:
             itertools.product(range(given.times), [*cases])
         ):
             for attempt in range(ATTEMPTS):  # the process may have ended before it was hit
-                one = case(Path(name) / f"{number}-{attempt}", kind, sent, moment, tables)
+                one = tried(Path(name) / f"{number}-{attempt}", kind, sent, moment, tables)
                 if one["hit"] or moment == "report":
                     break
             with open(given.out, "a", encoding="utf-8") as out:

@@ -24,7 +24,7 @@ FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 # The modules that the closure of every registered model holds.
 RUNNING = ["benchmark.cell", "models.sample_weights"]  # what every trial runs through
 SHARED = [*RUNNING, "common.tasks", "models.base", "models.hyperparameters", "models.policy"]
-SHARED += ["models.preprocessing"]
+SHARED += ["models.preprocessing", "models.target_transform"]
 
 PLANNER = '''
 import json, sys

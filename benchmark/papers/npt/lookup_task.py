@@ -265,14 +265,7 @@ def learn(source: Source, variant: Variant, settings: Settings, setting: Setting
         precision="fp32",
     )
     training = Training(task, recipe, seed=setting.seed, device=setting.device)
-    told = max(1, settings.steps // settings.eval_every // 8)
-
-    def tell(step: int, score: float) -> None:
-        if len(training.curve) % told == 0 or step == settings.steps:
-            error = math.sqrt(score)
-            setting.say(f"{variant.title}: step {step} of {settings.steps}, RMSE {error:.4f}")
-
-    training.run(settings.steps, tell)
+    training.run(settings.steps)
     weights = training.outcome()
     task.module.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()})
     task.module.eval()

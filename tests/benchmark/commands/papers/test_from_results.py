@@ -16,6 +16,8 @@ from calls import bench, working_in
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.results.entrants import CARD, RESULTS, entrant_names, read_card
 from tabsweep.benchmark.results.entrants import FOLDER as ENTRANTS
+from tabsweep.datasets import catalog
+from tabsweep.reports.metrics import metrics_of
 from tabsweep.reports.output.tables import fixed
 from tabsweep.reports.sections.seeds import truncated
 from toy_paper import write_paper
@@ -178,19 +180,30 @@ def test_names_with_other_separators_are_the_tables_and_names_in_other_case_are_
     assert "2 of 148 published cells" in Path("report/reproduce-rtdl-table-2.md").read_text()
 
 
+def measured(table, row) -> str:
+    """The metric of a published value. NPT's ranks are of likelihoods, which a regression of ours
+    does not have."""
+    return table.measures[row.metric].metric
+
+
 def test_every_table_that_a_suite_stands_behind_takes_results(work):
+    tasks = {name: catalog.card(name).task for name in catalog.names()}
     for name, table in published_tables().items():
         rows = table.rows[table.rows["value"].notna()]
         lines = [
-            f"{r.method},{r.dataset},{seed},{table.measures[r.metric].metric},"
+            f"{r.method},{r.dataset},{seed},{measured(table, r)},"
             f"{r.value / table.measures[r.metric].unit:.12g},{'ensemble' * ensembles}"
             for r in rows.itertuples()
             if table.shape != "medians"  # those are no scores
+            and (r.dataset not in tasks or measured(table, r) in metrics_of(tasks[r.dataset]))
             for seed in range(2)
             for ensembles in {False, table.shape == "ensembles"}
         ]
         write(*(lines or ["npt,iris,0,accuracy,0.9,"]), head=f"{HEAD},kind")
         found = bench("reproduce", name, "--from", "results.csv")
+        if name == "npt-table-13":  # its rows are variants of one model, known by configurations
+            assert found.code == 2 and "are both the table's 'npt'" in found.err
+            continue
         assert found.code == (0 if lines else 5), f"{name}: {found.err}"
         frame = pd.read_csv(f"report/reproduce-{name}.csv")
         if table.shape in ("cells", "ensembles"):
@@ -205,7 +218,7 @@ def test_every_table_that_a_suite_stands_behind_takes_results(work):
         (("rtdl-table-2", "--from", "rtdl", "--budget", "quick"), "it takes no --budget"),
         (("rtdl-table-2", "--from", "rtdl", "--model", "mlp"), "it takes no --model"),
         (("rtdl-table-2", "--from", "rtdl", "--no-run"), "it takes no --no-run"),
-        (("rtdl-table-17", "--from", "rtdl"), "these are: "),
+        (("npt-table-14", "--from", "rtdl"), "these are: "),
         (("rtdl-table-2", "--from", "rtld"), "no such entrant; did you mean 'rtdl'?"),
         (("rtdl-table-2", "--from", "."), "is a folder without entrant.toml"),
         (("rtdl-table-2", "--from", "none.csv"), "BENCH-E007: none.csv: there is no such file"),
