@@ -105,7 +105,8 @@ class Estimator(Hyperparameters, BaseEstimator):
     Class attributes say what a subclass is: `policy` (preprocessing of the default configuration),
     `resource` (the hyperparameter that counts steps, where `fit_to` exists; such a model also knows
     `limit_time`), `computes_in` (number format of its matrix products: by its rounding a row's
-    prediction may depend on the rows beside it), `uses_pools` (BLAS or OpenMP pools that take no
+    prediction may depend on the rows beside it), `of_regression` (hyperparameters that only a
+    regression may set), `uses_pools` (BLAS or OpenMP pools that take no
     argument of their own), `transient` (fitted attributes that are not saved, in addition to those
     of the base classes).
     """
@@ -115,6 +116,7 @@ class Estimator(Hyperparameters, BaseEstimator):
     uses_pools: ClassVar[bool] = False
     resource: ClassVar[str] = ""
     computes_in: ClassVar[str] = "float64"
+    of_regression: ClassVar[tuple[str, ...]] = ("target_transform",)
     _limit_s = None  # type: float | None
     _deadline = None  # type: float | None
 
@@ -157,11 +159,12 @@ class Estimator(Hyperparameters, BaseEstimator):
     def check(self) -> None:
         """Raises `InvalidConfig` where a parameter is outside what the model accepts."""
         check_config(type(self).__name__, self.rules, self.get_params(deep=False))
-        if self.target_transform != "none" and self.task != "regression":
-            raise InvalidConfig(
-                f"{type(self).__name__}: target_transform is of regression alone; leave it out of "
-                f"a {self.task} task"
-            )
+        for name in self.of_regression:
+            if self.task != "regression" and getattr(self, name) != getattr(type(self), name):
+                raise InvalidConfig(
+                    f"{type(self).__name__}: {name} is of regression alone; leave it out of a "
+                    f"{self.task} task"
+                )
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Estimator:
         """Fits on (X, y). X_val and y_val serve early stopping alone, where the model has it.

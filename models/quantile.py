@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from .base import Estimator
-from .hyperparameters import InvalidConfig, Number, hyper
+from .hyperparameters import Number, hyper
 
 
 class QuantileEstimator(Estimator):
@@ -14,21 +16,14 @@ class QuantileEstimator(Estimator):
     A sweep that is ranked by a pinball loss sets `quantile` in every model that takes it.
     """
 
+    of_regression: ClassVar[tuple[str, ...]] = (*Estimator.of_regression, "quantile")
+
     quantile: float | None = hyper(
         None,
         Number(0.0, 1.0, low_open=True, high_open=True, words=(None,)),
         "Quantile of the target that is predicted (regression alone), by its pinball loss; None "
         "for the mean, by squared error.",
     )
-
-    def check(self) -> None:
-        """As `Estimator.check`; classes have no quantiles."""
-        super().check()
-        if self.quantile is not None and self.task != "regression":
-            raise InvalidConfig(
-                f"{type(self).__name__}: quantile is of regression alone; leave it out of a "
-                f"{self.task} task"
-            )
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """As `Estimator._constant_answer`, with the quantile in place of the mean."""

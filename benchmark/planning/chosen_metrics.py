@@ -49,15 +49,20 @@ def target_settings(model: str, metric: str, transform: str | None) -> dict[str,
     """What a model is told of a regression target: {"quantile": ...} where the metric is the
     pinball loss of one, {"target_transform": ...} where one is asked for; each where the model has
     a hyperparameter of this name that takes the value."""
-    wanted = {"quantile": METRICS[metric].quantile}
-    if REGRESSION in METRICS[metric].tasks:
-        wanted["target_transform"] = transform
+    regression = REGRESSION in METRICS[metric].tasks
+    settings = {
+        "quantile": METRICS[metric].quantile,
+        "target_transform": transform if regression else None,
+    }
+    wanted = {name: value for name, value in settings.items() if value is not None}
+    if not wanted:  # the model's code is not imported for nothing
+        return {}
     known = registry.defaults(model)
     rules = getattr(registry.load_class(registry.spec(model).target), "rules", {})
     return {
         name: value
         for name, value in wanted.items()
-        if value is not None and name in known and (name not in rules or rules[name].accepts(value))
+        if name in known and (name not in rules or rules[name].accepts(value))
     }
 
 
