@@ -12,14 +12,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import click
 import compose
 import pytest
+from aiohttp import web
 from calls import bench
 from chaos import wait_for
 from ray_head import Head
@@ -144,50 +146,77 @@ def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path
     assert submit.entrypoint(own, "n", parsed(*own)).endswith("--suite smoke --runs /r --name n")
 
 
-class FollowedClient:
-    """A client of a head that takes one job, which then runs; the head closes the stream of its log
-    or, `silent`, says nothing any more."""
+class LostHead:
+    """A head that takes one job and says its first line. Then it closes the log's stream though the
+    job runs ("closed"), cuts the connection ("cut"), or answers nothing any more ("silent")."""
 
-    def __init__(self, *, silent: bool) -> None:
-        self.silent = silent
-        self.over = threading.Event()
+    def __init__(self, how: str) -> None:
+        self.how, self.over = how, threading.Event()
+        self.up: Future[str] = Future()
+        threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True).start()
 
-    def list_jobs(self) -> list[Any]:
-        return []
+    async def serve(self) -> None:
+        app = web.Application()
+        app.router.add_get("/api/version", self.version)
+        app.router.add_get("/api/jobs/", self.jobs)
+        app.router.add_post("/api/jobs/", self.take)
+        app.router.add_get("/api/jobs/{id}", self.job)
+        app.router.add_get("/api/jobs/{id}/logs/tail", self.log)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0]
+        self.up.set_result(f"http://{host}:{port}")
+        await asyncio.to_thread(self.over.wait)
 
-    def submit_job(self, **job: Any) -> None:
-        pass
+    async def version(self, request: web.Request) -> web.Response:
+        return web.json_response({"version": "4", "ray_version": version("ray"), "ray_commit": ""})
 
-    async def tail_job_logs(self, job: str) -> AsyncIterator[str]:
-        yield "first line\n"
-        if self.silent:
-            await asyncio.Event().wait()
+    async def jobs(self, request: web.Request) -> web.Response:
+        return web.json_response([])
 
-    def get_job_status(self, job: str) -> Any:
-        self.over.wait()
+    async def take(self, request: web.Request) -> web.Response:
+        name = (await request.json())["submission_id"]
+        return web.json_response({"job_id": name, "submission_id": name})
 
-    def get_job_info(self, job: str) -> Any:
-        status = SimpleNamespace(value="RUNNING", is_terminal=lambda: False)
-        return SimpleNamespace(
-            status=status, driver_exit_code=None, message="Job is currently running."
-        )
+    async def job(self, request: web.Request) -> web.Response:
+        if self.how == "silent":
+            await asyncio.to_thread(self.over.wait)
+        about = {"type": "SUBMISSION", "status": "RUNNING", "entrypoint": "bench sweep"}
+        return web.json_response({**about, "message": "Job is currently running."})
+
+    async def log(self, request: web.Request) -> web.WebSocketResponse:
+        stream = web.WebSocketResponse()
+        await stream.prepare(request)
+        await stream.send_str("first line\n")
+        if self.how == "silent":
+            await asyncio.to_thread(self.over.wait)
+        if self.how == "cut" and request.transport is not None:
+            request.transport.abort()
+        return stream
 
 
 @pytest.mark.parametrize(
-    ("silent", "why"),
-    [(False, "its log ended, though the job is RUNNING"), (True, "has not answered for")],
+    ("how", "why"),
+    [
+        ("closed", "its log ended, though the job is RUNNING"),
+        ("cut", "closed unexpectedly"),
+        ("silent", "has not answered for"),
+    ],
 )
 def test_a_job_that_cannot_be_followed_any_more_may_go_on(
-    silent: bool, why: str, monkeypatch: pytest.MonkeyPatch
+    how: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = FollowedClient(silent=silent)
-    monkeypatch.setattr(submit, "connect", lambda server: client)
-    monkeypatch.setattr(submit, "ANSWER_S", 0.2)
-    found = bench("submit", "--address", NOBODY, "--suite", "smoke")
-    client.over.set()
+    monkeypatch.setattr(submit, "ANSWER_S", 2.0)
+    head = LostHead(how)
+    server = head.up.result(30)
+    try:
+        found = bench("submit", "--address", server, "--suite", "smoke")
+    finally:
+        head.over.set()
     assert found.code == 3 and "BENCH-E021" in found.err and why in found.err, found
     assert "first line" in found.out and "the job failed" not in found.err
-    follow = f"ray job logs --follow tabsweep-smoke-quick-1 --address {NOBODY}"
+    follow = f"ray job logs --follow tabsweep-smoke-quick-1 --address {server}"
     assert f"may go on ({follow})" in found.err
 
 
