@@ -153,6 +153,20 @@ class Lease:
     def take(self, stale_s: float, note: Callable[[str], None]) -> None:
         """Create the lease, or take one over whose counter stands still. Raises RunLocked where it
         changes, or another process was faster."""
+        while self._follows_a_dead_one(stale_s, note):
+            # another process that saw the same dead lease may remove this one in its place
+            time.sleep(stale_s / 10)
+            if self._is_mine(_read(self.path)):
+                break
+            assert self._file is not None
+            os.close(self._file)
+            self._file = None
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="tabsweep-lease")
+        self._thread.start()
+
+    def _follows_a_dead_one(self, stale_s: float, note: Callable[[str], None]) -> bool:
+        """Create the lease; whether another one, whose owner is dead, was removed for it."""
+        removed = False
         while not self._create():
             seen = _read(self.path)
             if seen is None:
@@ -169,11 +183,14 @@ class Lease:
                     break
             else:
                 self._remove(seen)
+                removed = True
                 continue
             if now is not None:
                 raise RunLocked(_in_use(self.path.parent, _parse(now)))
-        self._thread = threading.Thread(target=self._keep, daemon=True, name="tabsweep-lease")
-        self._thread.start()
+        return removed
+
+    def _is_mine(self, text: bytes | None) -> bool:
+        return _parse(text or b"").get("token") == self.token
 
     def _create(self) -> bool:
         try:
@@ -217,11 +234,10 @@ class Lease:
     def check(self) -> None:
         """Raises RunLocked where the file is gone or names another owner."""
         text = _read(self.path)
-        owner = _parse(text or b"")
-        if owner.get("token") != self.token:
+        if not self._is_mine(text):
             raise RunLocked(
                 f"this process stood still for so long that {self.path.parent} was taken over"
-                f"{f' by {_who(owner)}' if text else ''}: nothing more is written here"
+                f"{f' by {_who(_parse(text))}' if text else ''}: nothing more is written here"
             )
 
     def drop(self) -> None:
