@@ -251,15 +251,28 @@ def _class_named(label: str, classes: Collection[str], target: str) -> str:
     return label
 
 
-def costs_of(reading: Reading, classes: Collection[str]) -> tuple[float, ...]:
-    """(C,) what a row of each class costs that is taken for another; () where nothing is said."""
-    found = dict.fromkeys(classes, 1.0)
+def costs_of(reading: Reading, classes: tuple[str, ...]) -> tuple[tuple[float, ...], ...]:
+    """(C, C) the cost matrix of `reading`, see `Table`; () where nothing is said. What is said of
+    two classes counts before what is said of one. DataError for a class that is none."""
+    of_rows, of_pairs = dict.fromkeys(classes, 1.0), dict[tuple[str, str], float]()
     for said in reading.costs:
         label, _, number = said.rpartition("=")
-        found[_class_named(label, classes, reading.target)] = as_float(number)
+        parts = label.split(":")  # classes may have colons, too
+        halves = [(":".join(parts[:i]), ":".join(parts[i:])) for i in range(1, len(parts))]
+        pairs = [pair for pair in halves if set(pair) <= set(classes)]
+        if len(pairs) > 1 or (pairs and label in classes):
+            raise DataError(f"cost {said!r} names classes of target {reading.target!r} in two ways")
+        if pairs:
+            of_pairs[pairs[0]] = as_float(number)
+        else:
+            of_rows[_class_named(label, classes, reading.target)] = as_float(number)
         if not 0 <= as_float(number) < np.inf:
-            raise DataError(f"cost {said!r} is not CLASS=NUMBER with a number of at least 0")
-    return tuple(found.values()) if reading.costs else ()
+            raise DataError(
+                f"cost {said!r} is not CLASS=NUMBER or CLASS:OTHER=NUMBER with a number of at "
+                "least 0"
+            )
+    matrix = {(i, j): of_rows[i] * (i != j) for i in classes for j in classes} | of_pairs
+    return tuple(tuple(matrix[i, j] for j in classes) for i in classes) if reading.costs else ()
 
 
 def check_range(name: str, target: np.ndarray) -> None:
@@ -423,7 +436,7 @@ def table_from_cells(
     for given, flag in ((reading.positive, "--positive"), (reading.costs, "--cost")):
         if given and not classes:
             problems.add(f"{flag} goes with classes, and the target {reading.target!r} has none")
-    costs: tuple[float, ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
     if classes:
         with problems.watched():
             costs = costs_of(reading, classes)

@@ -142,8 +142,9 @@ class Table:
     'temporal' split by. `weights` (N,; float64, 0 or more) say how much each row counts in fits and
     scores; None: all alike. `styles` say how the numbers of a column were written, where they were
     not plain ("decimal commas"), and its dates. `left_out` are columns that are identifiers.
-    `metric` is what a sweep selects by, "" for the usual one; `costs` (C,) what a row of each class
-    costs that is taken for another, () for all alike. DataError where these do not fit together.
+    `metric` is what a sweep selects by, "" for the usual one; `costs` (C, C) what a row of the
+    class i costs that is taken for the class j, () for 1 where they differ. DataError where these
+    do not fit together.
     """
 
     name: str
@@ -160,7 +161,7 @@ class Table:
     styles: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     metric: str = ""
-    costs: tuple[float, ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:

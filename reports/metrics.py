@@ -24,6 +24,8 @@ CLASSIFICATION = (BINARY, MULTICLASS)
 # {task: the metric that selects and heads the tables where nobody names another}
 DEFAULT_METRIC = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
 
+Costs = Sequence[Sequence[float]]  # (C, C), see `cost`
+
 # Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3
 ECE_BINS = 15  # Guo et al. 2017, sec. 4
@@ -150,17 +152,17 @@ def cost(
     y: np.ndarray,
     proba: np.ndarray,
     weights: np.ndarray | None = None,
-    costs: Sequence[float] = (),
+    costs: Costs = (),
 ) -> float:
     """Mean cost of a row where each row gets the class of the least expected cost (Elkan 2001).
 
-    y: (n,). proba: (n, C). costs: (C,) what a row of each class costs that gets another class; ()
-    for 1 each, which makes it the share of wrong rows.
+    y: (n,). proba: (n, C). costs: (C, C) what a row of the class i costs that gets the class j; ()
+    for 1 where these differ, which makes it the share of wrong rows.
     """
-    each = np.asarray(costs or np.ones(proba.shape[1]), dtype=np.float64)
-    expected = proba * each  # (n, C) what is lost with another class than this one, if it is true
-    chosen = (expected.sum(axis=1, keepdims=True) - expected).argmin(axis=1)
-    return _mean(np.where(chosen == y, 0.0, each[y]), weights)
+    n_classes = proba.shape[1]
+    matrix = np.asarray(costs or 1.0 - np.eye(n_classes), dtype=np.float64)
+    chosen = np.einsum("ni,ij->nj", proba, matrix).argmin(axis=1)
+    return _mean(matrix[y, chosen], weights)
 
 
 def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:  # (n,), (n,)
@@ -221,7 +223,7 @@ class Metric:
         y: np.ndarray,
         prediction: np.ndarray,
         weights: np.ndarray | None = None,
-        costs: Sequence[float] = (),
+        costs: Costs = (),
     ) -> float | None:
         """The metric on checked arrays (see `score_all`). Rows of weight 0 are left out; None where
         no others are there, and where the metric has no meaning. costs: see `cost`."""
@@ -359,7 +361,7 @@ def score_all(
     weights: np.ndarray | None = None,
     *,
     chosen: str = "",
-    costs: Sequence[float] = (),
+    costs: Costs = (),
 ) -> dict[str, float | None]:
     """Every usual metric of the task, and the one that is `chosen`, by name; None where a metric
     has no meaning on these rows.

@@ -239,13 +239,18 @@ class FrameData:
         return {"task": self.task} | {kind: tuple(names) for kind, names in kinds.items() if names}
 
     def about_classes(self, positive: Any, costs: Mapping[Any, float]) -> dict[str, Any]:
-        """What a `Reading` says of classes, by their names in the file. SweepError for a label that
-        the target does not hold."""
-        for label in (*costs, *(() if positive is None else (positive,))):
+        """What a `Reading` says of classes, by their names in the file; costs: those of labels and
+        of pairs of them. SweepError for a label that the target does not hold."""
+
+        def text(label: Any) -> str:
             if label not in self._texts:
                 raise SweepError(f"target {self.target!r} has no label {label!r}")
-        found = {"costs": tuple(f"{self._texts[k]}={float(v)!r}" for k, v in costs.items())}
-        return found | ({} if positive is None else {"positive": self._texts[positive]})
+            return self._texts[label]
+
+        pairs = {k: isinstance(k, tuple) and k not in self._texts for k in costs}
+        names = {k: ":".join(map(text, k)) if pair else text(k) for k, pair in pairs.items()}
+        found = {"costs": tuple(f"{names[k]}={float(v)!r}" for k, v in costs.items())}
+        return found | ({} if positive is None else {"positive": text(positive)})
 
     def csv(self) -> bytes:
         """The CSV file: UTF-8, the target as the last column."""

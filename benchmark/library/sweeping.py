@@ -226,8 +226,9 @@ def sweep(
         The class that counts as positive in "f1" and "average_precision"; default: the last by
         name.
     costs : mapping, optional
-        {label: what a row of this class costs that is taken for another one}, 1 for the others;
-        for the metric "cost".
+        {(label, other label): what a row of the first class costs that is taken for the second};
+        a label alone stands for all pairs with it that nothing else is said of. 1 where nothing is
+        said; for the metric "cost".
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
     seed : int, default 0

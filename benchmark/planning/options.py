@@ -98,9 +98,10 @@ class Options:
     )
     costs: tuple[str, ...] = data(
         (),
-        help="What a row of this class costs that is taken for another one. Repeatable.",
+        help="What a row of CLASS costs that is taken for OTHER, or without OTHER for any other "
+        "class. Repeatable.",
         flag="--cost",
-        metavar="CLASS=NUMBER",
+        metavar="CLASS[:OTHER]=NUMBER",
         reads=True,
     )
     datasets: tuple[str, ...] = data(

@@ -58,7 +58,7 @@ class Block:
     n_classes: int
     y: dict[str, np.ndarray]
     weights: dict[str, np.ndarray | None]
-    costs: tuple[float, ...] = ()
+    costs: tuple[tuple[float, ...], ...] = ()
     trials: list[Predicted] = field(default_factory=list)
 
 

@@ -28,8 +28,9 @@ class Reading:
     categorical, numeric, date, text: columns whose kind is not to be guessed. day_first: whether
     dates such as 01/02/2024 begin with the day; None: the column tells. drop_missing_target:
     whether rows without a target are left out, and not refused. positive: the class that counts as
-    positive in average precision and F1; None: the last by name. costs: "CLASS=NUMBER", what a row
-    of this class costs that is taken for another one; 1 for the others.
+    positive in average precision and F1; None: the last by name. costs: "CLASS:OTHER=NUMBER", what
+    a row of CLASS costs that is taken for OTHER, and "CLASS=NUMBER", the same for every other
+    class; 1 where nothing is said, 0 for the right class.
     """
 
     target: str

@@ -251,6 +251,20 @@ def test_a_target_is_of_the_kind_that_it_is_said_to_be(reads) -> None:
     assert reads(column(list(range(60)), [1, 2, 3] * 20), numeric=("y",)).task == "regression"
 
 
+def test_costs_are_a_matrix_in_which_two_classes_count_before_one(reads) -> None:
+    text = column([5 * k % 7 for k in range(12)], ["a", "b:c", "c"] * 4)
+    found = reads(text, costs=("b:c:a=7", "b:c=2", "c:c=0.5", "a:b:c=3"))
+    assert found.classes == ("a", "b:c", "c")
+    assert found.costs == ((0, 3, 1), (7, 0, 2), (1, 1, 0.5))
+    assert reads(text).costs == ()
+    for said in ("d=1", "a:d=1", "a", "a:c=-1", "a=inf"):
+        with pytest.raises(DataError, match="no class|is not CLASS"):
+            reads(text, costs=(said,))
+    twice = column([5 * k % 7 for k in range(12)], ["a", "b", "a:b"] * 4)
+    with pytest.raises(DataError, match="in two ways"):
+        reads(twice, costs=("a:b=1",))
+
+
 def test_two_notations_of_one_number_are_two_classes_with_a_notice(load) -> None:
     for pair in (["$1", "$1.0"], ['"1,000"', "1000"]):
         table = load(column(range(60), [*pair, pair[0].replace("1", "2")] * 20))

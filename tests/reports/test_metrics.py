@@ -104,15 +104,19 @@ def test_a_chosen_metric_is_scikit_learns_with_weights_of_rows_and_without():
     assert chosen("average_precision", "binary", np.ones(4, int), np.full((4, 2), 0.5), 2) is None
 
 
-def test_a_row_costs_what_its_class_costs_where_the_cheapest_decision_is_wrong():
+def test_a_row_costs_what_the_matrix_says_of_its_class_and_the_cheapest_decision():
     y, proba = np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.7, 0.3], [0.95, 0.05]])
     assert chosen("cost", "binary", y, proba, 2) == pytest.approx(2 / 3)
-    assert chosen("cost", "binary", y, proba, 2, costs=(1, 5)) == pytest.approx(5 / 3)
-    assert chosen("cost", "binary", y, proba, 2, costs=(1, 100)) == pytest.approx(1 / 3)
+    assert chosen("cost", "binary", y, proba, 2, costs=((0, 1), (5, 0))) == pytest.approx(5 / 3)
+    assert chosen("cost", "binary", y, proba, 2, costs=((0, 1), (100, 0))) == pytest.approx(1 / 3)
     rng = np.random.default_rng(0)
-    y, proba, costs = rng.integers(0, 3, 99), softmax(rng.normal(size=(99, 3))), (1.0, 4.0, 0.5)
-    matrix = np.where(np.eye(3), 0.0, np.array(costs)[:, None])  # (true, taken for)
-    want = matrix[y, (proba @ matrix).argmin(axis=1)].mean()
+    y, proba = rng.integers(0, 3, 99), softmax(rng.normal(size=(99, 3)))
+    costs = ((0.0, 1.0, 7.0), (4.0, 0.5, 2.0), (0.5, 3.0, 0.0))  # of the true class a row each
+    cheapest = [
+        min(range(3), key=lambda k, row=row: sum(p * costs[i][k] for i, p in enumerate(row)))
+        for row in proba
+    ]
+    want = np.mean([costs[i][k] for i, k in zip(y, cheapest, strict=True)])
     assert chosen("cost", "multiclass", y, proba, 3, costs=costs) == pytest.approx(want)
 
 

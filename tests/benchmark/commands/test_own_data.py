@@ -275,7 +275,7 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
     rows = load_results("runs/f1").query("model == 'knn'")
     assert rows["val_f1"].nunique() > 1
     assert rows.loc[rows["selected"], "val_f1"].item() == rows["val_f1"].max()
-    costs = ("--metric", "cost", "--cost", "dear=9")
+    costs = ("--metric", "cost", "--cost", "dear=8", "--cost", "dear:other=9")
     assert bench(*asked, *models, *costs, "--positive", "dear", "--name", "cost").code == 0
     own = load_results("runs/cost").query("model == 'constant'").iloc[0]
     n_dear = (frame["dear"] == "dear").sum()
@@ -289,6 +289,7 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
         ("--metric f1 --name cost", "metric was 'cost', is 'f1'"),
         ("--cost dear=9", "--metric cost"),
         ("--metric cost --cost dear=many", "'dear=many' is not CLASS=NUMBER"),
+        ("--metric cost --cost dear:cheap=2", "no class 'dear:cheap'"),
         ("--metric f1 --positive daer", "did you mean 'dear'"),
     ):
         ran = bench(*asked, *models, *words.split())
