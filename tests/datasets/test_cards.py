@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -208,13 +205,3 @@ def test_what_a_card_means_is_hashed_and_what_it_tells_people_is_not() -> None:
         assert replace(card, **change).meaning_sha256 == card.meaning_sha256
     for change in ({"categorical": ()}, {"task": "multiclass"}, {"options": {"part_from_row": 1}}):
         assert replace(card, **change).meaning_sha256 != card.meaning_sha256
-
-
-def test_naming_the_datasets_and_reading_cards_imports_no_numeric_library() -> None:
-    code = (
-        "import sys, json; from tabsweep.datasets import catalog;"
-        "[catalog.card(n) for n in catalog.names()];"
-        "print(json.dumps([m for m in ('numpy', 'pandas', 'sklearn') if m in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import subprocess
 import sys
 from importlib import metadata
 
@@ -342,14 +341,3 @@ def test_two_installed_models_may_not_share_a_name(external, monkeypatch):
 def test_a_space_table_with_an_unknown_key_is_refused():
     with pytest.raises(ValueError, match="unknown key 'serach'.*did you mean 'search'"):
         space_files.resolve("m", "default", {"params": {}, "serach": {}}, "binary")
-
-
-def test_the_models_import_without_the_engine_and_the_boosting_libraries():
-    code = (
-        "import sys, tabsweep.models.registry as r\n"
-        "[r.load_class(s.target) for s in r.MODELS.values()]\n"
-        "heavy = {'ray', 'mlflow', 'optuna', 'hyperopt', 'xgboost', 'catboost', 'lightgbm'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

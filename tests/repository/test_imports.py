@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -199,3 +200,28 @@ def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() 
                 and not (path.parent.name == "columns" and name.partition(".")[0] in tables)
             ]
     assert not wrong
+
+
+# What a fresh process runs, and the libraries that it has not loaded by then.
+LIGHT = {
+    "import tabsweep": "numpy click",
+    "import tabsweep.benchmark.tracking.follower": "mlflow pandas torch ray sqlalchemy",
+    "import tabsweep.reports.report, tabsweep.reports.html.write": "scipy.stats",
+    "import tabsweep.sweeps.search.samplers, tabsweep.sweeps.search.optuna_tpe,"
+    " tabsweep.sweeps.search.hyperopt_tpe": "numpy optuna hyperopt pandas ray scipy",
+    "from tabsweep.datasets import catalog; [catalog.card(name) for name in catalog.names()]": (
+        "numpy pandas sklearn"
+    ),
+    "from tabsweep.models import registry;"
+    "[registry.load_class(spec.target) for spec in registry.MODELS.values()]": (
+        "ray mlflow optuna hyperopt xgboost catboost lightgbm"
+    ),
+}
+
+
+@pytest.mark.parametrize("program", LIGHT)
+def test_no_heavy_library_is_loaded_before_it_is_needed(program: str) -> None:
+    command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tabsweep" in loaded and not loaded & set(LIGHT[program].split())

@@ -68,13 +68,6 @@ def test_no_module_for_bare_machines_names_a_library_of_the_cluster() -> None:
     assert not wrong
 
 
-def test_importing_the_package_imports_none_of_its_libraries() -> None:
-    done = run_python(
-        "-c", "import sys, tabsweep; print(sorted({'numpy', 'click'} & {*sys.modules}))"
-    )
-    assert done.stdout.strip() == "[]", done.stderr
-
-
 def module_name(path: Path) -> str:
     return ".".join(["tabsweep", *path.relative_to(ROOT).with_suffix("").parts])
 

@@ -71,15 +71,6 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_the_driver_can_start_a_follower_without_loading_mlflow_or_pandas() -> None:
-    code = (
-        "import sys, tabsweep.benchmark.tracking.follower\n"
-        "print([m for m in ('mlflow', 'pandas', 'torch', 'ray', 'sqlalchemy') if m in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
 @pytest.mark.fault(18)
 @pytest.mark.nightly
 def test_a_server_that_was_down_for_a_while_ends_up_with_every_run_once(

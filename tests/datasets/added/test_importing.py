@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -231,17 +229,6 @@ def test_names_are_slugs_and_no_built_in_one_is_taken(tmp_path):
             importing.name_of(found, wrong, False, [])
     with pytest.raises(DataError, match="built-in"):
         importing.name_of(found, "adult", False, catalog.built_in())
-
-
-def test_reading_an_added_dataset_needs_no_sweep_library(tmp_path):
-    added(write_parts(tmp_path / "toy"))
-    code = (
-        "import sys, tabsweep.datasets.added.importing; from tabsweep.datasets import catalog;"
-        "catalog.load_dataset('toy'); print([m for m in ('ray', 'mlflow', 'optuna') if m in"
-        " sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -6,8 +6,6 @@ import itertools
 import json
 import math
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -273,13 +271,3 @@ def test_variants_that_say_no_one_thing_are_refused() -> None:
     for params, message in REFUSED_VARIANTS:
         with pytest.raises(ValueError, match=message):
             Space.parse({"params": params})
-
-
-def test_importing_spaces_and_samplers_loads_no_heavy_library() -> None:
-    code = (
-        "import sys, tabsweep.sweeps.search.samplers, tabsweep.sweeps.search.optuna_tpe,"
-        " tabsweep.sweeps.search.hyperopt_tpe;"
-        "print(sorted({'numpy','optuna','hyperopt','pandas','ray','scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
