@@ -283,7 +283,7 @@ def run_and_report(console: Console, request: Request) -> int:
             except KeyboardInterrupt:
                 pass
             finally:
-                progress.end()
+                progress.end("the report")
         if outcome is not None and not outcome.tally.interrupted:
             for warning in outcome.warnings:
                 console.warn(warning)
@@ -299,7 +299,9 @@ def run_and_report(console: Console, request: Request) -> int:
                 document["predicted"] = predict_missing(console, request)
     finally:  # after the report, which MLflow shows, too; nobody waits for it to read the tables
         if syncer is not None:
+            progress.end("MLflow")
             behind = syncer.stop(**{"timeout": 5.0} if stop.soon else {}, say=console.tell)
+        progress.end()
     if outcome is None or outcome.tally.interrupted:
         if behind:
             console.warn(behind)

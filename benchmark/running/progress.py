@@ -1,9 +1,10 @@
 """Progress of a running sweep on standard error: a bar on a terminal and in a notebook, else a line
-per 30 s."""
+at least every 15 s, whatever is waited for."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from ..console import count, duration, printable
 from ..planning.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
-EVERY_S = 30.0
+EVERY_S = 15.0  # the longest silence
 TRUST_S = 10.0  # seconds of trials after which their pace weighs as much as the estimate's
 
 
@@ -84,16 +85,25 @@ def score_of(loss: float, metric: str) -> float:
 
 
 class Progress:
-    """Counts results and shows them; `listen` is a listener of the engine."""
+    """Counts results and shows them; `listen` is a listener of the engine.
 
-    def __init__(self, *, quiet: bool, color: bool, verbose: bool = False) -> None:
+    From its making to its `end` a thread prints a line wherever nothing was printed for `every_s`
+    seconds, but on a terminal, whose bar moves by itself.
+    """
+
+    def __init__(
+        self, *, quiet: bool, color: bool, verbose: bool = False, every_s: float = EVERY_S
+    ) -> None:
         self.quiet = quiet
         self.verbose = verbose
         self.states: Counter[str] = Counter()
         self.total = 0
         self._live: Any = None
         self._task: Any = None
+        self._every_s = every_s
         self._spoke = time.monotonic()
+        self._waits = "the data"  # what is waited for; "" while trials run
+        self._ended_all = threading.Event()
         self._pace = Pace({}, 1)
         self._work = 0.0  # expected seconds of the trials that are left
         self._left = 0.0, time.monotonic()  # seconds to go, and when that was said
@@ -103,6 +113,13 @@ class Progress:
         self._notebook = in_notebook() and not quiet and not self._terminal
         self._line = ""  # the bar that stands in a notebook
         self._color = color
+        if not (quiet or self._terminal):
+            threading.Thread(target=self._look, daemon=True, name="progress").start()
+
+    def _look(self) -> None:
+        while not self._ended_all.wait(self._every_s / 10):
+            if time.monotonic() - self._spoke > self._every_s:
+                self._say_where_it_is()
 
     # ------------------------------------------------------------------ life
 
@@ -155,8 +172,12 @@ class Progress:
         )
         self._live.start()
 
-    def end(self) -> None:
-        """Remove the bar from the terminal; in a notebook it stays."""
+    def end(self, then: str = "") -> None:
+        """Remove the bar from the terminal; in a notebook it stays. then: what is waited for next;
+        where nothing is, no more is printed."""
+        self._waits = then
+        if not then:
+            self._ended_all.set()
         self._leave_line()
         if self._live is not None:
             self._live.stop()
@@ -167,6 +188,7 @@ class Progress:
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
         """Count and show an event of the engine."""
         if event in ("result", "reused"):
+            self._waits = ""
             result, slot = details["result"], details["slot"]
             self.states[result.status] += 1
             self._count_down(slot.study, result if event == "result" else None)
@@ -215,7 +237,9 @@ class Progress:
         self._left = self._pace.left_s(self._work), time.monotonic()
 
     def _wait_for(self, what: str) -> None:
-        """Before the first result: what the sweep waits for, on a terminal or with --verbose."""
+        """Before the first result: what the sweep waits for, on a terminal or with --verbose; said
+        elsewhere where it lasts."""
+        self._waits = what
         if self._live is not None:
             self._live.update(self._task, note=f"waiting for {what}")
         elif self.verbose or self._terminal:
@@ -237,11 +261,12 @@ class Progress:
             self._line = f"{bar(ended, self.total)} {ended}/{self.total}, ETA {self._eta()}{best}"
             sys.stderr.write(f"\r{printable(self._line).ljust(before)}")
             sys.stderr.flush()
-        elif not self.quiet and time.monotonic() - self._spoke > EVERY_S:
-            self._spoke = time.monotonic()
-            ended = self._ended
-            best = f"; {self._best}" if self._best else ""
-            self._say(f"{ended} of {self.total} trials, ETA {self._eta()}{best}")
+
+    def _say_where_it_is(self) -> None:
+        parts = [f"waiting for {self._waits}"] if self._waits else []
+        if self.total:
+            parts.insert(0, f"{self._ended} of {self.total} trials, ETA {self._eta()}")
+        self._say("; ".join(filter(None, [*parts, self._best])))
 
     def _leave_line(self) -> None:
         """What is printed next stands below the bar of a notebook."""
@@ -258,6 +283,7 @@ class Progress:
     def _say(self, text: str) -> None:
         if self.quiet:
             return
+        self._spoke = time.monotonic()
         text = printable(text)  # a model's message may hold control characters
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)

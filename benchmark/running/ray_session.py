@@ -34,7 +34,6 @@ from ...sweeps.workers.ray_thread import FAR_S, RAY
 from ..errors import resume_with, way_out
 from .cpus import available_cpus
 
-NOTICE_S = 15.0  # after so long without a step forward the start says what it waits for
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
 
@@ -76,26 +75,20 @@ class RayStart:
         if self._address == "local":
             check_worker(self._over)
 
-    def wait(
-        self,
-        stop: Stop,
-        say: Callable[[str], None] = lambda text: None,
-        show: Callable[[str], None] = lambda stage: None,
-    ) -> None:
+    def wait(self, stop: Stop, show: Callable[[str], None] = lambda stage: None) -> None:
         """Wait until Ray is up, and on this machine a worker process, too.
 
-        `say` is told what a slow start waits for, `show` at once what any start does. Raises
-        RayNotUp, NobodyAnswers for a cluster, and KeyboardInterrupt for a stop.
+        `show` is told what the start waits for. Raises RayNotUp, NobodyAnswers for a cluster, and
+        KeyboardInterrupt for a stop.
         """
         self.begin()
         assert self._up is not None, "a sweep without workers needs no Ray"
-        error = self._error(self._up, stop, say, show)
+        error = self._error(self._up, stop, show)
         if error is not None:
             if isinstance(error, NobodyAnswers) or not isinstance(error, Exception):
                 raise error
             raise self._not_up(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         take_back_sigterm()
-        RAY.say = say
         far = self._address != "local"
         if far:
             RAY.answer_s = FAR_S
@@ -104,14 +97,10 @@ class RayStart:
             ask_for_cpus(self.n_workers)
 
     def _error(
-        self,
-        up: Future[None],
-        stop: Stop,
-        say: Callable[[str], None],
-        show: Callable[[str], None],
+        self, up: Future[None], stop: Stop, show: Callable[[str], None]
     ) -> BaseException | None:
         """What the start raised, None where Ray is up."""
-        stage, since, told = "", time.monotonic(), False
+        stage, since = "", time.monotonic()
         looked = since - LOOK_S  # the first look is the first thing
         while True:
             with suppress(TimeoutError):
@@ -124,14 +113,11 @@ class RayStart:
             looked = now
             found = stage_of_start(self._address, connected=self._connected)
             if found != stage:
-                stage, since, told = found, now, False
+                stage, since = found, now
                 show(stage)
             waited = now - since
             if waited > self._patience_s:
                 raise self._not_up(f"waited {waited:.0f} s for {stage}")
-            if waited > NOTICE_S and not told:
-                told = True
-                say(f"Ray is slow to start: {waited:.0f} s for {stage} ({self._logs()})")
 
     def _not_up(self, text: str) -> RayNotUp:
         RAY.lost = f"Ray did not start: {text}"
@@ -149,7 +135,7 @@ class RayStart:
         if up is None:
             return
         # From here on this process ends by itself, and whoever watches it ends what is left of Ray.
-        watched, RAY.tell, RAY.say = RAY.tell is not None, None, lambda text: None
+        watched, RAY.tell = RAY.tell is not None, None
         self._over.set()  # nobody waits for a worker any more
         if watched and (RAY.lost or not up.done()):
             return

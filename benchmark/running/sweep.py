@@ -327,13 +327,8 @@ class _Sweep:
         self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
         self._listener("started", {})
 
-    def _slow(self, text: str) -> None:
-        """Say and log what a slow start of Ray waits for; no word of it at the end."""
-        self._log.listen("warning", {"message": text})
-        self._listener("warning", {"message": text})
-
     def _show(self, stage: str) -> None:
-        """Say what a start waits for, where somebody looks on."""
+        """Say what a start waits for."""
         self._listener("waiting", {"for": stage})
 
     def _studies(self) -> Iterable[Study]:
@@ -343,7 +338,7 @@ class _Sweep:
         search = self._search
         if search is not None:
             if not search.finished:
-                self._ray.wait(self._stop, self._slow, self._show)
+                self._ray.wait(self._stop, self._show)
                 self._check_gpus()
                 try:
                     search.run()
@@ -408,7 +403,7 @@ class _Sweep:
             if any(study.needs.gpu_mb for study in self._studies()):
                 check_gpu("cuda")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
-        self._ray.wait(self._stop, self._slow, self._show)
+        self._ray.wait(self._stop, self._show)
         self._check_gpus()
         self._show("the first worker")
         pool = RayWorkerPool(

@@ -16,7 +16,6 @@ from .ray_start import stat_of
 
 ANSWER_S = 15.0  # for any call, where Ray itself would wait for a minute or for ever
 FAR_S = 60.0  # where its state server is on another machine, which may start it again
-NOTICE_S = 10.0  # after which it is said
 LOOK_S = 0.5
 DIED = "Ray on this machine has died"
 # Exceptions of Ray that mean that the cluster failed, and not a trial.
@@ -55,12 +54,11 @@ class RayThread:
     """Calls Ray for all threads of this process, one call after the other.
 
     lost: why Ray is lost, "" while it is not. Then nothing of Ray is called any more.
-    answer_s: seconds for an answer. say: is told where one takes long. tell: where another process
-    watches this one, is called with the reason once Ray is lost.
+    answer_s: seconds for an answer. tell: where another process watches this one, is called with
+    the reason once Ray is lost.
     """
 
     def __init__(self) -> None:
-        self.say: Callable[[str], None] = lambda text: None
         self.tell: Callable[[str], None] | None = None
         self.begin_anew()
 
@@ -93,18 +91,13 @@ class RayThread:
             return act()
         self.check()
         future, began, within_s = self.submit(act), awake_s(), max(within_s, self.answer_s)
-        said = False
         while True:
             with suppress(TimeoutError):
                 error = future.exception(LOOK_S)
                 break
             self.check()
-            waited = awake_s() - began
-            if waited > within_s:
+            if awake_s() - began > within_s:
                 self._lose(f"Ray has not answered for {within_s:g} s")
-            if waited > NOTICE_S and not said:
-                said = True
-                self.say(f"Ray has not answered for {waited:.0f} s")
         if error is not None and {cls.__name__ for cls in type(error).__mro__} & RAY_GONE:
             self._lose(" ".join(str(error).split())[:300])
         return future.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -30,6 +31,7 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress.listen("warning", {"message": "beta is left out"})
     progress.listen("lost node", {"host": "beta"})
     progress.listen("beat", {"workers": [], "queued": 0})
+    progress.end()
     text = capsys.readouterr().err
     assert "\x1b" not in text and "error: bad" in text
     assert "warning: beta is left out" in text and "beta; its trials" in text
@@ -49,12 +51,41 @@ def test_in_a_notebook_a_bar_is_written_over_and_messages_stand_below_it(capsys,
     assert [part.split(",")[0][-3:] for part in bars.split("\r")] == ["", "1/4", "2/4"]
 
 
+def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
+    """The thread speaks: nothing calls the progress meanwhile, as while Ray starts, while a trial
+    runs and while the report is made."""
+    progress = Progress(quiet=False, color=False, every_s=0.2)
+    slot, done = Slot(NAME, "tune", 0), SimpleNamespace(status="done", cause="", costs={}, info={})
+
+    def said() -> list[str]:
+        time.sleep(1.0)
+        return capsys.readouterr().err.splitlines()
+
+    assert {*said()} == {"waiting for the data"}
+    progress.listen("waiting", {"for": "Ray's process raylet"})
+    progress.begin(4, "r")
+    first, *lines = said()
+    assert first == "r: 4 trials planned" and len(lines) > 2
+    assert all(line.endswith("; waiting for Ray's process raylet") for line in lines)
+    progress.listen("reused", {"slot": slot, "result": done})
+    lines = said()
+    assert len(lines) > 2 and all(line.startswith("1 of 4 trials, ETA ") for line in lines)
+    progress.end("the report")
+    assert all(line.endswith("; waiting for the report") for line in said())
+    progress.end()
+    said()
+    assert said() == []
+    Progress(quiet=True, color=False, every_s=0.2)
+    assert said() == []
+
+
 def test_the_best_score_keeps_its_sign(capsys):
     progress = Progress(quiet=False, color=False, verbose=True)
     for metric, loss in (("r2", 6.204), ("r2", 0.0), ("roc_auc", -0.9), ("rmse", 2.5)):
         meta = {"metric": metric}
         ended = SimpleNamespace(name=NAME, n_slots=4, meta=meta, best_loss=lambda loss=loss: loss)
         progress.listen("study", {"study": ended})
+    progress.end()
     said = [line.split("best val ")[1] for line in capsys.readouterr().err.splitlines()]
     assert said == ["r2 -6.204", "r2 0", "roc_auc 0.9", "rmse 2.5"]
 

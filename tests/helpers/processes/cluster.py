@@ -89,7 +89,10 @@ class Cluster:
                 assert self.up(host), log
                 return "Ray runtime started" in log
 
-            wait_for(ready, f"Ray on {host.name}", timeout_s=START_S)
+            try:
+                wait_for(ready, f"Ray on {host.name}", timeout_s=START_S)
+            except TimeoutError as error:
+                raise TimeoutError(f"{error}\n{self._log(host).read_text()}") from None
 
     def up(self, host: Host) -> bool:
         """Does Ray run there, as far as the host knows?"""
