@@ -9,13 +9,14 @@ row once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..common.decisions import Costs, decisions
 from ..common.tasks import BINARY, MULTICLASS, REGRESSION, TASKS
 from ..common.text import did_you_mean
 
@@ -23,8 +24,6 @@ CLASSIFICATION = (BINARY, MULTICLASS)
 
 # {task: the metric that selects and heads the tables where nobody names another}
 DEFAULT_METRIC = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
-
-Costs = Sequence[Sequence[float]]  # (C, C), see `cost`
 
 # Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3
@@ -154,15 +153,13 @@ def cost(
     weights: np.ndarray | None = None,
     costs: Costs = (),
 ) -> float:
-    """Mean cost of a row where each row gets the class of the least expected cost (Elkan 2001).
+    """Mean cost of a row where each row gets the class of the least expected cost (`decisions`).
 
-    y: (n,). proba: (n, C). costs: (C, C) what a row of the class i costs that gets the class j; ()
-    for 1 where these differ, which makes it the share of wrong rows.
+    y: (n,). proba: (n, C). costs: (C, C); () for 1 where the classes differ, which makes it the
+    share of wrong rows.
     """
-    n_classes = proba.shape[1]
-    matrix = np.asarray(costs or 1.0 - np.eye(n_classes), dtype=np.float64)
-    chosen = np.einsum("ni,ij->nj", proba, matrix).argmin(axis=1)
-    return _mean(matrix[y, chosen], weights)
+    matrix = np.asarray(costs or 1.0 - np.eye(proba.shape[1]), dtype=np.float64)
+    return _mean(matrix[y, decisions(proba, costs)], weights)
 
 
 def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:  # (n,), (n,)

@@ -98,6 +98,8 @@ def fit_chosen(
     }
     if table.task == "regression":
         about["residuals"] = residuals_of(results, name, table, folds).tolist()
+    if table.costs:
+        about["costs"] = table.costs
     if marks:
         about["missing"] = marks
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,6 +63,7 @@ def predict_file(
     try:
         ask = fitted.predict if fitted.schema.task == "regression" else fitted.predict_proba
         values = ask(frame, warn=warn)
+        best = fitted.decided(values) if values.ndim == 2 else ()
     except Exception as error:  # a file may load and still be no model of this library's version
         raise FitError(
             f"{Path(model).name} cannot predict: {type(error).__name__}: {one_line(error)}"
@@ -74,7 +75,6 @@ def predict_file(
     else:
         labels = [label_cell(label) for label in fitted.labels]
         header = ["prediction", *(csv_text(f"probability_{label}") for label in fitted.labels)]
-        best = values.argmax(axis=1)
         lines = (
             [labels[k], *map(number, row)] for k, row in zip(best, values.tolist(), strict=True)
         )

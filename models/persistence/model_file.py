@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.encoder import ColumnEncoder
+from ...common.decisions import decisions
 from ...common.files import write_atomically
 from .. import registry
 from ..base import Estimator
@@ -91,7 +92,8 @@ class Fitted:
     encoder: ColumnEncoder | None = None
 
     def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N,) values, or labels (the class of the largest probability, as the benchmark scores).
+        """(N,) values, or labels: of the largest probability, or of the least expected cost where
+        `about` has a matrix of `costs`, as the benchmark scores.
 
         Columns are found by name; SchemaError for an absent one or a text where numbers belong.
         """
@@ -100,7 +102,11 @@ class Fitted:
             with arrays_inside():
                 values = np.asarray(self.estimator.predict(known), dtype=np.float64)
             return values.reshape(len(known))
-        return self.labels[self.predict_proba(frame, warn=warn).argmax(axis=1)]
+        return self.labels[self.decided(self.predict_proba(frame, warn=warn))]
+
+    def decided(self, proba: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
+        """The codes of the classes that `predict` gives for probabilities."""
+        return decisions(proba, self.about.get("costs", ()))
 
     def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
         """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""

@@ -21,6 +21,7 @@ from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
+from tabsweep.models.persistence.model_file import load_model
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.usefixtures("work")
@@ -282,6 +283,8 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
     assert n_dear / 200 < 0.9 and own["test_cost"] == pytest.approx(1 - n_dear / 200, abs=0.06)
     assert own["id"] in set(load_results("runs/f1")["id"])  # another metric, the same trial
     assert bench("resume", "runs/cost", "--workers", 0).code == 0
+    assert bench("fit", "runs/cost", "--model", "knn", "--out", "m").code == 0
+    assert load_model("m").about["costs"] == [[0, 1], [9, 0]]
     assert "test_f1" in tabsweep.leaderboard("runs/f1")
     for words, said in (
         ("--metric f", "did you mean"),

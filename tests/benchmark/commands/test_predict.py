@@ -14,8 +14,9 @@ from saved_models import (
 from tabsweep.benchmark.commands.predict import predict_file
 from tabsweep.benchmark.errors import FitError
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.infer import table_from_csv
+from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.models import registry
+from tabsweep.models.persistence.archive import ModelFileError
 from tabsweep.models.persistence.model_file import (
     load_model,
     save_model,
@@ -29,7 +30,7 @@ def houses(tmp_path_factory):
     folder = tmp_path_factory.mktemp("houses")
     frame = X.assign(price=Y["regression"])
     frame.to_csv(folder / "houses.csv", index=False)
-    table = table_from_csv(folder / "houses.csv", "price", task="regression")
+    table = table_from_file(folder / "houses.csv", Reading("price", task="regression"))
     model = registry.make_model("random-forest", task="regression", n_estimators=5)
     model.fit(table.frame, table.target)
     schema = Schema.of(table.frame, "regression", target="price")
@@ -178,11 +179,28 @@ def test_a_class_that_training_did_not_hold_has_probability_zero(tmp_path):
     assert set(fitted.predict(X)) == {"low", "high"}
 
 
+def test_a_model_with_costs_predicts_the_cheapest_class(tmp_path):
+    frame = pd.DataFrame({"x": [0.0] * 4 + [1.0] * 4})
+    target = np.array([0, 0, 0, 1, 0, 1, 1, 1])  # a quarter of each leaf is of the other class
+    model = registry.make_model("decision-tree", task="binary", max_depth=1).fit(frame, target)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    schema = Schema.of(frame, "binary", classes=("well", "ill"))
+    for costs, low in ((None, "well"), ([[0, 1], [2, 0]], "well"), ([[0, 1], [4, 0]], "ill")):
+        about = {"costs": costs} if costs else {}
+        path = save_model(model, tmp_path / f"m{costs}", schema=schema, about=about)
+        predict_file(path, tmp_path / "in.csv", tmp_path / "out.csv")
+        told = pd.read_csv(tmp_path / "out.csv")["prediction"].tolist()
+        assert told == [low] * 4 + ["ill"] * 4 == list(load_model(path).predict(frame))
+    path = save_model(model, tmp_path / "odd", schema=schema, about={"costs": [[1]]})
+    with pytest.raises(ModelFileError, match=r"costs of shape \(1, 1\) for 2 classes"):
+        predict_file(path, tmp_path / "in.csv", tmp_path / "out.csv")
+
+
 def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
     values = [1.234, 12.5, 2.5, 7.25, 9.0, 3.75] * 8
     written = "".join(f'"{str(v).replace(".", ",")}",{2 * v}\n' for v in values)
     (tmp_path / "comma.csv").write_text("x,y\n" + written)
-    table = table_from_csv(tmp_path / "comma.csv", "y", task="regression")
+    table = table_from_file(tmp_path / "comma.csv", Reading("y", task="regression"))
     model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
 
     def saved(styles):
@@ -207,7 +225,7 @@ def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
 def test_a_sign_that_the_training_rows_lacked_is_refused(tmp_path):
     written = "".join(f'{k % 9}%,"${1000 * k:,}",{k + k % 9}\n' for k in range(1, 49))
     (tmp_path / "signs.csv").write_text("rate,income,y\n" + written)
-    table = table_from_csv(tmp_path / "signs.csv", "y", task="regression")
+    table = table_from_file(tmp_path / "signs.csv", Reading("y", task="regression"))
     assert table.frame["income"].tolist() == [1000.0 * k for k in range(1, 49)]
     model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
 
