@@ -4,6 +4,7 @@ commands to copy."""
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -55,6 +56,15 @@ def one_line(value: object, limit: int = 300) -> str:
     """
     text = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def slug(text: str) -> str:
+    """A text as a name: lower-case letters, digits and hyphens, at most 64 of them.
+
+    >>> slug("Higgs_Small"), slug("California-Housing (2)")
+    ('higgs-small', 'california-housing-2')
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-")
 
 
 def shell_word(value: object) -> str:

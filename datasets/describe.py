@@ -45,9 +45,11 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     if table is None:
         notes = Notes(list(cells.notices))
         for name in names:
+            made = None
             if name not in (known.target, *known.drop):
-                with Problems(keep=True).watched():
-                    decided[name] = feature(name, cells, known, notes)[0]
+                made = Problems(keep=True).tried(feature, name, cells, known, notes)
+            if made:
+                decided[name] = made[0]
         warnings = notes.all()
     roles = {reading.target: "target", reading.group: "group", reading.time: "time"}
     roles |= {reading.weight: "weight"} | dict.fromkeys(reading.drop, "left out")
@@ -69,8 +71,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         "warnings": warnings,
     }
     if table is not None:
-        with problems.watched():
-            about |= split_facts(table, known)
+        about |= problems.tried(split_facts, table, known) or {}
     return about | {"problems": problems.kept}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -24,14 +23,15 @@ from ..common.columns.numbers import (
     read_numbers,
     two_spellings,
 )
-from ..common.text import one_line, suggest
+from ..common.text import one_line, slug, suggest
 from .errors import DataError
+from .overlap import same_classes
 from .reading.cells import Cells, read_file
 from .reading.columns import TASKS, Notes, Problems, Reading, column_problems
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
-__all__ = ["MISSING", "DataError", "Reading", "table_from_csv", "table_from_file"]
+__all__ = ["MISSING", "DataError", "Reading", "table_from_file"]
 
 MAX_CLASSES_GUESSED = 20
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
@@ -75,8 +75,7 @@ def feature(
         return kind, categorical_column(levels(column, kind))
     numbers = kind.numbers
     assert numbers is not None
-    if numbers.style:
-        notes.styles.setdefault(numbers.style, {})[name] = numbers
+    notes.add_style(name, numbers)
     infinite = np.isinf(numbers.values)
     if infinite.any():
         notes.sentences.append(
@@ -201,8 +200,7 @@ def encode_target(
     stated = told.get(reading.stated(name) or cells.kinds.get(name, ""))
     chosen = task or stated or guess_task(column, numbers, name, notes.sentences)
     if chosen == "regression":
-        if found.style:
-            notes.styles.setdefault(found.style, {})[name] = found
+        notes.add_style(name, found)
         wrong = np.isnan(numbers)
         if wrong.any():
             first = int(np.argmax(wrong))
@@ -298,9 +296,7 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
         return False
     if task == "regression" and column.dtype == np.float64:
         return bool(np.array_equal(column.to_numpy(), target))
-    codes = pd.factorize(column)[0]
-    pairs = len(np.unique(np.stack([codes, target]), axis=1).T)
-    return task != "regression" and pairs == len(np.unique(codes)) == len(np.unique(target))
+    return task != "regression" and same_classes(pd.factorize(column)[0], target)
 
 
 def category_of(cells: Cells, name: str, reading: Reading) -> Kind:
@@ -321,11 +317,12 @@ def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
     return pd.factorize(levels(cells.frame[name], kind, styled=True))[0].astype(np.int64)
 
 
-def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = ()) -> np.ndarray:
+def row_weights(cells: Cells, reading: Reading, notes: Notes) -> np.ndarray:
     """(N,) how much each row counts; noted. DataError for a weight that is missing, no number,
     infinite or below 0, and where all are 0."""
+    name = reading.weight or ""
     column = cells.frame[name]
-    found = read_numbers(column, cells.delimiter, marks)
+    found = read_numbers(column, cells.delimiter, reading.missing)
     values = found.values
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
@@ -337,8 +334,7 @@ def row_weights(cells: Cells, name: str, notes: Notes, marks: Collection[str] = 
         )
     if not values.any():
         raise DataError(f"weight column {name!r} is 0 in all rows: no row counts")
-    if found.style:
-        notes.styles.setdefault(found.style, {})[name] = found
+    notes.add_style(name, found)
     notes.sentences.append(
         f"rows count by column {name!r} ({values.min():g} to {values.max():g}, mean "
         f"{values.mean():.3g}) in fits and in every validation and test score"
@@ -393,26 +389,21 @@ def table_from_cells(
     problems.add(*column_problems(path.name, reading, cells.frame.columns))
     notes = Notes(list(cells.notices))
     cells = with_target(cells, reading, notes)
-    marks = reading.missing
-    codes, task = np.zeros(0), ""
-    classes: tuple[str, ...] = ()
-    with problems.watched():
-        codes, task, classes = encode_target(cells, reading, notes)
+    target = problems.tried(encode_target, cells, reading, notes)
+    codes, task, classes = target or (np.zeros(0), "", ())
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
     columns = {}
     decided = {} if decided is None else decided
     for column in cells.frame.columns:
-        if column in aside:
-            continue
-        with problems.watched():
-            decided[column], values = feature(column, cells, reading, notes)
-            if values is not None:
-                columns[column] = values
-    frame = pd.DataFrame(columns)
+        made = None
+        if column not in aside:
+            made = problems.tried(feature, column, cells, reading, notes)
+        if made:
+            decided[column], columns[column] = made
+    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
     weights = groups = times = None
     if reading.weight:
-        with problems.watched():
-            weights = row_weights(cells, reading.weight, notes, marks)
+        weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
     if task == "regression":
         extreme_targets(codes, reading.target, notes)
@@ -425,21 +416,16 @@ def table_from_cells(
     if frame.columns.empty:
         problems.add(f"{path.name} has no feature left: {'; '.join(notes.all())}")
     if reading.group:
-        with problems.watched():
-            groups = group_codes(cells, reading.group, reading)
+        groups = problems.tried(group_codes, cells, reading.group, reading)
     if reading.time:
-        with problems.watched():
-            column, first = cells.frame[reading.time], reading.day_first
-            times = read_times(column, cells.delimiter, cells.where, marks, first)
+        how = (cells.delimiter, cells.where, reading.missing, reading.day_first)
+        times = problems.tried(read_times, cells.frame[reading.time], *how)
     if not task or frame.columns.empty:
         raise DataError(problems.kept[0])
     for given, flag in ((reading.positive, "--positive"), (reading.costs, "--cost")):
         if given and not classes:
             problems.add(f"{flag} goes with classes, and the target {reading.target!r} has none")
-    costs: tuple[tuple[float, ...], ...] = ()
-    if classes:
-        with problems.watched():
-            costs = costs_of(reading, classes)
+    costs = problems.tried(costs_of, reading, classes) if classes else None
     digest = hashlib.sha256(path.read_bytes())
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
@@ -458,7 +444,7 @@ def table_from_cells(
         weights=weights,
         styles={name: kind.style for name, kind in decided.items() if kind.style},
         left_out=tuple(name for name, kind in decided.items() if kind.word == kinds.ID),
-        costs=costs,
+        costs=costs or (),
     )
 
 
@@ -475,20 +461,4 @@ def table_from_file(path: str | Path, reading: Reading, *, name: str | None = No
     if reading.task is not None and reading.task not in TASKS:
         raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
     cells = read_file(path)
-    return table_from_cells(path, cells, reading, slug(name or path.stem))
-
-
-def slug(text: str) -> str:
-    """A file's name as that of a table.
-
-    >>> slug("My houses (2)")
-    'my-houses-2'
-    """
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "csv"
-
-
-def table_from_csv(
-    path: str | Path, target: str, *, task: str | None = None, name: str | None = None
-) -> Table:
-    """The table in a file with the column `target` to predict: `table_from_file`."""
-    return table_from_file(path, Reading(target, task), name=name)
+    return table_from_cells(path, cells, reading, slug(name or path.stem)[:60] or "csv")

@@ -136,28 +136,22 @@ def _all_fit(texts: list[str], form: str) -> bool:
 def parsed(values: Iterable[Any], form: str) -> pd.Series:
     """Texts, and moments among them, as datetimes in UTC without a zone, to the microsecond; NaT
     for what is missing or not in this form."""
-    column = pd.Series([_iso(v) if isinstance(v, str) else v for v in values], dtype=object)
+    column = pd.Series([_to_microseconds(value) for value in values], dtype=object)
     shape = "ISO8601" if form == ISO else form
-    try:
-        found = pd.to_datetime(column, format=shape, utc=True, errors="raise")
-    except (ValueError, TypeError, OverflowError):  # perhaps nanoseconds beside a year after 2262
-        column = column.map(_to_microseconds)
-        found = pd.to_datetime(column, format=shape, utc=True, errors="coerce")
+    found = pd.to_datetime(column, format=shape, utc=True, errors="coerce")
     return found.dt.tz_localize(None).dt.as_unit("us")
 
 
-def _iso(text: str) -> str | None:
-    if is_no_date(text):
-        return None
-    plain = text.strip().removesuffix("UTC")
-    return plain.strip() + ("Z" if plain != text.strip() else "")
-
-
 def _to_microseconds(value: Any) -> Any:
-    """A moment, or the text of one, without digits after the microseconds."""
+    """A moment, or the text of one ("Z" for "UTC"), without digits after the microseconds, as years
+    after 2262 have no nanoseconds; None for a gap."""
     if isinstance(value, pd.Timestamp):
         return value.as_unit("us")
-    return _NANOSECONDS.sub(r"\1", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    plain = value.strip()
+    bare = plain.removesuffix("UTC").strip() + ("Z" if plain.endswith("UTC") else "")
+    return None if is_no_date(plain) else _NANOSECONDS.sub(r"\1", bare)
 
 
 def moments(column: pd.Series, form: str = ISO) -> pd.Series:

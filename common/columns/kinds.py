@@ -82,10 +82,10 @@ def kind_of(
     if stated == TEXT:
         return Kind(TEXT, "", None, found.missing)
     numeric = found.n_numbers == found.n_present
-    if stated == DATE or (not stated and not numeric):
-        kind = date_kind(cells, found.missing, day_first, stated=stated == DATE)
-        if kind is not None:
-            return kind
+    if stated == DATE:
+        return date_kind(cells, found.missing, day_first)
+    if not stated and not numeric and (form := form_of(present.unique(), day_first)):
+        return Kind(DATE, form, None, found.missing | gaps_of(cells))
     if stated == NUMBER and not numeric:
         first = int(np.argmax(np.isnan(found.values) & ~found.missing))
         raise NotOfKind(first, "is no number, and the column is said to be numeric")
@@ -110,21 +110,22 @@ def kind_of(
     return made if stated else words_kind(cells, found, made)
 
 
-def date_kind(
-    cells: pd.Series, missing: np.ndarray, day_first: bool | None, *, stated: bool
-) -> Kind | None:
-    """The kind of a column of dates, None for others; missing are the words for it, too."""
+def gaps_of(cells: pd.Series) -> np.ndarray:
+    """(N,) which texts stand for a missing date."""
+    return cells.map(is_no_date).to_numpy(dtype=bool)
+
+
+def date_kind(cells: pd.Series, missing: np.ndarray, day_first: bool | None) -> Kind:
+    """The kind of a column that holds dates, also such as are written as numbers; NotOfKind for
+    another text among them, DateError as for `form_of`."""
     if cells.dtype == np.float64:  # 20241231
         cells = cells.map("{:.0f}".format)
-    different = [str(text) for text in cells[~missing].unique()]
-    form = form_of(different, day_first, numbers=stated)
-    if form:
-        return Kind(DATE, form, None, missing | cells.map(is_no_date).to_numpy(dtype=bool))
-    if stated:
-        odd = first_no_date(different) or different[0]
-        first = int(np.argmax((cells == odd).to_numpy()))
-        raise NotOfKind(first, "is no date like 2024-12-31, and the column is said to hold dates")
-    return None
+    present = cells[~missing].unique()
+    if form := form_of(present, day_first, numbers=True):
+        return Kind(DATE, form, None, missing | gaps_of(cells))
+    odd = first_no_date(present) or present[0]
+    first = int(np.argmax((cells == odd).to_numpy()))
+    raise NotOfKind(first, "is no date like 2024-12-31, and the column is said to hold dates")
 
 
 def words_kind(cells: pd.Series, found: Numbers, made: Kind) -> Kind:

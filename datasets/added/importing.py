@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.text import one_line
+from ...common.text import one_line, slug
 from ..card import Card
 from ..errors import DataError
 from ..infer import check_range
@@ -42,15 +41,6 @@ class Added:
     card: Card
     new: bool
     stands_for: str = ""
-
-
-def slug(text: str) -> str:
-    """A folder's name as the name of a dataset.
-
-    >>> slug("Higgs_Small"), slug("California-Housing (2)")
-    ('higgs-small', 'california-housing-2')
-    """
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64].strip("-")
 
 
 def name_of(arrays: Arrays, asked: str | None, several: bool, built_in: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...common.columns.numbers import MISSING
-from ...common.text import one_line, suggest
+from ...common.text import one_line, slug, suggest
 from ..card import PARSERS, Card
 from ..errors import DataError
 from ..infer import Reading, table_from_file
@@ -16,7 +16,7 @@ from ..protocols import make_folds
 from ..reading.columns import GROUP_OR_TIME
 from ..table import Table
 from . import store
-from .importing import Added, slug
+from .importing import Added
 
 PROTOCOLS = ("kfold", "fivefold", "holdout", "grouped", "temporal")
 

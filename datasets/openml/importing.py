@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.text import one_line
+from ...common.text import one_line, slug
 from ..added import store
-from ..added.importing import Added, slug
+from ..added.importing import Added
 from ..card import Card
 from ..errors import DataError
 from ..protocols import cut

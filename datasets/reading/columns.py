@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from ...common.columns.kinds import STATED
 from ...common.columns.numbers import Numbers
@@ -14,6 +13,8 @@ from ..errors import DataError
 
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class Notes:
     sentences: list[str] = field(default_factory=list)
     styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
 
+    def add_style(self, name: str, numbers: Numbers) -> None:
+        """Keep the column for a sentence, unless its numbers are plain."""
+        if numbers.style:
+            self.styles.setdefault(numbers.style, {})[name] = numbers
+
     def all(self) -> list[str]:
         """The sentences, with one for each style."""
         found = list(self.sentences)
@@ -150,13 +156,13 @@ class Problems:
         self.keep = keep
         self.kept: list[str] = []
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Within it a DataError is kept, and what follows goes on."""
+    def tried(self, make: Callable[..., T], *how: Any) -> T | None:
+        """What `make(*how)` gives; None where it raises a DataError that is kept."""
         try:
-            yield
+            return make(*how)
         except DataError as error:
             self.add(str(error))
+            return None
 
     def add(self, *problems: str) -> None:
         """Keep problems, or raise the first as a DataError."""

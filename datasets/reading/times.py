@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
-from ...common.columns.dates import DateError, first_no_date, form_of, is_no_date, parsed
+from ...common.columns.dates import DateError, parsed
+from ...common.columns.kinds import NotOfKind, date_kind
 from ...common.columns.numbers import read_numbers
 from ...common.text import one_line
 from ..errors import DataError
@@ -55,19 +56,17 @@ def read_times(
             )
         return numbers.values
     try:
-        form = form_of(cells, day_first)
+        kind = date_kind(cells, numbers.missing, day_first)
+        if kind.missing.any():
+            raise NotOfKind(int(np.argmax(kind.missing)), "is a gap")
     except DateError as error:
         raise DataError(f"time column {name!r}: {error}") from None
-    gaps = cells.map(is_no_date).to_numpy(dtype=bool)
-    if not form or gaps.any():
-        odd = first_no_date(cells)
-        wrong = gaps | (cells == odd).to_numpy() if form or odd else ~gaps
-        first = int(np.argmax(wrong))
+    except NotOfKind as error:
         raise DataError(
-            f"time column {name!r}: {one_line(cells.iloc[first], 40)!r} on {where(first)} is no "
-            "number and no date like 2024-12-31"
-        )
-    seconds = (parsed(cells, form) - pd.Timestamp(0).as_unit("s")) / pd.Timedelta(seconds=1)
+            f"time column {name!r}: {one_line(cells.iloc[error.row], 40)!r} on {where(error.row)} "
+            "is no number and no date like 2024-12-31"
+        ) from None
+    seconds = (parsed(cells, kind.style) - pd.Timestamp(0).as_unit("s")) / pd.Timedelta(seconds=1)
     return seconds.to_numpy(np.float64)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tabsweep.datasets import infer
 from tabsweep.datasets.describe import describe
-from tabsweep.datasets.infer import DataError, Reading, table_from_csv, table_from_file
+from tabsweep.datasets.infer import DataError, Reading, table_from_file
 from tabsweep.datasets.reading import files
 from tabsweep.datasets.reading.cells import read_file
 from tabsweep.datasets.table import Table
@@ -26,7 +26,7 @@ def load(tmp_path: Path):
     def read(text: str | bytes, target: str = "y", **options: object) -> Table:
         path = tmp_path / "my file.csv"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return table_from_csv(path, target, **options)  # type: ignore[arg-type]
+        return table_from_file(path, Reading(target, **options))  # type: ignore[arg-type]
 
     return read
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_used_is_one_line_that_says_where(load) -> None:
 def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path: Path) -> None:
     for path in (tmp_path / "absent.csv", tmp_path):
         with pytest.raises(DataError, match="no such file"):
-            table_from_csv(path, "y")
+            table_from_file(path, Reading("y"))
     with pytest.raises(DataError, match="'prize'.*'price'"):
         load(HOUSES, "prize")
     with pytest.raises(DataError, match="'regresion'.*'regression'"):
@@ -294,7 +294,7 @@ def test_any_changed_byte_target_or_task_is_another_dataset(load) -> None:
 def test_hostile_names_stay_texts_and_the_tables_name_is_a_slug(tmp_path: Path) -> None:
     path = tmp_path / "=HYPERLINK(1) <script>.csv"
     path.write_text('"=cmd|x",<script>,y\n' + "1,a,0.5\n2,b,1.5\n" * 5)
-    table = table_from_csv(path, "y")
+    table = table_from_file(path, Reading("y"))
     assert list(table.frame.columns) == ["=cmd|x", "<script>"]
     assert table.name == "hyperlink-1-script"
 

@@ -38,12 +38,12 @@ from tabsweep.benchmark.planning.code_identity import CELL
 from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
 from tabsweep.benchmark.planning.suite import parse
 from tabsweep.datasets.catalog import load_dataset
-from tabsweep.datasets.infer import table_from_csv
+from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.sweeps.fingerprint import closure, fingerprint
 
 def ids(model="knn", csv=None, folds_seed=0, config=None):
     """The ids of a study's first trials; `plan` alone makes them."""
-    table = table_from_csv(Path(csv), "y", task="binary") if csv else load_dataset("wine")
+    table = table_from_file(Path(csv), Reading("y", task="binary")) if csv else load_dataset("wine")
     folds = choose_folds(table, "kfold", seed=folds_seed, folds=1)
     data = {table.name: Data(table, "kfold", folds)}
     budget = {"models": [model], "folds": 1, "trials": 3, "sampler": "random"}

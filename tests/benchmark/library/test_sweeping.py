@@ -14,7 +14,7 @@ import tabsweep
 from tabsweep.benchmark.errors import NoRun, SweepError
 from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
-from tabsweep.datasets.infer import Reading, table_from_csv, table_from_file
+from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.table import Table, categorical_column
 
 
@@ -68,7 +68,7 @@ def test_the_best_model_predicts_the_labels_of_the_frame_from_its_columns(swept)
     again = pickle.loads(pickle.dumps(model)).predict(table.drop(columns="dear"))
     np.testing.assert_array_equal(again, predicted)
     opened = SweepResult(result.run).best_model  # as another session sees it
-    csv = table_from_csv(result.run.with_suffix(".csv"), "dear", task="classification")
+    csv = table_from_file(result.run.with_suffix(".csv"), Reading("dear", task="classification"))
     assert (opened.predict(csv.frame) == predicted.astype(str)).all()
 
 
@@ -178,7 +178,7 @@ def test_the_best_model_gives_labels_of_any_text_back(case, tmp_path):
     predicted = result.best_model.predict(table[["x"]])
     assert set(map(repr, predicted.tolist())) == set(map(repr, labels))
     assert (predicted == y).mean() > 0.9
-    csv = table_from_csv(result.run.with_suffix(".csv"), "y", task="classification")
+    csv = table_from_file(result.run.with_suffix(".csv"), Reading("y", task="classification"))
     assert csv.classes == names
 
 
