@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.portable import pin_or_restart
+from ...common.text import suggest
 from ...sweeps.engine import Stop
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
@@ -112,7 +113,7 @@ def check_causes(causes: Iterable[str]) -> None:
     """Raises SweepError, with a suggestion, for a word that is no cause of failures."""
     for cause in causes:
         if cause not in CAUSES:
-            raise SweepError(f"unknown cause {cause!r}; {suites.suggest(cause, CAUSES)}")
+            raise SweepError(f"unknown cause {cause!r}; {suggest(cause, CAUSES)}")
 
 
 def retry_rule(causes: tuple[str, ...] | None) -> Callable[[Record], bool]:

@@ -32,14 +32,13 @@ Cells = dict[str, list[str]]  # model -> datasets
 
 def ab_test(context: NightContext, screened: StepResult | None = None) -> StepResult:
     """Judge every model whose ids changed since the baseline, or since `context.against`. screened:
-    what the screen of this night found, None where it did not run."""
+    what the screen of this night found, None against a commit."""
     try:
         commit = accepted(context)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
-    if commit is None:  # red once: where the screen has not said it, this step does
-        verdict = NOT_RUN if screened is not None and screened.red else NO_DATA
-        return StepResult(NAME, verdict, "no baseline", reason="there is nothing to compare with")
+    if commit is None:  # the screen is red for it
+        return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
     asked: Cells | None = None
     if screened is not None:  # without a screen, every model whose ids differ between the two
         rows = [row for row in screened.findings if row.get("kind") == "changed"]
@@ -335,7 +334,7 @@ def _cell_rows(model: str, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
 def command(context: NightContext, commit: str, model: str) -> str:
     """The command that repeats the test of a model."""
     options = f"--against {commit[:SHORT]} --model {model}{context.cells_words}"
-    return f"bench nightly --only ab-test {options}"
+    return f"bench nightly {options}"
 
 
 def result_of(found: list[Row], beside: list[Row], commit: str, *, shared: bool) -> StepResult:

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,13 +17,13 @@ from .ab_test import ab_test
 from .checkout import remove_worktrees
 from .context import NightContext
 from .screen import screen
-from .step_result import NO_DATA, NOT_RUN, Night, StepResult
-
-STEPS = ("screen", "ab-test")  # the A/B test judges the models that the screen finds changed
+from .step_result import NO_DATA, Night, StepResult
 
 
-def run_night(context: NightContext, *, only: Collection[str] = ()) -> Night:
-    """Run the steps one after the other, and write night.json.
+def run_night(context: NightContext) -> Night:
+    """Run the steps one after the other, and write night.json. Against the baseline the A/B test
+    judges the models that the screen finds changed; against a commit (`context.against`) it is
+    alone, and judges all whose ids differ.
 
     A step that raises is one that could not be judged; its traceback is in logs/. What the runs of
     this night hold already is not fitted again.
@@ -31,16 +31,9 @@ def run_night(context: NightContext, *, only: Collection[str] = ()) -> Night:
     context.night.mkdir(parents=True, exist_ok=True)
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     steps: list[StepResult] = []
-    screened: StepResult | None = None
-    for name in STEPS:
-        if reason := _left_out(name, context, only):
-            steps.append(StepResult(name, NOT_RUN, "not run", reason=reason))
-            continue
-        context.say(f"{name} ...")
-        step = screen if name == "screen" else partial(ab_test, screened=screened)
-        steps.append(_run(context, name, step))
-        screened = steps[-1]
-        context.say(line_of(steps[-1]))
+    if context.against is None:
+        steps.append(_run(context, "screen", screen))
+    steps.append(_run(context, "ab-test", partial(ab_test, screened=next(iter(steps), None))))
     night = Night(
         commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
         baseline=against_of(context),
@@ -61,19 +54,11 @@ def against_of(context: NightContext) -> str:
     return context.against or str((context.baseline or {}).get("commit", ""))
 
 
-def _left_out(name: str, context: NightContext, only: Collection[str]) -> str:
-    """Why a step does not run, "" where it does."""
-    if only and name not in only:
-        return f"--only {','.join(only)}"
-    if context.against is not None and name == "screen" and not only:
-        return "--against compares two versions and nothing else"
-    return ""
-
-
 def _run(
     context: NightContext, name: str, step: Callable[[NightContext], StepResult]
 ) -> StepResult:
     """Run a step, with its time and the CPU time of this process and its children."""
+    context.say(f"{name} ...")
     begin, before = time.monotonic(), os.times()
     try:
         found = step(context)
@@ -86,7 +71,9 @@ def _run(
             name, NO_DATA, "the step itself failed", reason=f"{reason} (logs/{name}.log)"
         )
     cpu_s = sum(os.times()[:4]) - sum(before[:4])
-    return replace(found, seconds=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1))
+    found = replace(found, seconds=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1))
+    context.say(line_of(found))
+    return found
 
 
 def line_of(result: StepResult) -> str:

@@ -100,8 +100,7 @@ def command_of(step: StepResult, options: str = "") -> str:
     night, each after a blank."""
     if any(row.get("command") for row in bad(step) or step.findings):
         return ""
-    only = f" --only {step.name}" if step.name == "screen" else ""
-    return f'bench nightly{only}{options} --out "$(mktemp -d)"'
+    return f'bench nightly{options} --out "$(mktemp -d)"'
 
 
 def _facts(night: Night, baseline: Mapping[str, Any] | None) -> str:

@@ -9,33 +9,26 @@ suites/         the suites that reproduce them
 from __future__ import annotations
 
 import sys
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
-from ...common.text import one_line, suggest
+from ...common.text import suggest
 from ...reports.metrics import METRICS
-from ..planning.suite import (
-    KeyPath,
-    Strict,
-    explain,
-    files_in,
-    line_of,
-    says_less,
-    toml_lines,
-)
+from ..planning import toml_file
+from ..planning.suite import files_in
 from ..planning.suite import names as suite_names
+from ..planning.toml_file import Fault, KeyPath, Strict
 
 FOLDER = Path(__file__).resolve().parent  # of the built-in papers; resolved, as a `Paper`'s is
 FILE = "paper.toml"
-MAX_BYTES = 1_000_000
 BEHIND = ("suite", "experiment", "command", "why")  # keys of an entry, of which it has one
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"  # module:function
 
@@ -222,49 +215,9 @@ def read_paper(folder: str | Path) -> Paper:
     """The paper in a folder. Raises PaperError."""
     folder = Path(folder).resolve()
     path = folder / FILE
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise PaperError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no paper's file")
-        text = path.read_text(encoding="utf-8-sig")
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PaperError(f"{path}: not TOML: {error}") from None
-    except (OSError, ValueError) as error:
-        raise PaperError(one_line(f"cannot read the paper {path}: {error}", 500)) from None
-    except RecursionError:
-        raise PaperError(f"{path} is nested too deeply") from None
-    return Paper(folder, _parse(data, path, text))
-
-
-def _parse(data: dict[str, Any], path: Path, text: str) -> PaperFile:
-    """The file's values; one error that names the key (and its line) for the first fault."""
-    try:
-        found = PaperFile.model_validate(data)
-        faults = list(_faults(found, path.parent))
-    except ValidationError as error:
-        # a misspelt key is also a missing one: the spelling says more
-        found_faults = sorted(error.errors(), key=says_less)
-        faults = [explain(dict(fault), _keys_at) for fault in found_faults]
-    if not faults:
-        return found
-    key, message = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    line = line_of(toml_lines(text), key)
-    raise PaperError(f"{path}{line}: {'.'.join(key)}: {message}{more}")
-
-
-def _keys_at(path: KeyPath) -> Iterable[str]:
-    """The keys of the table at a path of the file."""
-    model: Any = PaperFile
-    for part in path:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            model = model.model_fields[part].annotation
-        else:  # a table of tables, or a list of them: `part` is a name or a number
-            model = get_args(model)[-1]
-    return model.model_fields
-
-
-Fault = tuple[KeyPath, str]  # a key, and what is wrong with it
+    data, lines = toml_file.read(path, "paper", PaperError)
+    faults = partial(_faults, folder=folder)
+    return Paper(folder, toml_file.checked(PaperFile, data, str(path), lines, PaperError, faults))
 
 
 def _faults(paper: PaperFile, folder: Path) -> Iterator[Fault]:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from ...common.tasks import Task
-from ...common.text import one_line, suggest
+from ...common.text import suggest
 from ...datasets.card import PROTOCOLS
+from . import toml_file
+from .toml_file import KeyPath, Strict
 
 FOLDER = Path(__file__).parents[1] / "suites"
 PAPERS = Path(__file__).parents[1] / "papers"
 
 SAMPLERS = ("grid", "random", "tpe", "hyperopt")
-MAX_BYTES = 1_000_000
-MISSPELT = ("extra_forbidden", "invalid_key")
 
 Protocol = Literal[(*PROTOCOLS, "official-permuted")]  # type: ignore[valid-type]
-
-KeyPath = tuple[str, ...]
 
 
 class SuiteError(Exception):
     """A suite that cannot be read, with the file, the key and what would be right."""
-
-
-class Strict(BaseModel):
-    """A frozen model that refuses unknown keys and converts no types."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Halve(Strict):
@@ -216,19 +206,7 @@ def load(name_or_path: str) -> Suite:
         if name_or_path not in names():
             raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
         path = files()[name_or_path]
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SuiteError(f"{path} is larger than {MAX_BYTES // 1000} kB: it is no suite")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:  # no UTF-8, or a path that cannot be
-        raise SuiteError(one_line(f"cannot read the suite {path}: {error}", 500)) from None
-    is_json = path.suffix == ".json"
-    try:
-        data, lines = (json.loads(text), {}) if is_json else (tomllib.loads(text), toml_lines(text))
-    except ValueError as error:
-        raise SuiteError(f"{path}: not {'JSON' if is_json else 'TOML'}: {error}") from None
-    except RecursionError:
-        raise SuiteError(f"{path} is nested too deeply") from None
+    data, lines = toml_file.read(path, "suite", SuiteError)
     suite = parse(data, str(path), lines)
     beside = {
         name: file.model_copy(
@@ -239,53 +217,21 @@ def load(name_or_path: str) -> Suite:
     return suite.model_copy(update={"file": beside})
 
 
-# ---------------------------------------------------------------------- files, with line numbers
-
-
-def toml_lines(text: str) -> dict[KeyPath, int]:
-    """{path of a key: its line}, for table headers and for `key = value` at a line's beginning."""
-    lines: dict[KeyPath, int] = {}
-    table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[+([^\[\]]+)\]", line):
-            table = _dotted(header[1])
-            lines.setdefault(table, number)
-        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
-            lines.setdefault((*table, *_dotted(key[1])), number)
-    return lines
-
-
-def _dotted(key: str) -> KeyPath:
-    return tuple(part.strip().strip("\"'") for part in key.split("."))
-
-
 # ---------------------------------------------------------------------- from data to a suite
 
 
 def parse(data: Any, where: str, lines: Mapping[KeyPath, int] | None = None) -> Suite:
     """A suite from plain data; one error that names the key (and its line) for the first fault."""
     if not isinstance(data, dict):
-        raise SuiteError(f"{where}: a suite is a table of keys, not {_kind(data)}")
+        raise SuiteError(f"{where}: a suite is a table of keys, not {toml_file.kind_of(data)}")
     files = data.get("file")
     listed = data.get("datasets", [])
     if isinstance(files, dict) and isinstance(listed, list):
         data = {**data, "datasets": [*listed, *(name for name in files if name not in listed)]}
-    try:
-        suite = Suite.model_validate(data)
-        faults = list(_faults(suite))
-    except ValidationError as error:
-        # a misspelt key is also a missing one: the spelling says more, and so does a wrong type
-        found_faults = sorted(error.errors(), key=says_less)
-        faults = [explain(dict(fault), _keys_at) for fault in found_faults]
-    if not faults:
-        return suite
-    path, message = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    line = line_of(lines or {}, path)
-    raise SuiteError(f"{where}{line}: {'.'.join(path)}: {message}{more}")
+    return toml_file.checked(Suite, data, where, lines or {}, SuiteError, _faults)
 
 
-def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
+def _faults(suite: Suite) -> Iterator[toml_file.Fault]:
     """What types cannot say: names that must be known elsewhere in the file, and duplicates."""
     if suite.default_budget not in suite.budgets:
         yield (
@@ -331,60 +277,3 @@ def _faults(suite: Suite) -> Iterator[tuple[KeyPath, str]]:
         for name, n in Counter(values).items():
             if n > 1:
                 yield path, f"{name!r} is there {n} times"
-
-
-def says_less(fault: Mapping[str, Any]) -> int:
-    """The place of a fault that pydantic found: misspelt keys come first, missing ones last."""
-    return 0 if fault["type"] in MISSPELT else 2 if fault["type"] == "missing" else 1
-
-
-def explain(
-    fault: dict[str, Any], keys_at: Callable[[KeyPath], Iterable[str]]
-) -> tuple[KeyPath, str]:
-    """(path of the key, what is wrong in plain words) of one fault that pydantic found. keys_at:
-    the known keys of the table at a path."""
-    path = tuple(str(part) for part in fault["loc"] if part != "[key]")
-    kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
-    shown = repr(given) if isinstance(given, str | int | float) else _kind(given)
-    shown = shown if len(shown) < 60 else f"{shown[:57]}..."
-    if kind == "extra_forbidden":
-        return path, f"unknown key; {suggest(path[-1], keys_at(path[:-1]))}"
-    if kind == "missing":
-        return path, "is missing"
-    if kind == "literal_error":
-        options = re.findall(r"'([^']*)'", context["expected"])
-        what = "unknown key" if fault["loc"][-1] == "[key]" else f"unknown value {shown}"
-        return path, f"{what}; {suggest(str(given), options)}"
-    rule = re.sub(r"^(Input|String|List) should (be a valid |be )?", _rule, fault["msg"])
-    return path, rule if "not" in rule.split() else f"{rule}, not {shown}"
-
-
-def _rule(start: re.Match[str]) -> str:
-    return {"be a valid ": "must be a valid ", "be ": "must be "}.get(start[2] or "", "must ")
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "a table", list: "a list", bool: "true or false", type(None): "nothing"}
-    return names.get(type(value), type(value).__name__)
-
-
-def _keys_at(path: KeyPath) -> Iterable[str]:
-    if len(path) >= 3 and path[0] == "budgets" and path[-1] == "halving":
-        return Halve.model_fields
-    if len(path) >= 4 and path[0] == "budgets" and path[-2] == "model":
-        return Search.model_fields
-    if len(path) >= 4 and path[0] == "budgets" and path[2] == "dataset":
-        return OnDataset.model_fields
-    if len(path) >= 2 and path[0] == "budgets":
-        return Budget.model_fields
-    if len(path) >= 2 and path[0] == "file":
-        return File.model_fields
-    return Suite.model_fields
-
-
-def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
-    """ ":12" for the key itself or the nearest one above it that has a line of its own."""
-    for end in range(len(path), 0, -1):
-        if path[:end] in lines:
-            return f":{lines[path[:end]]}"
-    return ""

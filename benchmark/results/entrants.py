@@ -7,19 +7,19 @@ trials.csv.gz   of results of our own: every tuning trial, a row each, for analy
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ...datasets.errors import DataError
 from ...reports.evidence import Evidence
-from ..planning.suite import Strict
+from ..planning import toml_file
+from ..planning.toml_file import Strict
 from .csv_import import read_results
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
@@ -124,14 +124,8 @@ def folder_of(given: Path) -> Path:
 def read_card(folder: Path) -> Entrant:
     """The card in an entrant's folder. Raises DataError."""
     path = folder / CARD
-    try:
-        return Entrant.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: {where}: {one_line(first['msg'])}") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: {one_line(error)}") from None
+    data, lines = toml_file.read(path, "card", DataError)
+    return toml_file.checked(Entrant, data, str(path), lines, DataError)
 
 
 def _of_entrant(folder: Path, out: Path) -> ResultsFile:

@@ -44,7 +44,6 @@ SHARED = options(
 @click.command()
 @SHARED
 @click.option("--model", "models", multiple=True, help="Only this model. Repeatable.")
-@click.option("--only", multiple=True, metavar="STEP", help="Only screen, or only ab-test.")
 @click.option(
     "--against", metavar="COMMIT", help="Judge every model against a release, for slow drift."
 )
@@ -54,8 +53,7 @@ def nightly(console: Console, **given: Any) -> int:
 
     \b
     bench nightly                    both steps; exit code 4 for a regression or without data
-    bench nightly --only screen      ids and bytes alone
-    bench nightly --against v1.2     drift since a release
+    bench nightly --against v1.2     the A/B test alone: drift since a release
 
     Only models whose trial ids changed since the accepted baseline are judged, by an A/B test of
     both commits on fresh seeds. Started again on the same day it fits nothing twice.

@@ -10,48 +10,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....common.text import suggest
 from ....sweeps.store.run_lock import RunLock
-from ...console import OK, REGRESSION, Console, count, duration, split_names
+from ...console import OK, REGRESSION, Console, count, duration
 from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
-from ...nightly.night import STEPS, name_of, run_night
+from ...nightly.night import name_of, run_night
 from ...nightly.step_result import NOT_RUN, Night
 from ...nightly.summary import write_summary
 from ...planning.environment import ROOT
 from ...planning.suite import SuiteError, load
 
 
-def nightly_command(
-    console: Console,
-    *,
-    only: Sequence[str],
-    **given: Any,
-) -> int:
+def nightly_command(console: Console, **given: Any) -> int:
     """`bench nightly`: exit code 4 where a step is a regression or could not be judged."""
-    only = named(only)
     checkout = checkout_of(ROOT)
     context = context_of(console, checkout, **given)
     console.say(f"{checkout.label} against {_against(context)}; {context.night}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: children end, too
     # The store, too: one run at a time moves its worktrees.
     with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
-        night = run_night(context, only=only)
+        night = run_night(context)
         page = write_summary(night, context)
     console.data({"folder": str(context.night), "summary": str(page), **night.to_data()})
     console.say(summary(night))
     console.say(str(page))
     return REGRESSION if night.red else OK
-
-
-def named(words: Sequence[str]) -> list[str]:
-    """The steps that options name, apart by commas or options. Raises ValueError."""
-    found = split_names(words)
-    for name in found:
-        if name not in STEPS:
-            raise ValueError(f"unknown step {name!r}; {suggest(name, STEPS)}")
-    return found
 
 
 def context_of(

@@ -173,7 +173,7 @@ def test_git_bisect_names_the_planted_commit(tmp_path: Path) -> None:
             (clone.root / "docs" / f"page-{number}.md").write_text("text\n")
             clone.commit(f"page {number}")
     clone.git("bisect", "start", "HEAD", good)
-    words = ("--only", "ab-test", "--against", good, "--model", "mlp-sklearn")
+    words = ("--against", good, "--model", "mlp-sklearn")
     said = clone.git("bisect", "run", *clone.command("nightly", *words))
     assert f"{planted} is the first bad commit" in said
     clone.git("bisect", "reset")

@@ -24,7 +24,7 @@ BASELINE = {
     "accepted": "2026-11-13",
     "reason": "trees with other ties",
 }
-COMMAND = "bench nightly --only ab-test --against d0eb531 --model knn"
+COMMAND = "bench nightly --against d0eb531 --model knn"
 WORSE = {
     **{"kind": "model", "model": "knn", "verdict": "worse", "change": 0.031, "lower": 0.019},
     **{"upper": 0.043, "n_seeds": 6, "datasets": ["iris"]},
@@ -113,10 +113,10 @@ def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
     )  # fmt: skip
     failed = StepResult("screen", REGRESSION, "1 trial failed", [{"id": "a"}])
     words = command_of(failed, context.words)
-    assert words.startswith("bench nightly --only screen ")
+    assert words.startswith("bench nightly ")
     for option in ("--suite mine.toml", "--model knn", "--against v9.9"):
         assert option in words, option
     usual = replace(context, against=None, suite="nightly", models=())
-    assert command_of(failed, usual.words) == 'bench nightly --only screen --out "$(mktemp -d)"'
+    assert command_of(failed, usual.words) == 'bench nightly --out "$(mktemp -d)"'
     repeated = ab_test.command(context, HEAD, "knn")
     assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml"
