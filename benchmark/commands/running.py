@@ -69,18 +69,17 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 @RUN
 @AGAIN
 @CHECKPOINTS
-@click.option("--retry-failed", is_flag=True, help="Run failed trials again, too.")
 @click.option(
     "--verify", is_flag=True, help="Read all predictions, run trials of damaged ones again."
 )
 @common
-def resume(console: Console, run: Path, retry_failed: bool, **given: Any) -> int:
-    """Resume an interrupted run, as it was started."""
+def resume(console: Console, run: Path, **given: Any) -> int:
+    """Resume an interrupted run, as it was started. `bench retry` runs failed trials again, too."""
     check_address_form(given["address"])
     watch(console, given["workers"])
     from .sweep import resume_command
 
-    return resume_command(console, run, causes=None if retry_failed else (), **given)
+    return resume_command(console, run, causes=(), **given)
 
 
 @click.command()

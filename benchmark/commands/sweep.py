@@ -159,7 +159,7 @@ def resume_command(
     parts = [f"{before.done} of {before.planned} trials done"]
     if failed:
         again = n_of(before.failed, causes)
-        retried = f"{again} of them run again" if again else "--retry-failed runs them again"
+        retried = f"{again} of them run again" if again else "bench retry runs them again"
         parts.append(f"{failed} failed ({retried})")
     console.say(", ".join([*parts, f"{before.left} to run"]))
     if options.tracking_uri is None and (run / TRACKING_OFF).exists():

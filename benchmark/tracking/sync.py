@@ -4,7 +4,8 @@ One MLflow run per study (dataset, fold, model), one per trial below it, and one
 report. A study's run is written whole, by MLflow's own client, and bears a hash of what it shows
 (the tag `tabsweep.digest`). A later pass leaves it alone where the ledger still says the same, and
 else puts another run in its place: MLflow takes no step of a metric back. So a second pass adds
-nothing, a deleted database is filled again, and what a killed pass left half done is done anew.
+nothing, what was deleted there (runs, the database) comes again, and what a killed pass left half
+done is done anew.
 Results are never read from a store.
 """
 
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 KEY = "tabsweep.key"  # tag: which study of which run folder
 DIGEST = "tabsweep.digest"  # tag: `StudyRun.digest`, or a hash of the report's files
-SUPERSEDED = "superseded "  # begins the key of a run that another one replaces
 PARENT = "mlflow.parentRunId"
 INHERITED = ("suite", "budget", "run", "seed", "task", "metric", "protocol")  # tags of trials, too
 AT_ONCE = 4  # trials that are sent to a server at once
@@ -58,8 +58,8 @@ REPORT = "report"  # the folder of a run's report
 
 @dataclass
 class SyncReport:
-    """What one pass did. `deleted`: studies that somebody deleted in MLflow; `trials`: how many
-    runs of trials were written; `report`: whether the sweep's report was copied."""
+    """What one pass did. `trials`: how many runs of trials were written; `report`: whether the
+    sweep's report was copied."""
 
     uri: str
     experiment: str
@@ -67,7 +67,6 @@ class SyncReport:
     runs: int = 0
     created: int = 0
     replaced: int = 0
-    deleted: int = 0
     trials: int = 0
     report: bool = False
     seconds: float = 0.0
@@ -85,8 +84,6 @@ class SyncReport:
             text += "; the report was copied"
         if self.replaced:
             text += f"; {self.replaced} replaced, because the run has gone on since"
-        if self.deleted:
-            text += f"; {self.deleted} were deleted in MLflow and stay so (restore them there)"
         return text
 
 
@@ -197,28 +194,21 @@ class _Store:
         self.known = self._known()
 
     def _known(self) -> dict[str, Run]:
-        """{key: run} of this run folder, with those that somebody deleted in MLflow. Of several
-        active ones of a key (a server did what it did not answer) all but one are deleted."""
+        """{key: run} of this run folder. Of several of a key (a server did what it did not answer)
+        all but one are deleted, the unfinished ones first."""
         runs = self._search(f"tags.`tabsweep.run_id` = '{self.projection.run_id}'")
-        # A finished run comes before an unfinished one, an active before a deleted.
-        runs.sort(key=lambda r: (_deleted(r), r.info.status == "RUNNING", r.info.run_id))
         known: dict[str, Run] = {}
-        for run in runs:
-            key = run.data.tags.get(KEY, "")
-            if not key.startswith(SUPERSEDED) and key not in known:
-                known[key] = run
-            elif not _deleted(run):
+        for run in sorted(runs, key=lambda r: (r.info.status == "RUNNING", r.info.run_id)):
+            if known.setdefault(run.data.tags.get(KEY, ""), run) is not run:
                 self._remove(run)
         return known
 
     def _search(self, filter: str) -> list[Run]:
-        from mlflow.entities import ViewType
-
         runs: list[Run] = []
         token = None
         while True:
             page = self.client.search_runs(
-                [self.report.experiment_id], filter, ViewType.ALL, 1000, page_token=token
+                [self.report.experiment_id], filter, max_results=1000, page_token=token
             )
             runs += page
             token = page.token
@@ -226,12 +216,9 @@ class _Store:
                 return runs
 
     def _remove(self, run: Run) -> None:
-        """Delete a run and its trials, in a way that differs from a deletion by a user."""
+        """Delete a run and its trials."""
         for trial in self._search(f"tags.`{PARENT}` = '{run.info.run_id}'"):
-            if not _deleted(trial):
-                self.client.delete_run(trial.info.run_id)
-        key = run.data.tags.get(KEY, "").removeprefix(SUPERSEDED)
-        self.client.set_tag(run.info.run_id, KEY, f"{SUPERSEDED}{key}")
+            self.client.delete_run(trial.info.run_id)
         self.client.delete_run(run.info.run_id)
 
     # -- studies -----------------------------------------------------------------------------------
@@ -240,9 +227,6 @@ class _Store:
         """Write the studies that the store lacks or shows otherwise, and the ranks of all."""
         for study in self.projection.runs:
             known = self.known.get(study.key)
-            if known is not None and _deleted(known):
-                self.report.deleted += 1
-                continue
             whole = known is not None and known.info.status != "RUNNING"
             if known is None or not whole or known.data.tags.get(DIGEST) != study.digest:
                 if known is not None:
@@ -296,7 +280,7 @@ class _Store:
         """Copy the run's report, if there is one, to a run of its own where it has changed."""
         shown, now = self.projection.sweep, _report_hash(self.run)
         known = self.known.get(shown.key)
-        if not now or known is not None and (_deleted(known) or known.data.tags.get(DIGEST) == now):
+        if not now or known is not None and known.data.tags.get(DIGEST) == now:
             return
         tags = {**self.common, KEY: shown.key, DIGEST: ""}
         id = known.info.run_id if known is not None else self._create(shown, tags)
@@ -304,10 +288,6 @@ class _Store:
         self._fill(id, shown)
         self.client.set_tag(id, DIGEST, now)
         self.report.report = True
-
-
-def _deleted(run: Run) -> bool:
-    return run.info.lifecycle_stage == "deleted"
 
 
 def _report_hash(run: Path) -> str:

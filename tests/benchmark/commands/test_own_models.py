@@ -52,10 +52,10 @@ def test_resume_says_how_much_is_done_failed_and_left(own):
     Path("broken").touch()
     sweeps("--model", f"{own}:Moody", "--model", "constant", "--folds", 1, "--name", "m", code=1)
     found = bench("resume", "runs/m", *AGAIN)
-    assert re.search("1 of 2 .*1 failed.*--retry-failed", found.out)
+    assert re.search("1 of 2 .*1 failed.*bench retry", found.out)
     assert "bench retry runs/m" in found.out and found.code == 1
     Path("broken").unlink()
-    assert answer("resume", "runs/m", *AGAIN, "--retry-failed")["done"] == 2
+    assert answer("retry", "runs/m", *AGAIN)["done"] == 2
 
 
 @pytest.mark.fault(20)

@@ -204,19 +204,20 @@ def test_a_study_that_has_gone_on_is_replaced_with_its_trials(fresh: Any) -> Non
     )
 
 
-def test_a_run_that_somebody_deleted_in_mlflow_stays_deleted(fresh: Any) -> None:
+def test_a_run_that_somebody_deleted_in_mlflow_comes_again(fresh: Any) -> None:
     from mlflow.tracking import MlflowClient
 
     run = fresh("a", records())
     sync(run)
+    before = shown(run)
     with quiet_mlflow():
         client = MlflowClient(default_uri(run))
         experiment = client.get_experiment_by_name("tiny-quick")
         mine = "tags.`tabsweep.key` LIKE '%svm' and tags.run = 'a'"
         client.delete_run(client.search_runs([experiment.experiment_id], mine)[0].info.run_id)
     report = sync(run)
-    assert (report.deleted, report.created) == (1, 0)
-    assert len(shown(run)) == 2
+    assert (report.created, report.replaced) == (1, 0)
+    assert shown(run).keys() == before.keys()
 
 
 def test_a_run_that_a_slow_server_made_after_all_is_deleted_by_the_next_pass(fresh: Any) -> None:
