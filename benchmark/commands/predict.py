@@ -34,7 +34,6 @@ def predict_file(
     out: str | Path,
     *,
     trust: Collection[str] = (),
-    keep: bool = True,
     interval: float | None = None,
     only: Callable[[Cells], Cells] = lambda cells: cells,
     warn: Callable[[str], None] = warn_user,
@@ -42,7 +41,7 @@ def predict_file(
     """Predict every row of a file, or of what `only` keeps of it, and write them in its order to a
     CSV; returns their number.
 
-    The output has the columns that the model does not know, such as identifiers (with `keep`), then
+    The output has the columns that the model does not know, such as identifiers, then
     `prediction` and, for classes, `probability_<class>` each; it replaces `out` at once or not at
     all. interval: the share of targets between the columns `lower` and `upper` (split conformal, by
     the residuals in the file), for numbers. warn: told of unknown columns, unseen categories, other
@@ -81,7 +80,7 @@ def predict_file(
     wrong = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
     if wrong:
         warn(f"{wrong} of {len(values)} predictions are NaN or infinite")
-    beside = unknown_columns(cells, fitted.schema, header, keep, warn)
+    beside = unknown_columns(cells, fitted.schema, header, warn)
     text = io.StringIO()
     writer = csv_format.writer(text, lineterminator="\n")
     writer.writerow([*map(csv_text, beside), *header])
@@ -122,24 +121,23 @@ def label_cell(label: Any) -> str:
 
 
 def unknown_columns(
-    cells: Cells, schema: Schema, header: Collection[str], keep: bool, warn: Callable[[str], None]
+    cells: Cells, schema: Schema, header: Collection[str], warn: Callable[[str], None]
 ) -> dict[str, list[str]]:
-    """{name: cells as texts} of the columns that the model does not know, for the output; none
-    without `keep`. One with the name of a column of predictions (`header`) is left out."""
+    """{name: cells as texts} of the columns that the model does not know, for the output. One with
+    the name of a column of predictions (`header`) is left out."""
     names = [name for name in cells.frame.columns if name not in set(schema.names)]
     shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     taken = [name for name in names if name in header]
     if names:
-        done = "copied to the output" if keep else "ignored"
         verb = "are" if len(names) > 1 else "is"
         many = count(len(names), "column")
-        warn(f"{many} that the model does not know {verb} {done}: {shown}")
-    if keep and taken:
+        warn(f"{many} that the model does not know {verb} copied to the output: {shown}")
+    if taken:
         warn(f"left out of the output, whose own columns have the name: {', '.join(taken)}")
     return {
         name: [text_cell(value) for value in cells.frame[name]]
         for name in names
-        if keep and name not in taken
+        if name not in taken
     }
 
 

@@ -145,12 +145,6 @@ def _log_chosen(
     help="Allow the file to import this class. Repeatable.",
 )
 @click.option(
-    "--keep/--no-keep",
-    default=True,
-    show_default=True,
-    help="Copy the columns that the model does not know, such as identifiers.",
-)
-@click.option(
     "--interval",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
@@ -159,7 +153,8 @@ def _log_chosen(
 @CHECKPOINTS
 @common
 def predict(console: Console, model: Path, file: Path, out: Path, **given: Any) -> int:
-    """Predict every row of a file with a model that `bench fit` saved."""
+    """Predict every row of a file with a model that `bench fit` saved. Columns that the model does
+    not know, such as identifiers, are copied."""
     from .predict import predict_file
 
     if given["trust"]:
@@ -182,13 +177,13 @@ def track() -> None:
 @click.option(
     "--trials",
     type=click.IntRange(min=0),
-    envvar="TABSWEEP_TRACKING_TRIALS",
-    help="Write one MLflow run per trial if the sweep has at most this many trials. "
-    "[default: 1000]",
+    default=1000,
+    show_default=True,
+    help="Write one MLflow run per trial if the sweep has at most this many trials.",
 )
 @STORE
 @common
-def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
+def track_sync(console: Console, run: Path, trials: int, tracking_uri: str | None) -> int:
     """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
     check_run(run)
     from ..tracking.sync import sync

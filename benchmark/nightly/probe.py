@@ -1,8 +1,8 @@
 """A script run inside either version of an A/B test: ids of planned cells, rows of runs.
 
 It is started as a file with the interpreter and the import path of the version that it asks, and
-prints one JSON document. The version may be older than this file: only names that every version
-with a ledger has are imported, and each when it is needed.
+prints one JSON document. The version may be older than this file, as far back as 0.2: what it has
+is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -64,13 +64,10 @@ def with_every_model(file: Path) -> dict[str, Any]:
     name has the small fit that its space file gives for tests, so that a new model is judged
     without an edit of the suite."""
     from tabsweep.models import registry
+    from tabsweep.models.space_files import small_fits
 
     data: dict[str, Any] = read_suite(file)
     budget = data["budgets"][data.get("default_budget", "quick")]
-    try:
-        from tabsweep.models.space_files import small_fits
-    except ImportError:  # a version that has no such table
-        return data
     for name in sorted(registry.MODELS):
         if name not in budget["models"]:
             budget["models"].append(name)
@@ -88,7 +85,9 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     "absent": {model/dataset: why it is not planned}, "unknown": [models that this version does not
     have]}. Nothing is fitted and nothing written.
     """
+    from tabsweep.benchmark.planning.options import Options
     from tabsweep.benchmark.planning.suite import load
+    from tabsweep.benchmark.running.request import Request
     from tabsweep.benchmark.running.sweep import prepare
     from tabsweep.models import registry
 
@@ -96,7 +95,7 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     budget, numbers = chosen.budget(None)
     wanted = [name for name in numbers.models if not models or name in models]
     known = [name for name in wanted if numbers.asked(name) in registry.names()]
-    options = {"budget": budget, "models": tuple(known)}
+    options = Options(budget=budget, models=tuple(known), name="ids")
     found: dict[str, Any] = {
         **{"cells": {}, "models": {}, "data": {}, "left_out": {}, "absent": {}},
         "unknown": sorted(set(wanted) - set(known)),
@@ -104,7 +103,7 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     if not known:
         return found
     try:
-        plan = prepare(request_of(chosen, options, Path("runs"), "ids"), None)
+        plan = prepare(Request(chosen, options), None)
     except Exception as error:
         if type(error).__name__ != "NoData":
             raise
@@ -127,21 +126,6 @@ def ids_of(suite: str, models: list[str]) -> dict[str, Any]:
     return found
 
 
-def request_of(
-    suite: Any, options: dict[str, Any], runs: Path, name: str, *, workers: int = 0
-) -> Any:
-    """A request for a run, in a version in which folder and workers are options, or stand beside
-    them."""
-    from tabsweep.benchmark.planning.plan import Options
-    from tabsweep.benchmark.running.request import Request
-
-    where: dict[str, Any] = {"runs": runs, "name": name, "workers": workers}
-    try:
-        return Request(suite, Options(**options, **where))
-    except TypeError:
-        return Request(suite, Options(**options), **where)
-
-
 def short(text: str) -> str:
     """A short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -150,12 +134,12 @@ def short(text: str) -> str:
 def fitted(suite: str, seed: int, runs: Path, name: str, workers: int) -> list[dict[str, Any]]:
     """The rows of the run `runs`/`name`, a sweep of the suite that is run to its end here: what its
     ledger holds is not fitted again."""
+    from tabsweep.benchmark.planning.options import Options
     from tabsweep.benchmark.planning.suite import load
+    from tabsweep.benchmark.running.request import Request
     from tabsweep.benchmark.running.sweep import run
 
-    chosen = load(suite)
-    options = {"budget": chosen.budget(None)[0], "seed": seed}
-    run(request_of(chosen, options, runs, name, workers=workers))
+    run(Request(load(suite), Options(seed=seed, runs=runs, name=name, workers=workers)))
     return rows_of(runs / name)
 
 

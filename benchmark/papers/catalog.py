@@ -87,20 +87,16 @@ class PaperEntry:
     paper: Paper
     entry: paper_file.Entry
 
-
-@dataclass(frozen=True)
-class PaperTable(PaperEntry):
-    """A table of a paper."""
-
-    entry: paper_file.TableEntry
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table, not a figure."""
+        return self.name in self.paper.file.table
 
 
 def entries(folder: Path | None = None) -> list[PaperEntry]:
     """Every table and figure of the built-in papers, or of the one in `folder`."""
     return [
-        PaperTable(name, paper, entry)
-        if isinstance(entry, paper_file.TableEntry)
-        else PaperEntry(name, paper, entry)
+        PaperEntry(name, paper, entry)
         for paper in papers(folder)
         for name, entry in paper.file.entries.items()
     ]
@@ -114,11 +110,11 @@ def find_entry(name: str, folder: Path | None = None) -> PaperEntry:
     return known[name]
 
 
-def find_table(name: str, folder: Path | None = None) -> PaperTable:
+def find_table(name: str, folder: Path | None = None) -> PaperEntry:
     """The table of that name; ValueError for a figure and, with a suggestion, for an unknown
     name."""
     found = find_entry(name, folder)
-    if not isinstance(found, PaperTable):
+    if not found.is_table:
         raise ValueError(f"{name} is a figure, not a table")
     return found
 

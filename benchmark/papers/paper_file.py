@@ -69,10 +69,6 @@ class Entry(Strict):
     why: str = ""
 
 
-class FigureEntry(Entry):
-    """A figure of the paper. It has no stored numbers."""
-
-
 class TableEntry(Entry):
     """A table of the paper.
 
@@ -137,7 +133,7 @@ class PaperFile(Strict):
     models: dict[str, str] = {}
     aliases: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
-    figure: dict[str, FigureEntry] = {}
+    figure: dict[str, Entry] = {}
     experiment: dict[str, Experiment] = {}
 
     @property

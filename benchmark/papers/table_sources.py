@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalog import PaperEntry, PaperTable, entries
+from .catalog import PaperEntry, entries
 from .published_values import n_values, plain_table
 
 
@@ -53,10 +53,9 @@ def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
     name, given = entry.name, entry.entry
     option = "" if folder is None else f" --paper {shlex.quote(str(folder))}"
     metric, cells, command = "", 0, given.command
-    if isinstance(entry, PaperTable):
-        table = entry.entry
-        cells = n_values(entry.paper, name) if table.published else 0
-        metric = plain_table(entry.paper, name).values if table.suite else ""
+    if entry.is_table:
+        cells = n_values(entry.paper, name) if entry.paper.file.table[name].published else 0
+        metric = plain_table(entry.paper, name).values if given.suite else ""
     if metric or given.experiment:
         command = f"bench reproduce {name}{option}"
     elif given.suite:
@@ -65,7 +64,7 @@ def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
         command = shlex.join(["bench", "sweep", "--suite", suite, "--budget", given.budget])
     return Source(
         name=name,
-        kind="table" if isinstance(entry, PaperTable) else "figure",
+        kind="table" if entry.is_table else "figure",
         paper=entry.paper.name,
         reference=entry.paper.file.reference,
         title=given.title,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -52,7 +51,6 @@ DIGEST = "tabsweep.digest"  # tag: `StudyRun.digest`, or a hash of the report's 
 PARENT = "mlflow.parentRunId"
 INHERITED = ("suite", "budget", "run", "seed", "task", "metric", "protocol")  # tags of trials, too
 AT_ONCE = 4  # trials that are sent to a server at once
-TRIALS_VARIABLE = "TABSWEEP_TRACKING_TRIALS"  # another limit of runs for single trials
 REPORT = "report"  # the folder of a run's report
 
 
@@ -92,14 +90,14 @@ def sync(
     *,
     uri: str | None = None,
     live: bool | None = None,
-    trials_shown: int | None = None,
+    trials_shown: int = TRIALS_SHOWN,
 ) -> SyncReport:
     """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
     and store.
 
     `live`: a driver is at work (None: look for one), so studies that have not ended are left out,
     and so is the report. `trials_shown`: up to how many trials of the sweep each has a run of its
-    own (None: TABSWEEP_TRACKING_TRIALS, or 1,000). Raises TrackingError (a store that is refused,
+    own. Raises TrackingError (a store that is refused,
     unreachable or broken; the message holds no credentials) and LedgerError.
     """
     run = Path(run)
@@ -108,7 +106,7 @@ def sync(
     probe(uri)
     ledger = Ledger(run)
     live = owner_of(run) is not None if live is None else live
-    projection = project(ledger, live=live, trials_shown=_limit(trials_shown))
+    projection = project(ledger, live=live, trials_shown=trials_shown)
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
         try:
@@ -130,13 +128,6 @@ def sync(
         }
         write_atomically(_cursor_path(run, uri), json.dumps(cursor, indent=1).encode() + b"\n")
     return report
-
-
-def _limit(given: int | None) -> int:
-    text = os.environ.get(TRIALS_VARIABLE, "") if given is None else str(given)
-    if text and not text.isdecimal():
-        raise TrackingError(f"{TRIALS_VARIABLE}={text!r} must be a number of trials")
-    return int(text) if text else TRIALS_SHOWN
 
 
 def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any] | None:

@@ -57,7 +57,7 @@ def reproduce_from_results(
     published, file = published_table(chosen.paper, table), results_file(results)
     built_in = set(published.dataset_names()).intersection(catalog.built_in())
     file = replace(file, tasks={n: catalog.card(n).task for n in built_in} | dict(file.tasks))
-    own = chosen.entry.untuned
+    own = chosen.paper.file.table[table].untuned
     if own and not has_variant(file.path, own):
         own = ""
     evidence = file.evidence(own)

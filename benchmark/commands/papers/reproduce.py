@@ -16,7 +16,6 @@ from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
     PaperEntry,
-    PaperTable,
     experiments,
     find_entry,
     find_experiment,
@@ -81,7 +80,7 @@ def reproduce_command(
     chosen = find_entry(table, paper)
     _refuse_others(source_of(chosen, paper))
     options = replace(options, budget=options.budget or chosen.entry.budget)
-    if isinstance(chosen, PaperTable) and chosen.entry.suite:
+    if chosen.is_table and chosen.entry.suite:
         return _from_suite(console, chosen, options, no_run=no_run)
     return _from_experiment(console, chosen, options, no_run=no_run)
 
@@ -96,7 +95,7 @@ def _refuse_others(source: Source) -> None:
     raise SweepError(f"{source.name} {way}; `bench reproduce --list` says what is")
 
 
-def _from_suite(console: Console, table: PaperTable, options: Options, *, no_run: bool) -> int:
+def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
     from ....reports.output.tables import to_text
     from ....reports.reproduction.comparison import whole_comparison, write_comparison

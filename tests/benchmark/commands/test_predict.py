@@ -59,10 +59,11 @@ def test_order_of_columns_and_byte_order_mark_do_not_matter_and_unknown_columns_
 ):
     plain = ask(houses, tmp_path, "size,weight,kind\n1,2,a\n,,\n")[2]
     text = "\ufeffkind,note,id,weight,size\na,=1+1,0070,2.0,1\n,,8,,\n"
-    n, heard, lines = ask(houses, tmp_path, text, keep=False)
-    assert (n, lines) == (2, plain)
-    assert heard == ["2 columns that the model does not know are ignored: 'note', 'id'"]
-    kept = ask(houses, tmp_path, text)[2]
+    n, heard, kept = ask(houses, tmp_path, text)
+    assert n == 2
+    assert heard == [
+        "2 columns that the model does not know are copied to the output: 'note', 'id'"
+    ]
     assert kept == [f"{a},{b}" for a, b in zip(["note,id", "'=1+1,0070", ",8"], plain, strict=True)]
     taken = ask(houses, tmp_path, "size,weight,kind,prediction\n1,2,a,7\n,,,7\n")
     assert taken[2] == plain and "left out" in taken[1][1]
