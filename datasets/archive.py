@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import IO
 
 from ..common.text import one_line
 from .errors import DataError
@@ -26,15 +26,7 @@ BROKEN = (
 )
 
 
-class Readable(Protocol):
-    """A binary stream that is open for reading."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size` of them; none at the end."""
-        ...
-
-
-def read_bounded(stream: Readable, limit: int, what: str) -> bytes:
+def read_bounded(stream: IO[bytes] | io.BufferedIOBase, limit: int, what: str) -> bytes:
     """All bytes of `stream`; DataError where there are more than `limit`."""
     data = stream.read(limit + 1)
     if len(data) > limit:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,12 +81,11 @@ def _write(arrays: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]
         facts["infinite"] = _numbers(arrays, made / "numbers.npy")
     n_coded = arrays.width("bin") + arrays.width("cat")
     if n_coded:
-        path, shape = made / "categories.npy", (len(parts), n_coded)
-        codes = _new_array(path, "<i4", shape)
+        codes = np.empty((len(parts), n_coded), dtype="<i4")
         used: set[str] = set()
         for block in ("bin", "cat"):
             for j in range(arrays.width(block)):
-                values = [part.column(j) for part in arrays.blocks[block]]
+                values = [part[:, j] for part in arrays.blocks[block]]
                 coded, texts, gaps = encode(values, marks)
                 if block == "bin" and len(texts) > 2:
                     raise DataError(
@@ -97,7 +95,7 @@ def _write(arrays: Arrays, made: Path, marks: tuple[str, ...]) -> dict[str, Any]
                 codes[:, len(levels)] = coded
                 levels.append(texts)
                 used |= gaps
-        codes.flush()
+        np.save(made / "categories.npy", codes)
         facts["missing"] = sorted(used)
     for text in itertools.chain(classes, *levels):
         _check_text(arrays.name, text)
@@ -115,36 +113,19 @@ def _check_text(name: str, text: str) -> None:
         raise DataError(f"{name}: {shown} is no text: it has half of a surrogate pair") from None
 
 
-def _new_array(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
-    """A new file for an array, mapped for writing. Its bytes are allocated at once, so that a full
-    disk is an OSError here and not the end of the process at some later write."""
-    array = np.lib.format.open_memmap(path, "w+", dtype=dtype, shape=shape)
-    with open(path, "r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return array
-
-
 def _numbers(arrays: Arrays, path: Path) -> int:
-    """Write the numeric features, a chunk at a time: the number of infinite values, which count as
-    missing. Floats of four bytes stay so; everything else becomes eight."""
-    rows = arrays.blocks["num"]
-    four = all(part.array.dtype.kind == "f" and part.array.dtype.itemsize <= 4 for part in rows)
-    shape = (sum(arrays.sizes), arrays.width("num"))
-    out = _new_array(path, "<f4" if four else "<f8", shape)
-    at = infinite = 0
-    for part in rows:
-        for chunk in part.chunks():
-            try:
-                values = np.array(chunk, dtype=out.dtype)
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{arrays.name}: a numeric feature: {one_line(error)}") from None
-            odd = np.isinf(values)
-            infinite += int(odd.sum())
-            values[odd] = np.nan
-            out[at : at + len(values)] = values
-            at += len(values)
-    out.flush()
-    return infinite
+    """Write the numeric features: the number of infinite values, which count as missing. Floats of
+    four bytes stay so; everything else becomes eight."""
+    parts = arrays.blocks["num"]
+    four = all(part.dtype.kind == "f" and part.dtype.itemsize <= 4 for part in parts)
+    try:
+        values = np.concatenate(parts, dtype="<f4" if four else "<f8", casting="unsafe")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{arrays.name}: a numeric feature: {one_line(error)}") from None
+    odd = np.isinf(values)
+    values[odd] = np.nan
+    np.save(path, np.ascontiguousarray(values))
+    return int(odd.sum())
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -160,10 +141,9 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def _target(arrays: Arrays) -> tuple[np.ndarray, list[str]]:
     """(codes or numbers, names of the classes) of the target. Raises DataError."""
-    parts = [np.concatenate(list(part.chunks())) for part in arrays.target]
     if arrays.task == "regression":
         try:
-            numbers = joined(parts).astype(np.float64)
+            numbers = joined(arrays.target).astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"{arrays.name}: the target: {one_line(error)}") from None
         if not np.isfinite(numbers).all():
@@ -173,7 +153,7 @@ def _target(arrays: Arrays) -> tuple[np.ndarray, list[str]]:
             )
         check_range(arrays.name, numbers)
         return numbers, []
-    codes, texts, _ = encode(parts, ())
+    codes, texts, _ = encode(arrays.target, ())
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise DataError(f"{arrays.name}: the target has a missing value (row {row})")

@@ -9,7 +9,7 @@ in `split-default/` (TabReD). Both have an `info.json`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,48 +27,21 @@ COUNTS = {"num": "n_num_features", "bin": "n_bin_features", "cat": "n_cat_featur
 SPLIT = "split-default"
 INFO = "info.json"
 MAX_INFO_BYTES = 10_000_000
-CHUNK = 1 << 24  # bytes that are copied at once
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one array: all of them, or those that `index` names."""
-
-    array: np.ndarray
-    index: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.array) if self.index is None else len(self.index)
-
-    def chunks(self) -> Iterator[np.ndarray]:
-        """The rows in order, a bounded number of bytes at once."""
-        width = max(1, self.array.nbytes // max(1, len(self.array)))
-        step = max(1, CHUNK // width)
-        for start in range(0, len(self), step):
-            if self.index is None:
-                yield self.array[start : start + step]
-            else:
-                yield self.array[self.index[start : start + step]]
-
-    def column(self, j: int) -> np.ndarray:
-        """One column of them."""
-        values = self.array[:, j]
-        return np.asarray(values if self.index is None else values[self.index])
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """A dataset in such a folder. `blocks`: "num", "bin" and "cat" (those that there are), each
-    with the rows of PARTS in this order, two-dimensional; `target` the same, one-dimensional.
-    `unused`: rows that are in no part; `form`: "N" (files `N_train.npy`, ...), "X" (files
-    `X_num_train.npy`, ...) or "whole"."""
+    """A dataset in such a folder. `blocks`: "num", "bin" and "cat" (those that there are), an array
+    of each for each of PARTS, two-dimensional; `target` the same, one-dimensional. `unused`: rows
+    that are in no part; `form`: "N" (files `N_train.npy`, ...), "X" (files `X_num_train.npy`, ...)
+    or "whole"."""
 
     name: str
     form: str
     task: str
     info: Mapping[str, Any]
-    blocks: Mapping[str, tuple[Rows, ...]]
-    target: tuple[Rows, ...]
+    blocks: Mapping[str, tuple[np.ndarray, ...]]
+    target: tuple[np.ndarray, ...]
     unused: int = 0
 
     @property
@@ -78,7 +51,7 @@ class Arrays:
 
     def width(self, block: str) -> int:
         """Number of columns of a block; 0 where there is none."""
-        return int(self.blocks[block][0].array.shape[1]) if block in self.blocks else 0
+        return int(self.blocks[block][0].shape[1]) if block in self.blocks else 0
 
 
 def folders_in(path: Path, depth: int = 4) -> list[Path]:
@@ -154,7 +127,7 @@ def _stem(folder: Path, what: str, end: str, shown: str) -> str | None:
     return there[0] if there else None
 
 
-def _parts(folder: Path, what: str, shown: str) -> tuple[Rows, ...] | None:
+def _parts(folder: Path, what: str, shown: str) -> tuple[np.ndarray, ...] | None:
     """The arrays of `what`, one a part; None where there is none."""
     stems = {part: _stem(folder, what, f"_{part}", shown) for part in PARTS}
     known = [stem for stem in stems.values() if stem]
@@ -165,11 +138,11 @@ def _parts(folder: Path, what: str, shown: str) -> tuple[Rows, ...] | None:
         name = f"{known[0]}_{part}.npy"
         if not (folder / name).is_file():
             raise DataError(f"{shown}/{name} is missing, {known[0]} of other parts is there")
-        rows.append(Rows(_shaped(read_array(folder / name, f"{shown}/{name}"), what)))
+        rows.append(_shaped(read_array(folder / name, f"{shown}/{name}"), what))
     return tuple(rows)
 
 
-def _whole(folder: Path, shown: str) -> tuple[dict[str, tuple[Rows, ...] | None], int]:
+def _whole(folder: Path, shown: str) -> tuple[dict[str, tuple[np.ndarray, ...] | None], int]:
     """({what: its rows by part}, number of rows in no part) of the form with row numbers."""
     stems = {what: _stem(folder, what, "", shown) for what in STEMS}
     if stems["y"] is None:
@@ -192,7 +165,7 @@ def _whole(folder: Path, shown: str) -> tuple[dict[str, tuple[Rows, ...] | None]
     if (times > 1).any():
         raise DataError(f"{shown}/{SPLIT}: row {int(np.argmax(times > 1))} is in two parts")
     rows_of = {
-        what: tuple(Rows(arrays[what], index) for index in indices) if what in arrays else None
+        what: tuple(arrays[what][index] for index in indices) if what in arrays else None
         for what in STEMS
     }
     return rows_of, int((times == 0).sum())
@@ -220,39 +193,35 @@ def _shaped(array: np.ndarray, what: str) -> np.ndarray:
     return array[:, None] if what != "y" and array.ndim == 1 else array
 
 
-def _flat(rows: Rows, shown: str) -> Rows:
-    array = rows.array
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{shown}: the target has shape {rows.array.shape}; one value a row is due")
-    return Rows(array, rows.index)
+def _flat(array: np.ndarray, shown: str) -> np.ndarray:
+    flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim != 1:
+        raise DataError(f"{shown}: the target has shape {array.shape}; one value a row is due")
+    return flat
 
 
 def _check(arrays: Arrays, shown: str) -> None:
     """Rows, columns, kinds of values and the figures of `info.json` agree, or DataError."""
     if not any(map(arrays.width, arrays.blocks)):
         raise DataError(f"{shown} has no features: its arrays have no column")
-    for part, rows_ in zip(PARTS, arrays.target, strict=True):
-        if rows_.array.dtype.kind not in "USOfiub":
-            raise DataError(f"{shown}: the target's {part} part is of dtype {rows_.array.dtype}")
+    for part, target in zip(PARTS, arrays.target, strict=True):
+        if target.dtype.kind not in "USOfiub":
+            raise DataError(f"{shown}: the target's {part} part is of dtype {target.dtype}")
     for part, n in zip(PARTS, arrays.sizes, strict=True):
         if n == 0:
             raise DataError(f"{shown}: the {part} part has no row")
     for block, rows in arrays.blocks.items():
-        widths = {part.array.shape[1:] for part in rows}
-        if len(widths) != 1 or rows[0].array.ndim != 2:
-            shapes = ", ".join(str(part.array.shape) for part in rows)
+        widths = {part.shape[1:] for part in rows}
+        if len(widths) != 1 or rows[0].ndim != 2:
+            shapes = ", ".join(str(part.shape) for part in rows)
             raise DataError(f"{shown}: the parts of {STEMS[block][0]} have shapes {shapes}")
         for part, own, due in zip(PARTS, rows, arrays.sizes, strict=True):
             if len(own) != due:
                 raise DataError(
                     f"{shown}: {STEMS[block][0]}_{part} has {len(own)} rows, y_{part} {due}"
                 )
-            if block != "cat" and own.array.dtype.kind not in "fiubO":
-                raise DataError(f"{shown}: {STEMS[block][0]} is of dtype {own.array.dtype}")
-            if block == "cat" and own.array.dtype.kind not in "USOfiub":
-                raise DataError(f"{shown}: {STEMS[block][0]} is of dtype {own.array.dtype}")
+            if own.dtype.kind not in ("USOfiub" if block == "cat" else "fiubO"):
+                raise DataError(f"{shown}: {STEMS[block][0]} is of dtype {own.dtype}")
     stated = {COUNTS[block]: arrays.width(block) for block in COUNTS}
     stated |= {f"{part}_size": n for part, n in zip(PARTS, arrays.sizes, strict=True)}
     for key, actual in stated.items():
