@@ -413,3 +413,22 @@ def test_every_network_learns_a_messy_table_with_its_quick_preset():
     networks = [n for n in NAMES if MODELS[n].resource in ("epochs", "steps") and TINY[n]]
     chosen = [n for n, (m, kind) in class_names().items() if m in networks and kind == "Classifier"]
     hold(law, [(name,) for name in chosen])
+
+
+# --- frames of other libraries --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_a_frame_of_another_library_is_read_as_that_of_pandas(library):
+    module = pytest.importorskip(library)
+    frame, value = messy()
+    made = {
+        "pyarrow": lambda: module.Table.from_pandas(frame),
+        "polars": lambda: module.from_pandas(frame),
+    }
+    other, y = made[library](), labels(value)
+    own = fitted("RandomForestClassifier", frame, y, n_estimators=3)
+    theirs = fitted("RandomForestClassifier", other, y, n_estimators=3)
+    np.testing.assert_array_equal(theirs.predict_proba(other), own.predict_proba(frame))
+    np.testing.assert_array_equal(theirs.predict_proba(frame), own.predict_proba(frame))
+    assert theirs.feature_names_in_.tolist() == list(frame.columns)
