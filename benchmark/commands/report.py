@@ -71,15 +71,16 @@ def report(
     else:
         from ...models.registry_entries import MODELS
         from ..results.entrants import results_file
-        from ..results.page_facts import registered
+        from ..results.page_facts import display_name, families_of
 
         del how["beside"]
         del how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
-        families = registered(evidence.models)
-        names = {name: MODELS[name].display_name for name in families}
-        known = {"families": families, "names": names}
+        behind = {name: file.models.get(name, name) for name in evidence.models}
+        behind = {name: of for name, of in behind.items() if of in MODELS}
+        names = {name: display_name(name, of) for name, of in behind.items()}
+        known = {"families": families_of(behind), "names": names}
         evidence = evidence.but(meta={**evidence.meta, **known})
         notes = evidence.meta["notes"]
         files = parts_and_files(evidence, out or file.folder / "report", **how)[1]

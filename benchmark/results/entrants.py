@@ -75,7 +75,7 @@ class Entrant(Strict):
 @dataclass(frozen=True)
 class ResultsFile:
     """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
-    datasets, where the file does not say them; datasets, means_of, mark: see `Entrant`;
+    datasets, where the file does not say them; datasets, means_of, mark, models: see `Entrant`;
     title: the entrant's, "" of a plain file."""
 
     path: Path
@@ -86,6 +86,7 @@ class ResultsFile:
     means_of: int = 0
     mark: str = ""
     title: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
 
     def evidence(self, untuned: str = "") -> Evidence:
         """The file's evidence; `untuned`: see `scored_lines`. Raises EvidenceError, DataError."""
@@ -140,5 +141,13 @@ def _of_entrant(folder: Path, out: Path) -> ResultsFile:
     note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."
     notes = (note, *([card.note] if card.note else []))
     return ResultsFile(
-        path, out, notes, card.tasks, card.datasets, card.means_of, card.mark, card.title
+        path,
+        out,
+        notes,
+        card.tasks,
+        card.datasets,
+        card.means_of,
+        card.mark,
+        card.title,
+        card.models,
     )

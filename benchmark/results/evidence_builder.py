@@ -17,7 +17,7 @@ from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, sampler_of, study_name
 from .overlap import Part, first_of_each, without_repeats
-from .page_facts import facts_of, families_of, names_of
+from .page_facts import behind, facts_of, families_of, names_of
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ def meta_of(
         "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
         "notes": list(dict.fromkeys(notes)),
         "notes_of": {**limits, **warnings},
-        "families": families_of(plans),
+        "families": families_of(behind(plans)),
         "names": names_of(plans),
         "facts": facts_of(datasets),
         "last_record_utc": last_record,

@@ -14,38 +14,53 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 MAX_FEATURES = 300  # of a dataset
+CAPITALS = ("ple", "plr")  # parts of variants' names, which papers write in capitals
 
 
-def families_of(plans: Iterable[Record]) -> dict[str, list[str]]:
-    """{model of the plans: [family, summary, paper]}; a class of the user's is "external", a
-    variant of a model has that model's."""
-    families = {}
+def behind(plans: Iterable[Record]) -> dict[str, str]:
+    """{model of the plans: the model that it is a variant of, or itself}."""
+    of = {}
     for plan in plans:
-        options = plan["options"]
-        variants = plan["suite"]["budgets"][options["budget"]].get("model") or {}
+        variants = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
         for name in {study["model"] for study in plan["studies"]}:
-            asked = (variants.get(name) or {}).get("of") or name
-            families[name] = registered([asked]).get(asked, ["external", "", ""])
-    return dict(sorted(families.items()))
+            of[name] = (variants.get(name) or {}).get("of") or name
+    return dict(sorted(of.items()))
 
 
-def registered(models: Iterable[str]) -> dict[str, list[str]]:
-    """{model: [family, summary, paper]} of those that the registry has."""
+def families_of(behind: Mapping[str, str]) -> dict[str, list[str]]:
+    """{model: [family, summary, paper]}; a variant has those of the model `behind` it, a class of
+    the user's is "external"."""
     from ...models.registry_entries import MODELS
 
-    specs = {name: MODELS[name] for name in models if name in MODELS}
-    return {name: [spec.family, spec.summary, spec.paper] for name, spec in specs.items()}
+    unknown = ["external", "", ""]
+    specs = {name: MODELS.get(of) for name, of in behind.items()}
+    return {n: [s.family, s.summary, s.paper] if s else unknown for n, s in specs.items()}
+
+
+def display_name(model: str, behind: str) -> str:
+    """What a paper calls a model: by the registry; a variant by what its name adds to that of the
+    model `behind` it; a class of the user's by its name.
+
+    >>> display_name("knn", "knn"), display_name("mlp-ple", "mlp"), display_name("a.b:C", "a.b:C")
+    ('k-NN', 'MLP-PLE', 'C')
+    """
+    from ...models.registry_entries import MODELS
+
+    if model in MODELS:
+        return MODELS[model].display_name
+    first, *added = model.removeprefix(behind).split("-")
+    if behind not in MODELS or first or not model.startswith(behind):
+        return model.rpartition(":")[2]
+    parts = (part.upper() if part in CAPITALS else part for part in added)
+    return "-".join([MODELS[behind].display_name, *parts])
 
 
 def names_of(plans: Iterable[Record]) -> dict[str, str]:
-    """{model or dataset of the plans: what a paper calls it}: as the suite's `names` say, else by
-    the registry or, for a class of the user's, its name."""
-    from ...models.registry_entries import MODELS
-
-    names = {}
+    """{model or dataset of the plans: what a paper calls it}: as the suite's `names` say, else
+    `display_name`."""
+    plans = list(plans)
+    names = {name: display_name(name, of) for name, of in behind(plans).items()}
     for plan in plans:
-        for name in {study["model"] for study in plan["studies"]}:
-            names[name] = MODELS[name].display_name if name in MODELS else name.rpartition(":")[2]
         names |= plan["suite"].get("names") or {}
     return dict(sorted(names.items()))
 

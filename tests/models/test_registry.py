@@ -50,6 +50,13 @@ def test_a_spec_points_at_an_estimator_and_says_what_it_is():
     hold(law, [(name,) for name in NAMES])
 
 
+def test_papers_have_a_name_for_every_model_and_one_of_several_words_is_written_out():
+    assert len({spec.display_name for spec in MODELS.values()}) == len(MODELS)
+    for name, model in MODELS.items():
+        assert model.display_name != name and "_" not in model.display_name
+        assert "title" in model_spec.model_file(name) or "-" not in name, name
+
+
 def test_every_space_parses_and_names_only_hyperparameters_of_its_model():
     def law(name, task):
         for space in parsed(name, task).values():
