@@ -9,8 +9,6 @@ import os
 import pickle
 import random
 import re
-import shutil
-import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +19,7 @@ from calls import bench
 from ledger_cases import log_of
 from refusals import refused
 from repo import ROOT, dotted, modules, tree
-from small_sweeps import FAST
+from small_sweeps import FAST, write_suite
 from tabsweep.benchmark.commands.fit import place
 from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -89,13 +87,6 @@ def test_odd_names_go_through_a_whole_sweep_and_come_out_inert(named, work):
     assert {".tex", ".md", ".csv", ".html"} <= {path.suffix for path in files}
     for path in (work / "runs").rglob("*"):  # no name of a model is the name of a file
         assert re.fullmatch(r"[A-Za-z0-9._-]{1,100}", path.name), path
-    if latex := shutil.which("pdflatex"):
-        inputs = "".join(f"\\input{{{path.stem}}}\n" for path in sorted(report.glob("*.tex")))
-        page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + inputs
-        (report / "page.tex").write_text(page + "\\end{document}\n")
-        command = [latex, "-interaction=nonstopmode", "-halt-on-error", "page"]
-        done = subprocess.run(command, cwd=report, capture_output=True, errors="replace")
-        assert done.returncode == 0, done.stdout[-2000:]
 
 
 @pytest.mark.fault(13)
@@ -166,6 +157,12 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
 
 
 # ---------------------------------------------------------------------- suite files
+
+
+@pytest.mark.fault(15)
+def test_a_suite_file_with_an_unknown_model_is_refused():
+    suite = write_suite("mine.json", "mine", ["iris"], ["kn"])
+    assert "'kn'" in refused("BENCH-E004", "sweep", "--suite", suite, *FAST)
 
 
 @pytest.mark.fault(15)

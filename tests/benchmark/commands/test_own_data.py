@@ -404,8 +404,6 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
     assert "--target is for a file" in bench("data", "add", ".", "--target", "price").err
     Path("wrong.toml").write_text(SUITE.replace("group =", "grup ="))
     assert "file.flats.grup: unknown key" in bench("sweep", "--suite", "wrong.toml", *FAST).err
-    Path("wrong.toml").write_text(SUITE.replace('"constant"', '"constan"'))
-    assert "did you mean 'constant'" in bench("sweep", "--suite", "wrong.toml", *FAST).err
     Path("wrong.toml").write_text(SUITE.replace("[file.flats]", "[file.wine]"))
     assert "name of a built-in" in bench("sweep", "--suite", "wrong.toml", *FAST).err
     assert store.names() == []

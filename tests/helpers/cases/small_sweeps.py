@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from calls import answer
 from tabsweep.sweeps.store.ledger import Ledger
@@ -22,6 +25,22 @@ def sweeps(*args: object, code: int = 0) -> dict:
 def executions(run: str) -> Counter[str]:
     """{trial id: how often it has a result of its own} in a run's ledger."""
     return Counter(record["id"] for record in Ledger(Path(run)).records("result"))
+
+
+def suite_of(
+    name: str, datasets: Sequence[str], models: Sequence[str], *, top: Any = (), **quick: Any
+) -> dict[str, Any]:
+    """The data of a suite with one budget, `quick`: one trial on one fold of each dataset, unless
+    its keys say otherwise. top: more keys of the suite itself."""
+    budget = {"models": [*models], "folds": 1, "trials": 1, **quick}
+    head = {"name": name, "title": "A suite of a test", "datasets": [*datasets], **dict(top)}
+    return {**head, "budgets": {"quick": budget}}
+
+
+def write_suite(path: str | Path, *args: Any, **given: Any) -> Path:
+    """That suite as a JSON file."""
+    Path(path).write_text(json.dumps(suite_of(*args, **given)), encoding="utf-8")
+    return Path(path)
 
 
 OWN = """
@@ -67,6 +86,17 @@ class Moody(Plain):
             log.write("fit\\n")
         if Path("broken").exists():
             raise MemoryError("as the file says")
+        return super().fit(X, y)
+
+
+class Logged(Tuned):
+    '''Leaves a line of every fit.'''
+
+    name = "logged"
+
+    def fit(self, X, y):
+        with open("fits.log", "a") as log:
+            log.write(f"{{self.weight!r}}\\n")
         return super().fit(X, y)
 
 
