@@ -1,3 +1,18 @@
 """Tests of this folder start with torch's generator as if they ran alone."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
 from fixed_seed import torch_is_seeded  # noqa: F401
+
+
+@pytest.fixture
+def double_by_default() -> Iterator[None]:
+    """Torch makes float64 where no type is named."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)

@@ -13,13 +13,7 @@ from looped import each
 from parity import assert_same, case, names
 from tabsweep.models.deep.layers.number_embedding import Embedding, Inside, NumberVectors, edges_of
 
-
-@pytest.fixture(autouse=True)
-def double_by_default():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("double_by_default")
 
 
 def bins_of(given):

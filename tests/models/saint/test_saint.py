@@ -10,8 +10,6 @@ import pytest
 import torch
 from parity import assert_same
 from small_tables import TINY, table
-from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.models.deep.layers.polynomial_attention import BASES
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model
@@ -197,37 +195,3 @@ def test_tables_of_many_features_have_small_tokens_and_batches():
         x, _ = net._prepare(rng.normal(size=(70, n)), rng.normal(size=70))
         module = net._network()
         assert module.embedding.cls.shape == (width,) and net.rows_a_batch(len(x)) == rows
-
-
-SUITE = """
-name = "tiny"
-title = "SAINT on iris"
-datasets = ["iris"]
-[budgets.quick]
-models = ["saint", "saint-alone", "knn"]
-folds = 1
-trials = 1
-sampler = "random"
-timeout_s = 300
-[budgets.quick.model.saint]
-fixed = { batch_prediction = true }
-[budgets.quick.model.saint-alone]
-of = "saint"
-fixed = { batch_prediction = false }
-"""
-
-
-def test_only_a_suite_that_says_so_lets_test_rows_see_each_other_and_the_report_says_it(tmp_path):
-    path = tmp_path / "suite.toml"
-    path.write_text(SUITE.replace("title", "transductive = true\ntitle"))
-    plan = Plan(suites.load(str(path)), Options(), {}, {})
-    (note,) = plan.notes
-    assert note.startswith("Transductive: saint predicts test rows in batches in which they see")
-    for model, together in (("saint", True), ("saint-alone", False)):
-        _, space, _, _ = plan.search(model, "multiclass")
-        assert space.params["batch_prediction"].point(0) is together
-    path.write_text(SUITE)
-    plan = Plan(suites.load(str(path)), Options(), {}, {})
-    with pytest.raises(PlanError, match="batch_prediction = true .* says `transductive = true`"):
-        plan.search("saint", "multiclass")
-    assert plan.notes == [] and plan.search("saint-alone", "multiclass")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from paper_runs import planned
+from small_sweeps import suite_of
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.npt.variant_ranks import VARIANTS
@@ -218,10 +219,32 @@ def test_only_a_suite_that_says_so_lets_a_model_see_the_test_rows_and_the_report
     assert "Transductive: npt saw the features of validation and test rows" in report
 
 
+def of_saint() -> dict[str, Any]:
+    """The same of SAINT, whose rows see each other within a batch of them."""
+    together = {"saint": True, "saint-alone": False}
+    fixed = {name: {"fixed": {"batch_prediction": value}} for name, value in together.items()}
+    fixed["saint-alone"]["of"] = "saint"
+    return suite_of("tiny", ["iris"], [*together], model=fixed)
+
+
+def test_a_suite_that_says_so_lets_test_rows_see_each_other_and_its_notes_say_it():
+    suite = suites.parse({**of_saint(), "transductive": True}, "a test")
+    plan = Plan(suite, Options(), {}, {})
+    (note,) = plan.notes
+    assert note.startswith("Transductive: saint predicts test rows in batches in which they see")
+    for model, together in (("saint", True), ("saint-alone", False)):
+        space = plan.search(model, "multiclass")[1]
+        assert space.params["batch_prediction"].point(0) is together
+
+
 def test_without_the_key_a_transductive_configuration_is_refused_before_anything_runs(tmp_path):
     text = SUITE.replace("transductive = false", "transductive = true")
     with pytest.raises(PlanError, match="says `transductive = true` at its top"):
         sweep.run(made_of(text, tmp_path))
+    plan = Plan(suites.parse(of_saint(), "a test"), Options(), {}, {})
+    with pytest.raises(PlanError, match="batch_prediction = true .* says `transductive = true`"):
+        plan.search("saint", "multiclass")
+    assert plan.notes == [] and plan.search("saint-alone", "multiclass")
     default = Plan(suites.load("npt-small"), Options(models=("npt",)), {}, {})
     assert "transductive" not in default.search("npt", "regression")[1].params
     assert default.notes == []
