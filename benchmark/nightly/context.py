@@ -17,8 +17,7 @@ class NightContext:
     root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
     files have otherwise, "" for nothing. night: the folder of this night (its runs in
     runs/). store: what nights share (environments, worktrees); it may be deleted at any time.
-    python: the interpreter of this checkout. mirror, cache: of the datasets. workers: as of `bench
-    sweep`.
+    mirror, cache: of the datasets. workers: as of `bench sweep`.
     baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
     tag or commit to judge against instead. suite: name or file. models: only these, () for all of
     the suite. say: prints a line for people.
@@ -28,7 +27,6 @@ class NightContext:
     commit: str
     night: Path
     store: Path
-    python: Path
     mirror: str | None = None
     cache: str | None = None
     workers: int = 0

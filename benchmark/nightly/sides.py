@@ -76,7 +76,6 @@ def head_of(context: NightContext) -> Side:
     """The checkout that is judged, with the libraries of its own lock file."""
     known = lock_of(context.root)
     python, added = interpreter(known, known, context.store)
-    python = python if added else context.python
     return Side("head", context.commit, context.root, python, added, context.changed)
 
 
@@ -85,7 +84,7 @@ def side_of(context: NightContext, commit: str) -> Side:
     NoEnvironment."""
     root = worktree(context.root, commit, context.store)
     python, added = interpreter(lock_of(root), lock_of(context.root), context.store)
-    return Side("base", commit, root, python if added else context.python, added)
+    return Side("base", commit, root, python, added)
 
 
 def lock_of(root: Path) -> str:

@@ -25,7 +25,7 @@ from ...sweeps.store.records import latest_results
 from ..planning.plan_record import drawn_by, plan_in, variants_of
 from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, read_card, results_file
 from ..results.evidence_builder import evidence_of
-from ..results.learning_curves import learning_curve
+from ..results.learning_curves import CURVE
 
 COSTS = {"fit_s": "seconds", "predict_s": "predict_seconds", "cpu_s": "cpu_seconds"}
 COSTS |= {"peak_ram_mb": "memory_mb"}
@@ -167,7 +167,7 @@ def _tuning_trials(
     ends = []
     for id_, config in zip(tuning["id"], tuning["config"], strict=True):
         info: dict[str, Any] = next((of.at(at[id_])["info"] for of, at in places if id_ in at), {})
-        curve = learning_curve(info)
+        curve = info.get(CURVE)
         limit = json.loads(config).get(curve["by"]) if curve else None
         known = curve is not None and limit is not None and not info.get("out_of_time")
         ends.append((curve["points"][-1][0], limit, curve["by"]) if known and curve else ("",) * 3)

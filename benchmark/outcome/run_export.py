@@ -16,7 +16,7 @@ from ...sweeps.trial import DONE
 from ..errors import SweepError
 from ..planning.plan_record import plan_in
 from ..results.evidence_builder import load_results
-from ..results.learning_curves import learning_curve
+from ..results.learning_curves import CURVE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def configurations(run: Path) -> Iterator[tuple[str, str, list[Configuration]]]:
                 step = ledger.at(records[row["id"]])["fidelity"]["stop"]
                 if row["status"] == DONE:
                     curve[int(step)] = float(row[f"val_{wanted}"])
-            points = learning_curve(ledger.at(records[ordered[-1]["id"]]).get("info", {}))
+            points = ledger.at(records[ordered[-1]["id"]]).get("info", {}).get(CURVE)
             if not curve and points:
                 curve = {int(step): float(loss) for step, loss in points["points"]}
             configs.append(Configuration(ordered[-1], curve))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +18,8 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 10  # of a model, of evenly chosen datasets
 MOST_RECORDS = 200_000  # in the runs; more are not searched
-CURVE = "curve"  # what a trial's info calls it, see `learning_curve`
-
-
-def learning_curve(info: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """{"by": what the steps count, "points": [[step, validation loss], ...]} of a fit, of its
-    result's info; None where it kept none. Rows of asynchronous searches of earlier versions hold
-    the losses at their rungs under this name, which are no curve of a fit.
-
-    >>> learning_curve({"curve": {"by": "epochs", "points": [[1, 0.5]]}})
-    {'by': 'epochs', 'points': [[1, 0.5]]}
-    >>> learning_curve({"curve": [[5, 0.5], [10, 0.25]]}) is None
-    True
-    """
-    curve = info.get(CURVE)
-    return curve if isinstance(curve, Mapping) else None
+# In a trial's info: {"by": what the steps count, "points": [[step, validation loss], ...]}.
+CURVE = "curve"
 
 
 def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
@@ -53,7 +40,7 @@ def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
     places = [(ledger, latest_results(ledger)) for ledger in ledgers]
     for row in wanted.to_dict("records"):
         ledger, at = next(((of, p[row["id"]]) for of, p in places if row["id"] in p), (None, 0))
-        curve = learning_curve(ledger.at(at)["info"]) if ledger is not None else None
+        curve = ledger.at(at)["info"].get(CURVE) if ledger is not None else None
         if curve is not None and len(curve["points"]) > 1:
             entry = {"dataset": row["dataset"], "fold": row["fold"], **curve}
             curves.setdefault(row["model"], []).append(entry)

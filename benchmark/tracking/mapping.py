@@ -19,7 +19,7 @@ from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
 from ..planning.plan_record import plan_in, study_name
 from ..results.evidence_builder import planned_rows
-from ..results.learning_curves import learning_curve
+from ..results.learning_curves import CURVE
 
 Row = dict[str, Any]
 
@@ -130,7 +130,7 @@ def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SH
         run = _study_run(study, rows, plan, shown=not alone)
         chosen = next((row for row in rows if row["selected"]), None)
         if run.ended and chosen is not None:
-            curve = learning_curve(ledger.at(results[chosen["id"]]).get("info", {}))
+            curve = ledger.at(results[chosen["id"]]).get("info", {}).get(CURVE)
             run.points += _curve_points(curve, run.end_ms)
             run.tags["mlflow.note.content"] += _curve_note(curve)
         run.tags["mlflow.note.content"] += alone

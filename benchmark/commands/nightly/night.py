@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +69,6 @@ def context_of(
         changed=checkout.changed,
         night=folder,
         store=nights / "store",
-        python=Path(sys.executable),
         mirror=os.path.abspath(mirror) if mirror is not None and local else mirror,
         cache=os.path.abspath(cache) if cache else None,
         workers=workers,

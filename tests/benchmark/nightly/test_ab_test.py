@@ -135,7 +135,7 @@ def context_of(folder: Path, **given: Any) -> NightContext:
             "night": folder / "night",
             "store": folder / "store",
         },
-        **{"python": Path("python"), **given},
+        **given,
     )
 
 

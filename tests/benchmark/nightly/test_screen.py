@@ -149,7 +149,7 @@ def test_a_baseline_of_single_models_is_refused(work: Path) -> None:
     assert bench("baseline", "accept", "--reason", "x", "--model", "knn").code == 2
     context = NightContext(
         **{"root": work, "commit": "c" * 40, "night": work / "night", "store": work / "store"},
-        **{"python": Path("python"), "models": ("knn",)},
+        models=("knn",),
     )
     with pytest.raises(BaselineError, match="every model of the suite, not knn alone"):
         accept(context, "x", work / "baseline.json")

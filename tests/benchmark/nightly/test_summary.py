@@ -54,7 +54,6 @@ def written(folder: Path, steps: list[StepResult]) -> str:
         commit=HEAD,
         night=place,
         store=folder / "store",
-        python=Path("python"),
         baseline=BASELINE,
     )
     return write_summary(night(steps), context).read_text(encoding="utf-8")
@@ -108,7 +107,7 @@ def test_hostile_names_and_messages_do_nothing(tmp_path):
 def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
     folder = tmp_path / "2026-11-22-d0eb531"
     context = NightContext(
-        root=tmp_path, commit=HEAD, night=folder, store=tmp_path, python=tmp_path, against="v9.9",
+        root=tmp_path, commit=HEAD, night=folder, store=tmp_path, against="v9.9",
         suite="mine.toml", models=("knn",),
     )  # fmt: skip
     failed = StepResult("screen", REGRESSION, "1 trial failed", [{"id": "a"}])
