@@ -1,4 +1,4 @@
-"""Output, error ids and exit codes that all commands share."""
+"""Output that all commands share, and how their exceptions become exit codes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
 import click
 
 from ..common.counting import count as count
+from .errors import BEHIND as BEHIND
+from .errors import ENVIRONMENT as ENVIRONMENT
+from .errors import ERRORS, lookup
+from .errors import FAILED as FAILED
+from .errors import INTERRUPTED as INTERRUPTED
+from .errors import NOTHING as NOTHING
+from .errors import OK as OK
+from .errors import REGRESSION as REGRESSION
+from .errors import USAGE as USAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,42 +39,8 @@ if TYPE_CHECKING:
 # after a large report, for memory that the system takes back anyway.
 atexit.register(gc.freeze)
 
-# Exit codes. FAILED: some trials failed, or an unexpected error; NOTHING: there was nothing to do;
-# BEHIND: the sweep is done, and MLflow lacks some of it.
-OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
-INTERRUPTED = 130
-
 # States of a check of `bench doctor`.
 OKAY, WARNING, PROBLEM = "ok", "warning", "problem"
-
-# Exception class -> (stable id, exit code). Looked up by name, so that nothing is imported for it.
-ERRORS: dict[str, tuple[str, int]] = {
-    "SuiteError": ("BENCH-E001", USAGE),
-    "PlanError": ("BENCH-E002", USAGE),
-    "BadSpace": ("BENCH-E025", USAGE),
-    "UnknownDataset": ("BENCH-E003", USAGE),
-    "UnknownModel": ("BENCH-E004", USAGE),
-    "SweepError": ("BENCH-E005", USAGE),
-    "SourceChanged": ("BENCH-E006", USAGE),
-    "DataError": ("BENCH-E007", USAGE),
-    "EvidenceError": ("BENCH-E008", USAGE),
-    "FitError": ("BENCH-E009", USAGE),
-    "ModelFileError": ("BENCH-E018", USAGE),
-    "SchemaError": ("BENCH-E019", USAGE),
-    "RunLocked": ("BENCH-E010", ENVIRONMENT),
-    "ClusterLost": ("BENCH-E021", ENVIRONMENT),
-    "LedgerError": ("BENCH-E011", ENVIRONMENT),
-    "NoRun": ("BENCH-E020", USAGE),
-    "NoData": ("BENCH-E012", ENVIRONMENT),
-    "DatasetUnavailable": ("BENCH-E013", ENVIRONMENT),
-    "ChecksumMismatch": ("BENCH-E014", ENVIRONMENT),
-    "TrackingError": ("BENCH-E015", ENVIRONMENT),
-    "OSError": ("BENCH-E016", ENVIRONMENT),
-    "ValueError": ("BENCH-E017", USAGE),
-    "UnknownExperiment": ("BENCH-E022", USAGE),
-    "NoGpu": ("BENCH-E023", ENVIRONMENT),
-    "PaperError": ("BENCH-E024", USAGE),
-}
 
 
 def duration(seconds: float) -> str:
@@ -382,14 +357,3 @@ def stdout_to_stderr() -> Iterator[TextIO]:
         out.flush()
         os.dup2(kept, number)
         os.close(kept)
-
-
-def lookup(error: BaseException) -> tuple[str, int] | None:
-    """(error id, exit code) of an exception by its nearest known class; None if unexpected."""
-    out = ("space left", "can't start new thread")
-    if any(words in str(error) for words in out) or isinstance(error, MemoryError):
-        return ERRORS["OSError"]
-    for cls in type(error).__mro__:
-        if cls.__name__ in ERRORS:
-            return ERRORS[cls.__name__]
-    return None

@@ -324,7 +324,7 @@ def test_the_documents_explain_every_key_of_a_budget() -> None:
 
 
 def test_the_documents_explain_every_error_id_and_cause() -> None:
-    from tabsweep.benchmark.console import ERRORS
+    from tabsweep.benchmark.errors import ERRORS
     from tabsweep.sweeps.trial import CAUSES
 
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
