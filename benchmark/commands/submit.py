@@ -221,8 +221,9 @@ def next_id(client: Any, name: str, server: str) -> str:
 
 
 def wait_for_end(console: Console, client: Any, job: str) -> Any:
-    """Print what the job prints, until it ends; returns Ray's record of it. Raises OSError where
-    the log ends before the job does, or the head does not answer within ANSWER_S."""
+    """Print what the job prints, until it ends; returns Ray's record of it. A log that hangs is
+    left when the job has ended. Raises OSError where the log ends before the job does, or the head
+    does not answer within ANSWER_S."""
     caller = Caller()
 
     async def show() -> None:
@@ -238,9 +239,12 @@ def wait_for_end(console: Console, client: Any, job: str) -> Any:
 
     async def follow() -> Any:
         shown = asyncio.create_task(show())
-        while not (await asyncio.wait([shown], timeout=ANSWER_S))[0]:
-            await ask(client.get_job_status)  # a head that is gone closes no stream
-        await shown
+        ended = 0  # looks at which the job had: its last lines may be on their way at the first
+        while ended < 2 and not (await asyncio.wait([shown], timeout=ANSWER_S))[0]:
+            # A head that is gone closes no stream.
+            ended += (await ask(client.get_job_status)).is_terminal()
+        if shown.done():
+            await shown
         return await ask(client.get_job_info)
 
     info = asyncio.run(follow())

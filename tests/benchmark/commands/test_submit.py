@@ -148,7 +148,8 @@ def test_the_job_is_the_sweep_with_its_options_and_runs_that_outlive_it(tmp_path
 
 class LostHead:
     """A head that takes one job and says its first line. Then it closes the log's stream though the
-    job runs ("closed"), cuts the connection ("cut"), or answers nothing any more ("silent")."""
+    job runs ("closed"), cuts the connection ("cut"), or answers nothing any more ("silent"); or the
+    stream alone hangs, and the job ends ("hangs")."""
 
     def __init__(self, how: str) -> None:
         self.how, self.over = how, threading.Event()
@@ -182,14 +183,15 @@ class LostHead:
     async def job(self, request: web.Request) -> web.Response:
         if self.how == "silent":
             await asyncio.to_thread(self.over.wait)
-        about = {"type": "SUBMISSION", "status": "RUNNING", "entrypoint": "bench sweep"}
+        status = "SUCCEEDED" if self.how == "hangs" else "RUNNING"
+        about = {"type": "SUBMISSION", "status": status, "entrypoint": "bench sweep"}
         return web.json_response({**about, "message": "Job is currently running."})
 
     async def log(self, request: web.Request) -> web.WebSocketResponse:
         stream = web.WebSocketResponse()
         await stream.prepare(request)
         await stream.send_str("first line\n")
-        if self.how == "silent":
+        if self.how in ("silent", "hangs"):
             await asyncio.to_thread(self.over.wait)
         if self.how == "cut" and request.transport is not None:
             request.transport.abort()
@@ -218,6 +220,16 @@ def test_a_job_that_cannot_be_followed_any_more_may_go_on(
     assert "first line" in found.out and "the job failed" not in found.err
     follow = f"ray job logs --follow tabsweep-smoke-quick-1 --address {server}"
     assert f"may go on ({follow})" in found.err
+
+
+def test_a_log_that_hangs_is_left_when_its_job_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "ANSWER_S", 2.0)
+    head = LostHead("hangs")
+    try:
+        found = bench("submit", "--address", head.up.result(30), "--suite", "smoke")
+    finally:
+        head.over.set()
+    assert found.code == 0 and "first line" in found.out, found
 
 
 @pytest.mark.parametrize(
