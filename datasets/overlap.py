@@ -16,7 +16,7 @@ LEAST_SHARE = 0.5  # of the smaller table's rows
 
 @dataclass(frozen=True)
 class Overlap:
-    """`n_shared` rows of the smaller table are in the other, judged by pairs of `columns`.
+    """`n_shared` rows of the smaller table are in the other.
 
     `share`: n_shared over the smaller table's rows. `other_target`: the feature of the first table
     that equals the second's target on all rows that match one to one, where the first table's own
@@ -25,7 +25,6 @@ class Overlap:
 
     n_shared: int
     share: float
-    columns: tuple[tuple[str, str], ...]
     other_target: str | None
 
 
@@ -153,8 +152,7 @@ def find_overlap(a: Table, b: Table) -> Overlap | None:
                 values = column[index_a]
                 if not np.isnan(values).any() and same_classes(values, theirs):
                     named = name
-    columns = tuple((p[0], p[1]) for p in kept)
-    return Overlap(n_shared, n_shared / smaller, columns, named)
+    return Overlap(n_shared, n_shared / smaller, named)
 
 
 def same_classes(x: np.ndarray, y: np.ndarray) -> bool:

@@ -17,10 +17,7 @@ from .errors import DataError
 from .infer import Reading, table_from_cells
 from .protocols import cut
 from .reading.cells import read_file
-from .table import Table, categorical_column, coded, content_sha256, number_text
-
-Masks = tuple[tuple[np.ndarray, np.ndarray], ...]
-Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]]
+from .table import Masks, Parsed, Table, categorical_column, coded, content_sha256, number_text
 
 
 def read_numbers(path: Path, *, delimiter: str | None) -> np.ndarray:  # -> (N, columns)

@@ -41,7 +41,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:SHOWN]) + more
 
 
-def column_facts(table: Table, x: np.ndarray) -> dict[str, dict[str, Any]]:
+def column_facts(table: Table) -> dict[str, dict[str, Any]]:
     """Column -> kind, number of distinct values and missing cells, whether it is constant, and
     whether it looks like an identifier (every row differs)."""
     facts = {}
@@ -167,20 +167,19 @@ def probed_rows(table: Table, most: int) -> np.ndarray:
     return kept
 
 
+def _looked_at(table: Table, most: int) -> Table:
+    """The first MAX_COLUMNS_LOOKED columns of at most `most` rows, without weights and splits."""
+    rows = probed_rows(table, most)
+    frame = table.frame.iloc[rows, :MAX_COLUMNS_LOOKED].reset_index(drop=True)
+    return Table(table.name, frame, table.target[rows], table.task, table.classes, table.sha256)
+
+
 def leaks(table: Table) -> list[str]:
     """A sentence for each feature that predicts the target alone, as the passport's flag says it.
 
     A quick look for the start of a sweep, at MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED columns.
     """
-    rows = probed_rows(table, MAX_ROWS_LOOKED)
-    part = Table(
-        table.name,
-        table.frame.iloc[rows, :MAX_COLUMNS_LOOKED].reset_index(drop=True),
-        table.target[rows],
-        table.task,
-        table.classes,
-        table.sha256,
-    )
+    part = _looked_at(table, MAX_ROWS_LOOKED)
     _, flags = single_flags(part, probes.matrix(part), part.target)
     flags += missingness_flags(part)
     return [
@@ -337,28 +336,19 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     are about (MAX_CELLS_COUNTED cells at most); `flags` of the columns, repeated rows and classes.
     Columns and rows are judged only where all rows are counted.
     """
-    names = list(table.frame.columns)[:MAX_COLUMNS_LOOKED]
-    kept = probed_rows(table, max(1, MAX_CELLS_COUNTED // max(1, len(names))))
-    whole = len(kept) == table.n_rows
-    part = Table(
-        table.name,
-        (table.frame if whole else table.frame.iloc[kept].reset_index(drop=True))[names],
-        table.target if whole else table.target[kept],
-        table.task,
-        table.classes,
-        table.sha256,
-    )
-    columns = column_facts(part, np.empty((0, 0)))
+    n_columns = max(1, min(table.n_features, MAX_COLUMNS_LOOKED))
+    part = _looked_at(table, max(1, MAX_CELLS_COUNTED // n_columns))
+    columns = column_facts(part)
     flags = warning_flags(table)
     every = list(folds)
-    if whole:
+    if part.n_rows == table.n_rows:
         flags += column_flags(columns, part.n_rows) + missingness_flags(part)
-        if len(names) == table.n_features:
+        if part.n_features == table.n_features:
             flags += duplicate_facts(part, probes.matrix(part), every)[1]
     flags += class_flags(table, every) if table.classes else []
     counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
-        "n_rows_counted": len(kept),
+        "n_rows_counted": part.n_rows,
         "class_counts": dict(zip(table.classes, counts, strict=True)),
         "columns": [{"name": name, **facts} for name, facts in columns.items()],
         "flags": sorted(flags, key=_urgency),
@@ -375,7 +365,7 @@ def passport(
     """
     folds = list(folds)
     x = probes.matrix(table)
-    columns = column_facts(table, x)
+    columns = column_facts(table)
     duplicates, duplicate_flags = duplicate_facts(table, x, folds)
     labels, from_labels = label_flags(table, x)
     parts, from_parts = split_facts(table, folds)

@@ -13,6 +13,10 @@ from ..common.columns.encoder import ColumnEncoder, has_texts_or_dates, is_date,
 from ..common.tasks import TASKS
 from .errors import DataError
 
+Masks = tuple[tuple[np.ndarray, np.ndarray], ...]  # (test, validation) of each stored split
+Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]]
+"""What a parser makes of files: features, target, classes, stored splits, warnings."""
+
 
 def is_categorical(column: pd.Series) -> bool:
     """Whether a column has pandas' categorical dtype."""
@@ -153,7 +157,7 @@ class Table:
     task: str
     classes: tuple[str, ...]
     sha256: str
-    masks: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    masks: Masks = ()
     warnings: tuple[str, ...] = ()
     groups: np.ndarray | None = None
     times: np.ndarray | None = None

@@ -24,7 +24,7 @@ CELL = re.compile(rf"\s*+(?:({QUOTED})\s*+|({BARE}))(,|$)", re.DOTALL)
 ENTRY = re.compile(rf"\s*+(\d++)\s++(?:({QUOTED})\s*+|({BARE}))(,|$)", re.DOTALL)
 ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-ODD = re.compile("['\"\\\\%]")  # a line with one of these is taken apart cell by cell
+QUOTE = re.compile("['\"]")
 BYTES_PER_CELL = 10
 
 
@@ -66,22 +66,18 @@ def read_arff(data: bytes, where: str) -> Arff:
     first = next((row for row in _rows(body, line) if row[1]), None)
     if first is None:
         raise DataError(f"{where}: a header and no rows")
-    if first[1].startswith("{"):
-        columns = _sparse(body, line, attributes, where)
-    elif ODD.search(body):
-        columns = _dense(body, line, attributes, where)
-    else:
-        columns = _plain(body, line, attributes, where)
-    frame = pd.DataFrame(dict(enumerate(columns)))
-    return Arff(attributes, frame)
+    read = _sparse if first[1].startswith("{") else _dense
+    return Arff(attributes, pd.DataFrame(dict(enumerate(read(body, line, attributes, where)))))
 
 
 def _value(quoted: str | None, bare: str | None) -> str | None:
     """A cell's text; None for a question mark without quotes."""
-    if quoted is not None:
-        return _unquoted(quoted)
-    text = (bare or "").rstrip()
-    return None if text == "?" else text
+    return _bare(bare or "") if quoted is None else _unquoted(quoted)
+
+
+def _bare(text: str) -> str | None:
+    plain = text.strip()
+    return None if plain == "?" else plain
 
 
 def _unquoted(token: str) -> str:
@@ -135,6 +131,8 @@ def _attribute(name: str, kind: str, where: str) -> Attribute:
 
 def _cells(line: str) -> list[str | None]:
     """The values of a line: without quotes, None for a question mark that has none."""
+    if not QUOTE.search(line):
+        return [_bare(text) for text in line.split(",")]
     values: list[str | None] = []
     at = 0
     while True:
@@ -155,34 +153,6 @@ def _rows(body: str, line: int) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _plain(body: str, line: int, attributes: tuple[Attribute, ...], where: str) -> list[pd.Series]:
-    """Columns of a body without quotes, escapes and comments: read at once."""
-    check_memory(where, len(body))
-    n = len(attributes)
-    for number, text in _rows(body, line):
-        if text.count(",") != n - 1:
-            raise DataError(_wrong_number(where, number, text.count(",") + 1, n))
-    cells = pd.read_csv(
-        io.StringIO(body),
-        header=None,
-        names=range(n),
-        dtype=str,
-        keep_default_na=False,
-        na_filter=False,
-        index_col=False,
-        skip_blank_lines=True,
-    )
-    columns = []
-    for j, one in enumerate(attributes):
-        stripped = [text.strip() for text in cells[j].tolist()]
-        columns.append(_column(one, [None if text == "?" else text for text in stripped], where))
-    return columns
-
-
-def _wrong_number(where: str, line: int, found: int, due: int) -> str:
-    return f"{where}: line {line} has {found} values, {due} columns are named: was it cut short?"
-
-
 def _dense(body: str, line: int, attributes: tuple[Attribute, ...], where: str) -> list[pd.Series]:
     check_memory(where, len(body))
     columns: list[list[str | None]] = [[] for _ in attributes]
@@ -194,7 +164,10 @@ def _dense(body: str, line: int, attributes: tuple[Attribute, ...], where: str) 
                 f"{where}: line {number}: text after a closing quote: {error}"
             ) from None
         if len(cells) != len(columns):
-            raise DataError(_wrong_number(where, number, len(cells), len(columns)))
+            raise DataError(
+                f"{where}: line {number} has {len(cells)} values, {len(columns)} columns are "
+                "named: was it cut short?"
+            )
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell)
     return [_column(one, cells, where) for one, cells in zip(attributes, columns, strict=True)]

@@ -13,12 +13,10 @@ from ...common.text import one_line, suggest
 from ..card import Card
 from ..errors import DataError
 from ..reading.columnar import read_columnar
-from ..table import categorical_column
+from ..table import Parsed, categorical_column
 from .arff import read_arff
 
 TRAIN, VALIDATION, TEST = 0, 1, 2  # in the stored splits
-Masks = tuple[tuple[np.ndarray, np.ndarray], ...]
-Parsed = tuple[pd.DataFrame, np.ndarray, tuple[str, ...], Masks, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
