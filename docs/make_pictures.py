@@ -7,10 +7,12 @@ python docs/make_pictures.py --check    # exit code 1 where a file is not what w
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +22,7 @@ from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.rank_tests import why_no_friedman
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from tabsweep.reports.output.looks import FAMILIES, hue_of
-from tabsweep.reports.output.plotting import fixed_style, to_svg
+from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.sections.critical_difference import Drawing, diagram
 from tabsweep.reports.statistics.ranking import ranks, standard_error
 
@@ -66,6 +68,8 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
     height = TOP + max(ROW * len(models) + 30.0, right.height if right else 0.0)
     about = f"Mean ranks of {len(models)} models on {len(matrix.datasets)} datasets"
     with fixed_style():
+        # Texts stay text; element ids follow from the salt instead of from random numbers.
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
         figure = Figure(figsize=(width / 72.0, height / 72.0), facecolor=page)
         sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         sheet.axis("off")
@@ -87,7 +91,10 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
         else:
             said = f"(critical differences: {why_not.removeprefix('n/a: ')})"
             sheet.text(4, height - 6, said, **style)
-        return to_svg(figure, about)
+        out = io.BytesIO()
+        names = {"Title": about, "Creator": "tabsweep", "Date": None}
+        figure.savefig(out, format="svg", metadata=names)
+        return out.getvalue().decode("utf-8")
 
 
 def draw_leaderboard(

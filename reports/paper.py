@@ -38,9 +38,11 @@ def files(
     matrices: Sequence[RankingMatrix],
     time: Plot | None = None,
 ) -> dict[str, str | bytes]:
-    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference and the
-    figures of `paper_figures.plots` (also as PDF), as far as the report has them; references.bib;
-    `setup`, a paragraph on how they were computed; `main`, which compiles to all of it.
+    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference (for
+    the widest scope, and with its name for each other one) and the figures of
+    `paper_figures.plots`, as far as the report has them; the figures also as PDF (of
+    critical-difference the widest); references.bib; `setup`, a paragraph on how they were
+    computed; `main`, which compiles to all of it.
 
     A model or dataset is called what `meta["names"]` says, models stand in the order of their
     mean rank, and one of the user's own is marked. `matrices`: one for each scope.
@@ -62,9 +64,18 @@ def files(
     made.append(_costs(tables["costs"], names))
     texts = {table.name: to_latex([table]) for table in made}
     packages: list[str] = []
-    if not why_no_friedman(widest):
-        texts["critical-difference"] = _diagram(widest, names)
-        packages.append("\\usepackage{tikz}\n")
+    pdfs: dict[str, bytes] = {}
+    for matrix in sorted(matrices, key=lambda matrix: matrix is not widest):
+        if why_no_friedman(matrix):
+            continue
+        drawing = critical_difference.diagram(matrix, named=lambda m: names(escape.label(m)))
+        name = "critical-difference"
+        if matrix is widest:
+            packages.append("\\usepackage{tikz}\n")
+            pdfs[name] = critical_difference.to_pdf(drawing)
+        else:
+            name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
+        texts[name] = _diagram(name, drawing, matrix)
     costs = next(part.frame for part in parts if part.name == "costs")
     drawn = paper_figures.plots(evidence, widest, costs, time)
     for name, (plot, caption) in drawn.items():
@@ -78,7 +89,8 @@ def files(
     main = main.replace("%SOURCES%", SOURCES * bool(sources))
     texts |= {"setup": setup(evidence, widest, [*sources]), "main": main}
     written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
-    written |= {f"{name}.pdf": plot.pdf() for name, (plot, _) in drawn.items()}
+    pdfs |= {name: plot.pdf() for name, (plot, _) in drawn.items()}
+    written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items()}
     if sources:
         written["references.bib"] = "\n".join([bibliography.HEAD, *sources.values()])
     return {f"{FOLDER}{name}": text for name, text in written.items()}
@@ -206,17 +218,16 @@ def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
     return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
 
 
-def _diagram(matrix: RankingMatrix, names: _Names) -> str:
-    drawing = critical_difference.diagram(matrix, named=lambda model: names(escape.label(model)))
+def _diagram(name: str, drawing: critical_difference.Drawing, matrix: RankingMatrix) -> str:
     n = footnotes.count(len(matrix.datasets), "dataset")
     said = (
-        f"Mean ranks on {n}; a bar joins models that do not differ significantly (Nemenyi's test, "
-        "5 % level)."
+        f"Mean ranks on {n} ({matrix.scope.title}); a bar joins models that do not differ "
+        "significantly (Nemenyi's test, 5 % level)."
     )
     return (
         "\\begin{figure*}[tp]\n\\centering\n"
         f"{critical_difference.to_tikz(drawing)}"
-        f"\\caption{{{escape.latex(said)}}}\n\\label{{fig:critical-difference}}\n\\end{{figure*}}\n"
+        f"\\caption{{{escape.latex(said)}}}\n\\label{{fig:{name}}}\n\\end{{figure*}}\n"
     )
 
 

@@ -21,29 +21,23 @@ from .sections import (
     across_datasets,
     beside,
     coverage_and_costs,
-    critical_difference,
     folds,
     implausible,
     leaderboard,
-    ranks,
     regimes,
     scores,
     seeds,
     time,
 )
 
-# The files without times and hardware: the same results give the same bytes on every machine.
-TIMELESS = ("look-first", "scores", "leaderboard", "ranks", "tests", "folds", "seeds")
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
     "time.*",
     "beside.*",
-    "regimes.*",
-    "regime-scores.*",
-    "figures/critical-difference-*",
+    f"{regimes.NAME}.*",
     "paper/*",
-    *("figures/time.svg", "scores.parquet"),  # of 0.2.0 and before
+    *("figures/*", "scores.parquet", "ranks.*", "regimes.*", "regime-scores.*"),  # before 0.3.0
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
@@ -64,18 +58,16 @@ def parts_of(
     *,
     reference: str | None = None,
     fallback: str | None = None,
-    published: pd.DataFrame | None = None,
     apart: pd.DataFrame | None = None,
     by_regime: tuple[pd.DataFrame, Sequence[str]] | None = None,
 ) -> Parts:
-    """Compute the sections: implausible cells, scores, leaderboard, ranks, tests across datasets
+    """Compute the sections: implausible cells, scores, leaderboard, tests across datasets
     and across folds, seeds (if a configuration ran under several), coverage, costs, and
     scores against time (where CPU seconds are known).
 
     `reference`, `fallback`: names of models, see `across_datasets` and `leaderboard`.
-    `published`: scores published for the same protocol, see `implausible.section`. `apart`:
-    published scores on other splits, see `beside.section`. `by_regime`: each model's default,
-    tuned and ensembled results with notes on them, see `sections.regimes`.
+    `apart`: published scores on other splits, see `beside.section`. `by_regime`: each model's
+    default, tuned and ensembled results with notes on them, see `sections.regimes`.
     """
     evidence.validate()
     table = studies(evidence)
@@ -87,14 +79,13 @@ def parts_of(
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
-    alarms = implausible.section(evidence, table, headline, published)
+    alarms = implausible.section(evidence, table, headline)
     made = [
         alarms,
         scores.section(evidence, blocks, matrices),
         leaderboard.section(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
         ),
-        ranks.section(evidence, matrices),
         across_datasets.section(evidence, matrices, reference),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
@@ -108,13 +99,13 @@ def parts_of(
 
 
 def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
-    """The sections of default, tuned and ensembled results; none where nothing has a score."""
+    """The section of default, tuned and ensembled results; none where nothing has a score."""
     if not frame["score"].notna().any():
         return []
     own = regimes.as_evidence(evidence, frame)
     headline = headline_cells(own, studies(own))
     board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
-    return regimes.sections(evidence, frame, headline, board, notes)
+    return [regimes.section(evidence, frame, headline, board, notes)]
 
 
 def sections(
@@ -153,8 +144,8 @@ def write(
     parts: Parts | None = None,
 ) -> list[Path]:
     """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
-    and .csv for each section, about.md, the critical-difference diagrams in
-    `figures/` and, with `html`, the pages in `html/`.
+    and .csv for each section, about.md, a paper's tables and figures in `paper/` and, with `html`,
+    the pages in `html/`.
 
     `reference`: the model that all others are tested against (default: the best by mean rank).
     `fallback`: the model whose score replaces a missing one in the leaderboard's second view
@@ -166,9 +157,7 @@ def write(
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
     computed = parts or parts_of(evidence, reference=reference, fallback=fallback)
-    texts: dict[str, str | bytes] = dict(
-        critical_difference.critical_differences(computed.matrices)
-    )
+    texts: dict[str, str | bytes] = {}
     against = time.plot(evidence, computed.headline)
     for part in computed.sections:
         texts.update(render(part))
@@ -176,9 +165,9 @@ def write(
     if html:
         from .html.write import pages
 
-        made = pages(evidence, computed.sections, sorted(texts))
+        made = pages(evidence, computed.sections)
         texts.update({f"html/{name}": text for name, text in made.items()})
-    texts["about.md"] = about(evidence, computed.sections, sorted(texts))
+    texts["about.md"] = about(evidence, computed.sections, html)
     written = write_files(texts, out)
     there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
     for path in there.difference(written):
@@ -186,27 +175,13 @@ def write(
     return written
 
 
-def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) -> str:
-    """The file about.md: suite, protocol, versions, machine and the list of files.
-
-    `others`: names of the report's files that belong to no section.
-    """
+def about(evidence: Evidence, parts: list[Section], html: bool = True) -> str:
+    """The file about.md: suite, protocol, versions, machine and the list of files."""
     meta, esc = evidence.meta, escape.markdown
     lines = ["# About this report", ""]
     lines += [f"> {esc(escape.one_line(str(note)))}\n" for note in meta.get("notes") or []]
-    facts = {
-        "suite": meta.get("suite"),
-        "suite hash": meta.get("suite_hash"),
-        "budget": meta.get("budget"),
-        "sampler": meta.get("sampler"),
-        "seed": meta.get("seed"),
-        "datasets": len(evidence.datasets()),
-        "models": footnotes.join(evidence.models, limit=100),
-        "last record (UTC)": meta.get("last_record_utc"),
-        "code": meta.get("code"),
-        "lock file": meta.get("lock"),
-    }
-    lines += _list({k: v for k, v in facts.items() if v not in (None, "")})
+    models = {"models": footnotes.join(evidence.models, limit=100)}
+    lines += _list({**footnotes.about(evidence), "datasets": len(evidence.datasets()), **models})
     for task in evidence.tasks:
         title = footnotes.TASK_TITLES[task].capitalize()
         named = footnotes.metric_title(evidence.headline(task))
@@ -223,27 +198,10 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
             lines += ["", f"## {title}", ""]
             lines += _list({str(k): facts[k] for k in sorted(facts, key=str)})
     lines += ["", "## Files", ""]
-    files = {
-        implausible.NAME: "implausible cells, each with a likely cause",
-        "scores": "every model on every dataset: mean over folds, its standard error or spread",
-        "leaderboard": "Elo, mean rank, wins, normalised score and improvability with 95 % "
-        "intervals: on complete datasets, and with missing cells imputed",
-        "ranks": "mean and median ranks, win rates",
-        "tests": "across datasets: Friedman, Nemenyi, and Wilcoxon with Holm's correction for "
-        "every pair of models and for all against one reference",
-        "folds": "within a dataset, across its folds: the best model against each other one",
-        "seeds": "within one split, across seeds: the chosen configurations, and ensembles of them",
-        regimes.NAME: "default, tuned and ensembled results of each model, ranked together",
-        regimes.SCORES_NAME: "their scores on every dataset",
-        beside.NAME: "published results on other splits, which are not comparable with ours",
-        "coverage": "what was run, what failed and why",
-        "costs": "trials, CPU and wall seconds, memory, time of a prediction",
-        time.NAME: "scores and ranks at equal time: after T CPU seconds of each search",
-    }
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
-        lines.append(f"- {names}: {files.get(part.name, part.title)}")
-    if "html/index.html" in others:
+        lines.append(f"- {names}: {part.title}")
+    if html:
         lines.append(
             "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"
         )
@@ -251,12 +209,6 @@ def about(evidence: Evidence, parts: list[Section], others: Sequence[str] = ()) 
         "- `paper/main.tex`: a paper's tables and figures, one a file, how they were computed, and "
         "the sources of models and datasets"
     )
-    lines += [
-        f"- `{name}`: critical-difference diagram as {kind}"
-        for end, kind in ((".svg", "SVG"), (".pdf", "PDF"), (".tex", "TikZ"))
-        for name in others
-        if name.startswith("figures/critical-difference-") and name.endswith(end)
-    ]
     return "\n".join(lines) + "\n"
 
 

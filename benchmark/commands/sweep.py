@@ -429,11 +429,12 @@ def summary(
         "notes": outcome.plan.notes,
     }
     few = len(outcome.plan.data) <= FEW and not request.options.beside  # which adds many models
-    shown = {"scores" if few else "ranks"}
+    shown = {"scores" if few else "leaderboard"}
     shown |= {"costs"} if request.tables else set()
     for section in sections:
         if section.name in shown:
-            console.report_tables(section)
+            widest = section.tables[:1] if section.name == "leaderboard" else section.tables
+            console.report_tables(replace(section, tables=widest))
     causes = ", ".join(f"{n} {cause}" for cause, n in status.failed.items())
     known = max(0, status.done + failed + status.unsupported - tally.ran)
     console.say(

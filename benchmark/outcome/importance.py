@@ -1,9 +1,9 @@
 """Importance of hyperparameters: fANOVA on the trials of a run, one number each.
 
 Optuna's evaluator (Hutter et al. 2014: a forest is fitted to the scores, and its variance split by
-hyperparameter) reads a study; here one is rebuilt from the rows of a run. The folds of a dataset
-are put together, their validation scores standardised within each fold, so that what differs
-between folds explains nothing.
+hyperparameter) reads a study; here one is rebuilt from the rows of a run. The studies of a model on
+all datasets and folds are put together, their validation scores standardised within each study, so
+that what differs between datasets and folds explains nothing.
 """
 
 from __future__ import annotations
@@ -20,28 +20,20 @@ if TYPE_CHECKING:
 
     from ...reports.evidence import Evidence
 
-CELL = ["dataset", "model"]
-_Found = dict[tuple[str, str], tuple[list[Mapping[str, Any]], np.ndarray]]
-FEWEST = 20  # trials of a (dataset, model), for a forest to say anything
-MOST_TRIALS = 200  # of a (dataset, model), drawn at random: rebuilding a study is quadratic
-MOST_CELLS = 24  # (dataset, model) pairs in a report where not asked for
-MOST_MODELS = 32  # where there are more pairs, with their datasets put together
-MOST_ROWS = 100_000  # trials in a report that has this: the importances would be most of its time
-TOGETHER, FEWEST_TOGETHER = 1600, 50  # trials of these models together, and of each at least
+FEWEST = 20  # trials of a model, for a forest to say anything
+MOST_MODELS = 32  # in a report that has this
+MOST_ROWS = 100_000  # trials in such a report: the importances would be most of its time
+TOGETHER = 1600  # trials of all models, drawn at random: rebuilding a study is quadratic
+AT_LEAST, AT_MOST = 50, 200  # of a model
 STUDIES = 60  # of a model, evenly chosen, whose trials are put together
-ALL = ""  # in place of a dataset: all datasets together
 MOST_WORDS = 6  # of a categorical hyperparameter: a forest's variance is a sum over 2**n terms
 TREES = 16  # Optuna's 64 cost four times as much and moved no share by more than 0.08
 
 
-def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evidence:
-    """The evidence with `importance`, a row per (dataset, model, parameter); as it is where no
-    (dataset, model) has FEWEST trials with a validation score.
-
-    Where more than `most` cells have them (None: no limit), or none has, the trials of a model on
-    all datasets are put together (dataset ALL), as far as there are at most MOST_MODELS models; a
-    note says what was done.
-    """
+def with_importance(evidence: Evidence) -> Evidence:
+    """The evidence with `importance`, a row per (model, parameter); as it is where no model has
+    FEWEST trials with a validation score, and, with a note, where there are too many models or
+    trials."""
     import pandas as pd
 
     from ..results.evidence_builder import noting
@@ -49,55 +41,33 @@ def with_importance(evidence: Evidence, *, most: int | None = MOST_CELLS) -> Evi
     losses = _losses(evidence)
     number, studies = evidence.study_numbers
     known = np.bincount(number[losses.notna()], minlength=len(studies))
-    sizes = studies.assign(n=known).groupby(CELL)["n"].sum()
-    names = sizes.index[sizes >= FEWEST]
-    if not len(names) or (most is not None and len(names) > most):
-        searches, note = _together(evidence, losses, len(names))
-    else:
-        trials = evidence.trials[[*CELL, "fold", "config"]].assign(loss=losses)
-        trials = trials[losses.notna() & pd.MultiIndex.from_frame(trials[CELL]).isin(names)]
-        searches, note = _cells(trials), ""
-    rows = [
-        (dataset, model, parameter, share, len(configs))
-        for (dataset, model), (configs, scores) in searches.items()
-        for parameter, share in importance_of(configs, scores).items()
-    ]
-    if note:
-        evidence = noting(evidence, note)
-    columns = ["dataset", "model", "parameter", "importance", "n_trials"]
-    return evidence.but(importance=pd.DataFrame(rows, columns=columns)) if rows else evidence
-
-
-def _together(evidence: Evidence, losses: pd.Series, n_cells: int) -> tuple[_Found, str]:
-    """({(ALL, model): its trials on all datasets}, a note where nothing is computed): of up to
-    STUDIES studies of a model, each standardised, a sample."""
-    number, studies = evidence.study_numbers
-    known = np.bincount(number[losses.notna()], minlength=len(studies))
     sizes = studies.assign(n=known).groupby("model")["n"].sum()
     models = list(sizes.index[sizes >= FEWEST])
     if len(models) > MOST_MODELS or (models and len(losses) > MOST_ROWS):
         note = (
-            f"Hyperparameter importance of {len(models)} models ({n_cells} pairs of dataset and "
-            f"model) is not computed: more than {MOST_MODELS} models or {MOST_ROWS:,} trials."
+            f"Hyperparameter importance of {len(models)} models is not computed: more than "
+            f"{MOST_MODELS} models or {MOST_ROWS:,} trials."
         )
-        return {}, note
-    most = max(FEWEST_TOGETHER, min(MOST_TRIALS // 2, TOGETHER // max(1, len(models))))
+        return noting(evidence, note)
+    most = max(AT_LEAST, min(AT_MOST, TOGETHER // max(1, len(models))))
     of_model = {str(m): rows.index.to_numpy() for m, rows in studies[known > 1].groupby("model")}
-    together = {}
-    for model in models:
+    shares: list[tuple[str, str, float, int]] = []
+    for model in map(str, models):
         mine = of_model.get(model, np.zeros(0, dtype=int))
         if len(mine) > STUDIES:
             mine = mine[np.linspace(0, len(mine) - 1, STUDIES).round().astype(int)]
         inside = np.flatnonzero(np.isin(number, mine) & losses.notna().to_numpy())
         rows = evidence.trials.iloc[inside][["config"]]
-        rows = rows.assign(fold=number[inside], loss=losses.to_numpy()[inside])
+        rows = rows.assign(study=number[inside], loss=losses.to_numpy()[inside])
         rows = rows.assign(scores=_standardised(rows))
         if len(rows) > most:
             rows = rows.sample(most, random_state=0)
         configs = [_parsed(text) for text in rows["config"]]
         if len(rows) >= FEWEST and all(isinstance(config, dict) for config in configs):
-            together[ALL, str(model)] = configs, rows["scores"].to_numpy()
-    return together, ""
+            share_of = importance_of(configs, rows["scores"].to_numpy())
+            shares += [(model, name, share, len(rows)) for name, share in share_of.items()]
+    columns = ["model", "parameter", "importance", "n_trials"]
+    return evidence.but(importance=pd.DataFrame(shares, columns=columns)) if shares else evidence
 
 
 def _losses(evidence: Evidence) -> pd.Series:
@@ -111,18 +81,6 @@ def _losses(evidence: Evidence) -> pd.Series:
     return pd.Series(values, index=trials.index).where(evidence.having("stage", "tune"))
 
 
-def _cells(trials: pd.DataFrame) -> _Found:
-    """{(dataset, model): (configurations, standardised losses)}, MOST_TRIALS of each at most."""
-    cells = {}
-    for (dataset, model), rows in trials.groupby(CELL, sort=True):
-        if len(rows) > MOST_TRIALS:
-            rows = rows.sample(MOST_TRIALS, random_state=0)
-        configs = [_parsed(text) for text in rows["config"]]
-        if all(isinstance(config, dict) for config in configs):
-            cells[str(dataset), str(model)] = configs, _standardised(rows)
-    return cells
-
-
 def _parsed(text: str) -> Any:
     """The configuration, or None where another tool wrote it in words of its own."""
     try:
@@ -132,8 +90,8 @@ def _parsed(text: str) -> Any:
 
 
 def _standardised(rows: pd.DataFrame) -> np.ndarray:
-    """The losses of each fold less their mean, over their standard deviation."""
-    grouped = rows.groupby("fold")["loss"]
+    """The losses of each study less their mean, over their standard deviation."""
+    grouped = rows.groupby("study")["loss"]
     centred = rows["loss"] - grouped.transform("mean")
     return (centred / grouped.transform("std").replace(0.0, np.nan)).fillna(0.0).to_numpy()
 

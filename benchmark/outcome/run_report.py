@@ -100,12 +100,10 @@ def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Sec
     `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
     """
     from ...reports.report import parts_of, write
-    from ..papers.published_scores import published_scores
 
     apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
     computed = {k: how[k] for k in ("reference", "fallback") if k in how}
-    published = published_scores(evidence.meta)
-    parts = parts_of(evidence, published=published, apart=apart, by_regime=by_regime, **computed)
+    parts = parts_of(evidence, apart=apart, by_regime=by_regime, **computed)
     return parts.sections, write(evidence, out, parts=parts, **how)
 
 

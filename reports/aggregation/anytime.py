@@ -9,7 +9,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from .cells import STUDY
 
-_COLUMNS = ["study", *STUDY, "task", "n", "loss", "best", "test", "seconds", "cpu"]
+_COLUMNS = ["study", *STUDY, "task", "n", "loss", "best", "test", "cpu"]
 
 
 def running(evidence: Evidence) -> pd.DataFrame:
@@ -18,8 +18,8 @@ def running(evidence: Evidence) -> pd.DataFrame:
     Columns: study (a number), dataset, fold, model, task; `n`, the number of trials of the study up
     to and including this one; `loss`, its validation score as a loss (NaN if it failed); `best`,
     the lowest loss so far; `test`, the test score of the trial that has it, which validation would
-    have chosen (of equal ones the lower index); `seconds` and `cpu`, wall seconds of fits and
-    predictions and CPU seconds so far (NaN if none was recorded). Trials on lower rungs and
+    have chosen (of equal ones the lower index); `cpu`, the CPU seconds so far (NaN if none was
+    recorded). Trials on lower rungs and
     evaluation runs are left out. Empty if no validation score of a headline metric is known.
     Computed once for an evidence: the frame must not be changed.
     """
@@ -34,7 +34,7 @@ def _running(evidence: Evidence) -> pd.DataFrame:
     loss, test = (values[mine] for values in _headline(evidence))
     if not len(loss) or np.isnan(loss).all():
         return pd.DataFrame(columns=_COLUMNS)
-    names = [*STUDY, "task", "index", "fit_s", "predict_s", "cpu_s"]
+    names = [*STUDY, "task", "index", "cpu_s"]
     tune = evidence.trials.loc[mine, names].reset_index(drop=True)
     number = evidence.study_numbers[0][mine]
     first = np.append(True, number[1:] != number[:-1])
@@ -50,10 +50,8 @@ def _running(evidence: Evidence) -> pd.DataFrame:
     frame["loss"] = loss
     frame["best"] = np.where(known, lowest, np.nan)
     frame["test"] = np.where(known, test[np.maximum(at, 0)], np.nan)
-    wall = tune[["fit_s", "predict_s"]].sum(axis=1, min_count=1)
-    for name, cost in (("seconds", wall), ("cpu", tune["cpu_s"])):
-        sums = cost.fillna(0.0).groupby(study).cumsum()
-        frame[name] = sums if cost.notna().any() else np.nan
+    sums = tune["cpu_s"].fillna(0.0).groupby(study).cumsum()
+    frame["cpu"] = sums if tune["cpu_s"].notna().any() else np.nan
     return frame[_COLUMNS]
 
 
@@ -71,21 +69,20 @@ def _headline(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_trials(steps: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
-    """{dataset: {model: (n_points, 3)}} with the columns n, seconds so far and lowest validation
-    loss, as means over the folds, for every n at which all folds have a score. Empty if no study
-    has two trials."""
+    """{dataset: {model: (n_points, 2)}} with the columns n and lowest validation loss, as means
+    over the folds, for every n at which all folds have a score. Empty if no study has two
+    trials."""
     if not len(steps) or steps["n"].max() < 2:
         return {}
     starts = steps.drop_duplicates("study")
     pairs = starts.groupby(["dataset", "model"], sort=True)
     names, folds = list(pairs.groups), pairs.size().to_numpy()
     cell = pairs.ngroup().to_numpy()[steps["study"].to_numpy()]
-    rows = pd.DataFrame({"cell": cell, "n": steps["n"], "seconds": steps["seconds"]})
-    rows["best"] = steps["best"]
-    grouped = rows.groupby(["cell", "n"], sort=True)
-    means = grouped[["seconds", "best"]].mean().reset_index()
-    means = means[grouped["best"].count().to_numpy() == folds[means["cell"]]]
-    points = means[["n", "seconds", "best"]].to_numpy(dtype=float)
+    rows = pd.DataFrame({"cell": cell, "n": steps["n"], "best": steps["best"]})
+    grouped = rows.groupby(["cell", "n"], sort=True)["best"]
+    means = grouped.mean().reset_index()
+    means = means[grouped.count().to_numpy() == folds[means["cell"]]]
+    points = means[["n", "best"]].to_numpy(dtype=float)
     ends = np.searchsorted(means["cell"], np.arange(len(names)), side="right")
     curves: dict[str, dict[str, np.ndarray]] = {}
     for (dataset, model), path in zip(names, np.split(points, ends[:-1]), strict=True):

@@ -10,7 +10,6 @@ import numpy as np
 from ..analyses.intervals import HEADS
 from ..metrics import METRICS
 from ..output import escape
-from ..statistics.conformal import LEVEL
 from . import figures
 from .page import Source
 
@@ -35,7 +34,7 @@ def of_answers(source: Source, name: str) -> dict[str, Any]:
         return nothing
     order = [c.model for c in sorted(cells, key=lambda c: (metric.loss(c.mean), c.model))]
     if task == "regression":
-        drawn = [_predicted(source, order[0], answers), *_intervals(source, order)]
+        drawn = [_predicted(source, order[0], answers)]
         return nothing | {"answered": drawn, "worth": _worth(source, order)}
     drawn = _curves(source, order, answers) if task == "binary" else []
     facts = (source.evidence.meta.get("facts") or {}).get(name) or {}
@@ -93,26 +92,6 @@ def _confusion(
         ],
         "note": f"Rows: the true class; columns: the most probable one. {TOGETHER}",
     }
-
-
-def _intervals(source: Source, order: list[str]) -> list[dict[str, str]]:
-    """The width of the models' intervals, with what they cover."""
-    known = source.evidence.meta.get("intervals") or {}
-    rows = [
-        figures.Row(
-            f"{model} ({worth['coverage']:.0%})",
-            worth["width"],
-            look=source.looks[model],
-        )
-        for model in order
-        if (worth := known.get(model)) and worth["width"] == worth["width"]
-    ]
-    note = (
-        f"Prediction and residuals of the fold's validation rows (split conformal), mean over "
-        f"folds; in brackets the share of test targets that is covered, of {LEVEL:.0%}."
-    )
-    title = f"{LEVEL:.0%} intervals"
-    return [figures.rows(rows, title=title, note=note, x="width")] if rows else []
 
 
 def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:

@@ -1,43 +1,25 @@
-"""The leaderboard of the first page: losses, states and costs of every cell, and the standings.
+"""The leaderboard of the first page: losses, states and costs of every cell.
 
 The page recomputes every figure for the models and datasets that are chosen on it (`ranks.js`), by
-the rules of `aggregation/ranking_matrix.py` and `statistics/`. The standings computed here are what
-it must show before anything is filtered.
+the rules of `aggregation/ranking_matrix.py` and `statistics/`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import (
-    COMPLETE,
-    FAILED,
-    OPEN,
-    PARTIAL,
-    UNDEFINED,
-    UNSUPPORTED,
-)
+from ..aggregation.cells import COMPLETE
 from ..aggregation.rank_tests import MIN_DATASETS_FRIEDMAN, MIN_MODELS_FRIEDMAN
-from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix
+from ..aggregation.ranking_matrix import MIN_COVERAGE
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..statistics.ranking import ELO_MEAN, TIE_TOLERANCE, elo, normalised, rank_summary
+from ..statistics.ranking import ELO_MEAN, TIE_TOLERANCE
 from ..statistics.tests import ALPHA, nemenyi_q
-
-LETTERS = {
-    COMPLETE: "c",
-    PARTIAL: "p",
-    FAILED: "f",
-    UNSUPPORTED: "u",
-    OPEN: "o",
-    UNDEFINED: "x",
-}
 
 
 def data(
@@ -55,8 +37,7 @@ def data(
     models, datasets, subset = evidence.models, evidence.datasets(), set(evidence.subset)
     rows = evidence.meta.get("rows") or {}
     task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
-    states = headline.assign(letter=headline["state"].map(LETTERS))
-    grid = _grid(states, "letter", datasets, models)
+    planned = ~pd.isna(_grid(headline, "state", datasets, models))
     return {
         "kind": "index",
         "models": [escape.one_line(m) for m in models],
@@ -67,7 +48,7 @@ def data(
                 "task": task_of[d],
                 "rows": rows.get(d),
                 "subset": d in subset,
-                "states": "".join(s if isinstance(s, str) else "-" for s in grid[i]),
+                "planned": "".join("+" if there else "-" for there in planned[i]),
             }
             for i, d in enumerate(datasets)
         ],
@@ -113,27 +94,3 @@ def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]
 def rounded(value: float, digits: int = 12) -> float | None:
     """The number with so many significant digits; None for NaN."""
     return all_rounded([value], digits)[0]
-
-
-def standings(matrix: RankingMatrix, cpu: Mapping[str, float]) -> list[dict[str, Any]]:
-    """One entry per ranked model, by mean rank, then by name; empty if there is no ranking.
-
-    `cpu`: CPU seconds of each model over the matrix's datasets, NaN where they are not known.
-    """
-    if matrix.why_not:
-        return []
-    rank = matrix.ranks()
-    summary = rank_summary(rank)
-    figures = {
-        "mean": summary["mean_rank"],
-        "se": summary["se"],
-        "win": summary["win_rate"],
-        "elo": elo(rank, centre=ELO_MEAN),
-        "score": normalised(matrix.losses).mean(axis=0),
-        "best": summary["n_best"],
-    }
-    entries = [
-        {"model": m, **{k: float(v[j]) for k, v in figures.items()}, "cpu": cpu.get(m, math.nan)}
-        for j, m in enumerate(matrix.models)
-    ]
-    return sorted(entries, key=lambda e: (e["mean"], e["model"]))

@@ -28,22 +28,10 @@ def passport(dataset: str) -> str:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """The words as a command of a shell. A word with characters that a reader cannot see, such as
-    a line break, is written with their bytes, so that the text shows what it does.
+    """The words as a command of a shell; "" where a word has a character that nobody can see, such
+    as a line break, so that the text shows what it does.
 
-    >>> print(_joined(["bench", "a  b", "a\\nb"]))
-    bench 'a  b' $'a\\x0ab'
+    >>> _joined(["bench", "a  b"]), _joined(["bench", "a\\nb"])
+    ("bench 'a  b'", '')
     """
-    return " ".join(shlex.quote(word) if word.isprintable() else _bytes(word) for word in words)
-
-
-def _bytes(word: str) -> str:
-    return f"$'{''.join(map(_sign, word))}'"
-
-
-def _sign(sign: str) -> str:
-    if sign.isprintable():
-        return f"\\{sign}" if sign in "\\'" else sign
-    of_a_path = "\udc80" <= sign <= "\udcff"  # a byte that is no UTF-8, see os.fsdecode
-    data = sign.encode("utf-8", "surrogateescape" if of_a_path else "surrogatepass")
-    return "".join(f"\\x{byte:02x}" for byte in data)
+    return shlex.join(words) if all(map(str.isprintable, words)) else ""

@@ -1,8 +1,7 @@
-"""The contents of a dataset's page: its scores, its tuning curves and its trials."""
+"""The contents of a dataset's page: its scores, its tuning curves, its data and its trials."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +16,18 @@ from ..output.marks import ScoreText
 from . import commands, figures
 from .answers import of_answers
 from .board import all_rounded, rounded
-from .data_facts import about_data, notes_on
-from .page import Source, importance
+from .page import Source
 from .speed import seconds
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
 MAX_TEXT = 500  # characters of a message
-MAX_CONFIG = 4000  # characters of a configuration; a longer one loses the ends of its long values
-MAX_VALUE = 80  # characters of a value in such a configuration
+MAX_CONFIG = 4000  # characters of a configuration
+MAX_CLASSES = 24  # with a bar
 MAX_FEATURES = 20  # of a model's importances in a figure
+NO_COUNTS = (
+    "This run keeps no counts of the data: a version before this one started it. The passport has "
+    "them:"
+)
 
 _KEPT = ["model", "fold", "stage", "index", "seed", "status", "cause", "selected", "config"]
 _KEPT += ["message", "fit_s", "cpu_s"]
@@ -39,7 +41,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     names = source.names
     at = names.index(name)
     rows = (evidence.meta.get("rows") or {}).get(name)
-    shown, known = _shown(trials), evidence.importance
+    shown = _shown(trials)
     return {
         "title": escape.one_line(name),
         "alone": False,
@@ -51,11 +53,10 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
             ("folds", str(max(cell.n_planned for cell in source.cells[name]))),
             ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
         ],
-        "notes": notes_on(source, name),
-        **about_data(source, name),
+        "notes": _notes(source, name),
+        **_data(source, name),
         "rows": rows,
         "subset": name in source.subset,
-        "importance": [] if known is None else importance(known[known["dataset"] == name]),
         "n_trials": len(trials),
         "n_shown": len(shown),
         "before": _link(source, names[at - 1]) if at else None,
@@ -135,35 +136,20 @@ def _figures(
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return made
-    sign = metric.sign  # from a loss to a score
+    lines = [
+        (p[-1, 1], figures.Series(m, figures.thin(p * (1.0, metric.sign)), source.looks[m]))
+        for m, p in paths.items()
+    ]
+    lines.sort(key=lambda pair: (pair[0], pair[1].name))
     note = (
         "Mean over folds of the best validation score so far. Configurations are chosen by it; "
         "it is not the test score."
     )
-    for column, title, x, base in (
-        (0, "trials", "configurations tried", 2),
-        (1, "time", "wall seconds", 10),
-    ):
-        lines = [
-            (
-                p[-1, 2],
-                figures.Series(m, figures.thin(p[:, [column, 2]] * (1.0, sign)), source.looks[m]),
-            )
-            for m, p in paths.items()
-            if np.isfinite(p[:, column]).all()
-        ]
-        if lines:
-            lines.sort(key=lambda pair: (pair[0], pair[1].name))
-            drawn = figures.lines(
-                [line for _, line in lines],
-                title=f"Best validation {label} against {title}",
-                note=note,
-                x=x,
-                y=f"validation {label}",
-                log_x=base,
-            )
-            made.append(drawn)
-    return made
+    title, x = f"Best validation {label} against trials", "configurations tried"
+    drawn = figures.lines(
+        [line for _, line in lines], title=title, note=note, x=x, y=f"validation {label}", log_x=2
+    )
+    return [*made, drawn]
 
 
 def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]:
@@ -185,6 +171,109 @@ def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]
     return made
 
 
+# --- the data ------------------------------------------------------------------------------------
+
+
+def _data(source: Source, name: str) -> dict[str, Any]:
+    """The variables of the sections on the data; `data_known` is False for another tool's results,
+    of which nothing is known but the scores."""
+    facts = (source.evidence.meta.get("facts") or {}).get(name)
+    if facts is None:
+        return {"data_known": False}
+    classes = facts["classes"]
+    counted = [n for n in classes.values() if n is not None]
+    return {
+        "data_known": True,
+        "card": [
+            (title, value)
+            for title, value in (
+                ("title", facts["title"]),
+                ("target", facts.get("target")),
+                ("features", _feature_kinds(facts)),
+                ("classes", str(len(classes)) if classes else None),
+                ("rows to train / validate / test", _sizes(facts["sizes"])),
+                ("licence", facts.get("licence")),
+                ("citation", facts.get("citation")),
+                ("source", facts.get("origin")),
+                ("files", " · ".join(facts.get("addresses") or [])),
+                ("remark", facts.get("remark")),
+            )
+            if value
+        ],
+        "own": facts["own"],
+        "classes": _balance(classes) if counted else None,
+        "features": [
+            {
+                "name": escape.one_line(feature["name"]),
+                "kind": feature["kind"],
+                "distinct": _count(feature["n_distinct"]),
+                "missing": _count(feature["n_missing"]),
+            }
+            for feature in facts["features"]
+        ],
+        "n_features": facts["n_features"] or len(facts["features"]),
+        "counted": None if facts["passport"] else NO_COUNTS,
+        "n_rows_counted": facts["n_rows_counted"],
+        "flags": [
+            *(
+                {"severity": "warning", "id": "", "detail": warning}
+                for warning in facts["warnings"]
+                if not any(warning.endswith(flag["detail"]) for flag in facts["flags"])
+            ),
+            *facts["flags"],
+        ],
+        "passport": "" if facts["own"] else commands.passport(facts["added"] or name),
+    }
+
+
+def _notes(source: Source, name: str) -> list[str]:
+    """The notes of the report that are about this dataset, or about all."""
+    about = source.evidence.meta.get("notes_of") or {}
+    notes = [str(note) for note in source.evidence.meta.get("notes") or []]
+    return [note for note in notes if name in about.get(note, [name])]
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _feature_kinds(facts: dict[str, Any]) -> str | None:
+    n = facts["n_features"]
+    if n is None:
+        return None
+    kinds = [feature["kind"] for feature in facts["features"]]
+    if len(kinds) != n:
+        return f"{n:,}"
+    words = [f"{kinds.count(kind)} {kind}" for kind in ("numeric", "categorical") if kind in kinds]
+    return f"{n:,} ({', '.join(words)})" if words else f"{n:,}"
+
+
+def _sizes(sizes: list[float] | None) -> str | None:
+    if not sizes:
+        return None
+    whole = all(size == round(size) for size in sizes)
+    shown = " / ".join(f"{size:,.0f}" for size in sizes)
+    return shown if whole else f"{shown} (mean over the folds)"
+
+
+def _balance(classes: dict[str, int | None]) -> dict[str, str]:
+    """A figure of the share of each class."""
+    counts = {name: n or 0 for name, n in classes.items()}
+    total = max(1, sum(counts.values()))
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    bars = [figures.Row(f"{name} ({counts[name]:,})", counts[name] / total) for name in order]
+    smallest, largest = counts[order[-1]], counts[order[0]]
+    ratio = f"; the largest has {largest / smallest:.3g} times the rows of the smallest" * bool(
+        smallest and smallest != largest
+    )
+    note = f"{len(order)} classes, rows in brackets{ratio}."
+    if len(order) > MAX_CLASSES:
+        note += f" Shown are the {MAX_CLASSES} largest."
+    return figures.rows(
+        bars[:MAX_CLASSES], title="Class balance", note=note, x="share of the rows", bars=True
+    )
+
+
 # --- trials ---------------------------------------------------------------------------------------
 
 
@@ -202,8 +291,8 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     columns = {name: trials[name].tolist() for name in _KEPT}
     for name in ("model", "cause", "stage", "status"):
         columns[name] = [escape.one_line(v) if v else "" for v in columns[name]]
-    columns["message"] = [_cut(v) for v in columns["message"]]
-    columns["config"] = [_whole(v) for v in columns["config"]]
+    columns["message"] = [_cut(v, MAX_TEXT) for v in columns["message"]]
+    columns["config"] = [_cut(v, MAX_CONFIG) for v in columns["config"]]
     columns["seed"] = [str(v) for v in columns["seed"]]  # may exceed what a script counts exactly
     for part in ("val", "test"):
         scores = f"{part}_{metric_name}"
@@ -214,23 +303,6 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     return columns
 
 
-def _whole(config: str) -> str:
-    """The configuration; of one that is too long the whole names, and the beginnings of values."""
-    if len(config) <= MAX_CONFIG:
-        return escape.one_line(config)
-    try:
-        parsed = json.loads(config)
-    except ValueError:
-        return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
-    if not isinstance(parsed, dict):
-        return escape.one_line(config)[: MAX_CONFIG - 1] + "…"
-    short = {}
-    for name, value in parsed.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        short[name] = value if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
-    return escape.one_line(json.dumps(short, ensure_ascii=False))
-
-
-def _cut(text: str) -> str:
+def _cut(text: str, most: int) -> str:
     shown = escape.one_line(text)
-    return shown if len(shown) <= MAX_TEXT else shown[: MAX_TEXT - 1] + "…"
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

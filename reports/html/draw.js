@@ -4,6 +4,7 @@
 const DASHES = [null, "7 3", "2 2", "9 3 2 3", "14 4", "3 6"];
 const NARROW = matchMedia("(max-width: 40rem)"); // a telephone: drawn in fewer units, so larger
 const SIZE = 12; // pixels of a letter
+const LONGEST = 360; // pixels of a name
 const THOUSANDS = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -37,11 +38,17 @@ function widthOf(text) {
   return pen.measureText(text).width;
 }
 
-/** The most pixels that one of the names takes, at most `most`. */
-const room = (names, most) => Math.min(most, Math.ceil(Math.max(0, ...names.map(widthOf))));
+/** The pixels that the longest of the names takes; of one of a line's length it is cut. */
+const room = (names) => Math.min(LONGEST, Math.ceil(Math.max(0, ...names.map(widthOf))));
+
+/** [room of the names, width of a figure]: wider than usual where the names need more than `usual`. */
+function sized(names, usual) {
+  const space = room(names);
+  return [space, pageWidth() + Math.max(0, space - usual)];
+}
 
 /** A text at a place; one that is too long for its room ends in an ellipsis and has it all as title. */
-function words(x, y, text, kind = "", most = Infinity) {
+function words(x, y, text, kind = "", most = LONGEST) {
   let shown = text;
   for (let n = text.length; n > 1 && widthOf(shown) > most + 1; ) shown = text.slice(0, --n) + "…";
   const all = shown === text ? null : draw("title", {}, text);
@@ -120,9 +127,9 @@ function beside(up, left, right, title) {
 
 /** Curves {name, look, points}, of steps or of straight pieces, the most important first; beside each name a piece of its line. */
 function linesFigure({ title, series, x, y, log, straight }) {
-  const [width, left, key, top] = [pageWidth(), 56, 22, 12];
+  const [left, key, top] = [56, 22, 12];
   const named = series.slice(0, 40);
-  const space = room(named.map((s) => s.name), NARROW.matches ? 110 : 190);
+  const [space, width] = sized(named.map((s) => s.name), NARROW.matches ? 110 : 190);
   const [right, floor] = [width - space - key - 18, Math.max(270, top + 15 * named.length)];
   const points = series.flatMap((s) => s.points);
   const range = (i) => points.reduce(([a, b], p) => [Math.min(a, p[i]), Math.max(b, p[i])], [Infinity, -Infinity]);
@@ -143,7 +150,7 @@ function linesFigure({ title, series, x, y, log, straight }) {
   named.forEach(({ name, look }, i) => {
     parts.push(dot(across.at(ends[i][0]), up.at(ends[i][1]), 3, `fill m${look[0]}`));
     parts.push(dashed(`M${right + 8} ${px(tops[i])}h${key}`, look));
-    parts.push(words(right + key + 13, tops[i] + 4, name, "name", space));
+    parts.push(words(right + key + 13, tops[i] + 4, name, "name"));
   });
   const more = series.length - named.length;
   const said = named.map((s, i) => `${s.name} ${short(ends[i][1])}`).join("; ");
@@ -166,8 +173,8 @@ function apart(tops, top, floor, gap = 15) {
 
 /** A row for each {name, value, spread, look}: a dot with a whisker, or a bar from 0 to 1. */
 function rowsFigure({ title, rows, x, bars }) {
-  const [width, row, top] = [pageWidth(), 22, 12];
-  const space = room(rows.map((r) => r.name), NARROW.matches ? 130 : 220);
+  const [row, top] = [22, 12];
+  const [space, width] = sized(rows.map((r) => r.name), NARROW.matches ? 130 : 220);
   const floor = top + row * rows.length;
   const ends = bars ? [0, 1] : rows.flatMap((r) => [r.value - r.spread, r.value + r.spread]);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
@@ -177,7 +184,7 @@ function rowsFigure({ title, rows, x, bars }) {
   rows.forEach(({ name, value, spread, look }, i) => {
     const y = top + row * (i + 0.5);
     const kind = look ? `m${look[0]}` : "plain";
-    parts.push(words(space, y + 4, name, "name end", space));
+    parts.push(words(space, y + 4, name, "name end"));
     if (bars) {
       const size = { x: across.start, y: px(y - 7), width: px(across.at(Math.max(0, value)) - across.start) };
       parts.push(draw("rect", { class: `fill ${kind}`, ...size, height: 14, rx: 2 }));

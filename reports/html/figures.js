@@ -14,10 +14,10 @@ function criticalFigure(data, matrix, entries) {
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
   const groups = groupsOf(means, cd);
-  const [width, axis, margin, half] = [pageWidth(), 56, 16, Math.ceil(k / 2)];
+  const [axis, margin, half] = [56, 16, Math.ceil(k / 2)];
   const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
-  const space = NARROW.matches ? 130 : 170;
-  const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side, space) + 20);
+  const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side) + 20);
+  const width = Math.max(pageWidth(), before + after + (NARROW.matches ? 90 : 200));
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
@@ -51,7 +51,7 @@ function criticalFigure(data, matrix, entries) {
     const edge = onLeft ? at(means[0]) - 14 : at(means[k - 1]) + 14;
     parts.push(line(`M${px(at(means[i]))} ${axis}V${y}H${px(edge)}`, "leader"));
     parts.push(dot(at(means[i]), axis, 4, `fill m${lookOf(data, entries[i])[0]}`));
-    parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name", space));
+    parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name"));
   });
   const joined = groups.map(([i, j]) => names.slice(i, j + 1).join(", ")).join("; ");
   const spoken =
@@ -66,9 +66,9 @@ function criticalFigure(data, matrix, entries) {
 
 /** Each model's ranks: one dot per dataset, quartiles, median and mean. */
 function distributionFigure(data, matrix, entries) {
-  const [width, row, top, k] = [pageWidth(), 24, 10, matrix.models.length];
+  const [row, top, k] = [24, 10, matrix.models.length];
   const names = entries.map((entry) => data.models[entry.model]);
-  const space = room(names, NARROW.matches ? 130 : 220);
+  const [space, width] = sized(names, NARROW.matches ? 130 : 220);
   const floor = top + row * entries.length;
   const across = scale(1, Math.max(k, 2), space + 22, width - 12);
   across.ticks = entries.map((_, i) => i + 1).filter((rank) => (rank - 1) % Math.ceil(k / 10) === 0);
@@ -76,7 +76,7 @@ function distributionFigure(data, matrix, entries) {
   entries.forEach((entry, i) => {
     const y = top + row * (i + 0.5);
     const [q1, q3] = [quantile(entry.own, 0.25), quantile(entry.own, 0.75)].map(across.at);
-    parts.push(words(space + 8, y + 4, names[i], "name end", space));
+    parts.push(words(space + 8, y + 4, names[i], "name end"));
     const box = { x: px(q1), y: y - 6, width: px(Math.max(1, q3 - q1)), height: 12, rx: 2 };
     parts.push(draw("rect", { class: "box", ...box }));
     const kind = `speck fill m${lookOf(data, entry)[0]}`;
@@ -122,7 +122,8 @@ function costFigure(data, matrix, entries) {
   const title = "Score against cost";
   const known = entries.filter((entry) => entry.cpu !== null && entry.cpu > 0);
   if (known.length < 2) return figure(title, "", "n/a: CPU seconds were not recorded.");
-  const [width, left, floor, top] = [pageWidth(), 52, 240, 30];
+  const [left, floor, top] = [52, 240, 30];
+  const width = sized(known.map((entry) => data.models[entry.model]), 200)[1];
   const right = width - 12;
   const costs = known.map((entry) => entry.cpu);
   const across = scale(Math.min(...costs) / 1.3, Math.max(...costs) * 1.3, left, right, 10);
@@ -151,9 +152,9 @@ function costFigure(data, matrix, entries) {
     const kind = `m${lookOf(data, entry)[0]} ${front.includes(entry) ? "fill" : "rim"}`;
     parts.push(dot(x, y, 4.5, kind, `${name}: ${fixed(entry.score, 3)}, ${fixed(entry.cpu, 1)} s`));
     if (known.length > 14 && !front.includes(entry)) continue;
-    const at = labelPlace(x, y, room([name], 200), around);
+    const at = labelPlace(x, y, room([name]), around);
     around.placed.push(at.box);
-    parts.push(words(at.x, at.y, name, at.end ? "name end" : "name", 200));
+    parts.push(words(at.x, at.y, name, at.end ? "name end" : "name"));
   }
   const list = front.map((e) => `${data.models[e.model]} ${fixed(e.score, 3)} at ${fixed(e.cpu, 1)} s`);
   const spoken = `Score against CPU seconds. Not beaten on both: ${list.join("; ")}.`;

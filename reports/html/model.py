@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS
@@ -25,7 +24,6 @@ from .speed import seconds
 MAX_POINTS = 300  # trials in the plots of a model
 MAX_SLICES = 12  # hyperparameters with a plot
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
-MAX_FAILURES = 40  # kinds of failures
 STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
 
 
@@ -43,7 +41,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
     whole = sum(cell.state == COMPLETE for cell in cells)
     pages = [m for m in evidence.models if m in source.model_files]
     at = pages.index(name)
-    variables = {
+    variables: dict[str, Any] = {
         "title": escape.one_line(name),
         "family": (family, source.hue(name)),
         "facts": [
@@ -53,8 +51,6 @@ def page(source: Source, name: str) -> dict[str, Any]:
             ("trials", f"{len(rows):,}, {len(failed):,} failed"),
         ],
         "cells": [_cell(source, cell) for cell in cells],
-        "failures": _failures(failed),
-        "n_failures": len(failed),
         "curves": [*_curves(source, name), *_learning(source, name)],
         "chosen": [],
         "data": {},
@@ -102,28 +98,6 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
         "cpu": seconds(cpu),
         "command": commands.explain(source.runs, cell.dataset, cell.model),
     }
-
-
-def _failures(failed: pd.DataFrame) -> list[dict[str, Any]]:
-    """The kinds of failures (cause and message), the most frequent first, each with an example."""
-    failures = []
-    for (cause, message), rows in failed.groupby(["cause", "message"], sort=True):
-        first = rows.iloc[0]
-        failures.append(
-            {
-                "cause": cause,
-                "message": message,
-                "n": len(rows),
-                "datasets": footnotes.join(
-                    (escape.one_line(str(d)) for d in sorted(set(rows["dataset"]))), limit=6
-                ),
-                "config": _pairs(str(first["config"])),
-                "example": f"{escape.one_line(str(first['dataset']))}, fold {first['fold']}, "
-                f"{first['stage']} {first['index']}",
-            }
-        )
-    failures.sort(key=lambda entry: -entry["n"])
-    return failures[:MAX_FAILURES]
 
 
 def _pairs(config: str) -> list[tuple[str, str]]:
@@ -185,10 +159,10 @@ def _curves(source: Source, name: str) -> list[dict[str, str]]:
     lines = []
     for dataset in source.names:
         path = source.paths.get(dataset, {}).get(name)
-        if path is None or len(path) < 2 or path[0, 2] <= path[-1, 2]:
+        if path is None or len(path) < 2 or path[0, 1] <= path[-1, 1]:
             continue  # no configuration was better than the first one
-        first, last = path[0, 2], path[-1, 2]
-        share = (first - path[:, 2]) / (first - last)
+        first, last = path[0, 1], path[-1, 1]
+        share = (first - path[:, 1]) / (first - last)
         points = figures.thin(np.column_stack([path[:, 0], share]))
         half = float(path[np.argmax(share >= 0.5), 0])
         lines.append((half, figures.Series(dataset, points, source.dataset_looks[dataset])))
@@ -302,6 +276,5 @@ def _by_importance(source: Source, name: str) -> dict[str, int]:
     known = source.evidence.importance
     if known is None:
         return {}
-    mine = known[known["model"] == name].groupby("parameter", sort=True)["importance"].sum()
-    ordered = mine.sort_values(ascending=False, kind="stable").index
-    return {str(parameter): place for place, parameter in enumerate(ordered)}
+    mine = known.loc[known["model"] == name, "parameter"]
+    return {str(parameter): place for place, parameter in enumerate(mine)}

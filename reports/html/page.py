@@ -28,20 +28,9 @@ from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 
-DIAGRAMS = "figures/critical-difference-"
-OF_SEVERAL = ("scores", "ranks", "tests", "regimes")  # what a page on one dataset does not show
+OF_SEVERAL = ("scores", "tests")  # what a page on one dataset does not show
 MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
-ABOUT = (
-    ("suite", "suite"),
-    ("budget", "budget"),
-    ("sampler", "sampler"),
-    ("seed", "seed"),
-    ("suite hash", "suite_hash"),
-    ("code", "code"),
-    ("lock file", "lock"),
-    ("last record (UTC)", "last_record_utc"),
-)
 
 
 @dataclass(frozen=True)
@@ -184,17 +173,16 @@ def file_names(names: Sequence[str], kind: str = "dataset") -> dict[str, str]:
     return found
 
 
-def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
-    """The variables of the first page; `data` is the document that its script reads. `others`:
-    names of further files of the report, of which the page links the diagrams."""
+def index(source: Source) -> dict[str, Any]:
+    """The variables of the first page; `data` is the document that its script reads."""
     evidence = source.evidence
     meta = evidence.meta
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     data = board.data(evidence, source.headline, source.costs, source.files)
     mine = _widest(source)
     there = {source.hue(model) for model in evidence.models}
-    elo = _elo_intervals(source)
-    standings = board.standings(mine, _cpu(source, mine))
+    standings = _standings(source, mine)
+    elo = {entry["model"]: entry["ends"] for entry in standings}
     data |= {
         "pages": [source.model_files.get(m, "") for m in evidence.models],
         "looks": [source.looks[m] for m in evidence.models],
@@ -220,7 +208,7 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         **_coverage(source),
         "alone": alone,
         "data": {"kind": "index"} if alone else data,
-        "standings": [_standing(source, mine, entry, elo) for entry in standings],
+        "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
         "max_model_pages": MAX_MODEL_PAGES,
@@ -241,12 +229,11 @@ def index(source: Source, others: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],
-        "intervals": source.parts.get("leaderboard"),
-        "diagrams": [name for name in sorted(others) if name.startswith(DIAGRAMS)],
+        "intervals": source.parts["leaderboard"],
         "datasets": [_dataset_row(source, name) for name in source.names],
         "links": {escape.label(name): file for name, file in source.files.items()},
         "protocols": footnotes.protocols(evidence, source.names),
-        "about": [(title, meta[key]) for title, key in ABOUT if meta.get(key) not in (None, "")],
+        "about": [*footnotes.about(evidence).items()],
         "versions": sorted((meta.get("versions") or {}).items()),
         "environment": sorted((meta.get("environment") or {}).items()),
         "left_out": sorted((meta.get("left_out") or {}).items()),
@@ -294,48 +281,42 @@ def _widest(source: Source) -> RankingMatrix:
     return RankingMatrix.of(source.evidence, source.headline, whole)
 
 
-def _cpu(source: Source, mine: RankingMatrix) -> dict[str, float]:
-    here = source.costs[source.costs["dataset"].isin(mine.datasets)]
-    sums = here.groupby("model", sort=True)["cpu_s"].sum(min_count=1)
-    return {str(model): float(value) for model, value in sums.items()}
-
-
 _UNKNOWN = (math.nan, math.nan)
 
 
-def _elo_intervals(source: Source) -> dict[str, tuple[float, float]]:
-    """{model: ends of the 95 % interval of its Elo over all datasets, NaN where there are too few
-    for one}, as the report's leaderboard has them."""
-    part = source.parts.get("leaderboard")
-    if part is None:
-        return {}
-    widest = [s for s in scopes(source.evidence) if not s.subset][-1]
-    frame = part.frame
-    mine = (frame["scope"] == widest.name) & (frame["datasets"] == widest.selection)
-    mine &= (frame["view"] == "complete") & (frame["note"] == "")
-    rows = frame.loc[mine, ["model", "elo_low", "elo_high"]]
-    return {str(m): (float(a), float(b)) for m, a, b in rows.itertuples(index=False)}
-
-
-def _standing(
-    source: Source, mine: RankingMatrix, entry: dict[str, Any], elo: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A row of the leaderboard as it stands on the page without scripts."""
-    model = entry["model"]
-    rates = np.array([source.speed.get((d, model), _UNKNOWN) for d in mine.datasets])
-    known = [column[~np.isnan(column)] for column in rates.T]
-    fit, predict = (float(np.median(c)) if len(c) else math.nan for c in known)
-    low, high = elo.get(model, _UNKNOWN)
-    return {
-        **entry,
-        "model": escape.one_line(model),
-        "file": source.model_files.get(model, ""),
-        "colour": source.looks[model][0],
-        "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
-        "fit": speed.seconds(fit),
-        "predict": speed.seconds(predict),
-        "cpu": speed.seconds(entry["cpu"]),
-    }
+def _standings(source: Source, mine: RankingMatrix) -> list[dict[str, Any]]:
+    """The rows of the report's leaderboard over all datasets, the best first: what the page shows
+    before anything is filtered, and without scripts."""
+    board = source.parts["leaderboard"].frame
+    shown = (board["scope"] == mine.scope.name) & (board["datasets"] == mine.scope.selection)
+    shown &= (board["view"] == "complete") & (board["note"] == "")
+    here = source.costs[source.costs["dataset"].isin(mine.datasets)]
+    cpu = here.groupby("model", sort=True)["cpu_s"].sum(min_count=1)
+    entries = []
+    for row in board[shown].itertuples(index=False):
+        model, low, high = str(row.model), float(row.elo_low), float(row.elo_high)
+        rates = np.array([source.speed.get((d, model), _UNKNOWN) for d in mine.datasets])
+        known = [column[~np.isnan(column)] for column in rates.T]
+        fit, predict = (float(np.median(c)) if len(c) else math.nan for c in known)
+        entries.append(
+            {
+                "model": model,
+                "file": source.model_files.get(model, ""),
+                "colour": source.looks[model][0],
+                "mean": row.mean_rank,
+                "se": row.mean_rank_se,
+                "win": row.win_rate,
+                "elo": row.elo,
+                "ends": (low, high),
+                "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
+                "score": row.normalised,
+                "best": row.n_best,
+                "fit": speed.seconds(fit),
+                "predict": speed.seconds(predict),
+                "cpu": speed.seconds(float(cpu.get(model, math.nan))),
+            }
+        )
+    return entries
 
 
 def _model_row(source: Source, name: str) -> dict[str, Any]:
@@ -399,7 +380,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
 
 
 def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
-    """Figures of the validation score against trials and seconds, averaged over datasets."""
+    """The figure of the validation score against trials, averaged over datasets."""
     shares = {
         name: _shares(source.paths.get(name, {}), mine.models)
         for name in mine.datasets
@@ -408,29 +389,20 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
     whole = [s for s in shares.values() if len(s) == len(mine.models)]
     if not whole or not any(len(p) > 1 for s in whole for p in s.values()):
         return []
-    by_n, by_s = [], []
+    lines = []
     for model in mine.models:
         length = min(len(s[model]) for s in whole)
         points = np.mean([s[model][:length] for s in whole], axis=0)
-        look = source.looks[model]
-        by_n.append(figures.Series(model, figures.thin(points[:, [0, 2]]), look))
-        if np.isfinite(points[:, 1]).all():
-            by_s.append(figures.Series(model, figures.thin(points[:, [1, 2]]), look))
-    y = "share of the way to the best"
+        lines.append(figures.Series(model, figures.thin(points), source.looks[model]))
+    lines.sort(key=lambda line: (-line.points[-1][1], line.name))
     note = (
         f"Mean over {footnotes.count(len(whole), 'dataset')}: 0 is the worst first configuration "
         "of any model on a dataset, 1 the best validation score that any model reached. Validation "
         "scores, not test scores."
     )
-    found = []
-    for lines, title, x, base in (
-        (by_n, "Best validation score against trials", "configurations tried per study", 2),
-        (by_s, "Best validation score against time", "wall seconds per study", 10),
-    ):
-        if lines:
-            lines = sorted(lines, key=lambda line: (-line.points[-1][1], line.name))
-            found.append(figures.lines(lines, title=title, note=note, x=x, y=y, log_x=base))
-    return found
+    title, x = "Best validation score against trials", "configurations tried per study"
+    y = "share of the way to the best"
+    return [figures.lines(lines, title=title, note=note, x=x, y=y, log_x=2)]
 
 
 def _at_equal_time(source: Source) -> list[dict[str, str]]:
@@ -453,36 +425,27 @@ def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str,
     here = {m: paths[m] for m in models if m in paths}
     if not here:
         return {}
-    worst = max(float(p[0, 2]) for p in here.values())
-    best = min(float(p[-1, 2]) for p in here.values())
+    worst = max(float(p[0, 1]) for p in here.values())
+    best = min(float(p[-1, 1]) for p in here.values())
     span = worst - best
     shares = {}
     for model, points in here.items():
-        share = (worst - points[:, 2]) / span if span > 0 else np.ones(len(points))
-        shares[model] = np.column_stack([points[:, :2], share])
+        share = (worst - points[:, 1]) / span if span > 0 else np.ones(len(points))
+        shares[model] = np.column_stack([points[:, 0], share])
     return shares
 
 
 def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
     """One figure per model: the share of the validation score's variance that each hyperparameter
-    explains, mean over the datasets of the frame (`Evidence.importance`)."""
-    if frame is None or not len(frame):
-        return []
+    explains (`Evidence.importance`)."""
     found = []
-    for model, rows in frame.groupby("model", sort=True):
-        share = rows.groupby("parameter", sort=True)["importance"].sum() / rows["dataset"].nunique()
-        share = share.sort_values(ascending=False, kind="stable")
-        bars = [figures.Row(str(p), float(v)) for p, v in share.head(MAX_BARS).items()]
-        n = int(rows.drop_duplicates("dataset")["n_trials"].sum())
-        together = not rows["dataset"].all()
-        where = (
-            "all datasets together"
-            if together
-            else footnotes.count(rows["dataset"].nunique(), "dataset")
-        )
-        more = f"; {len(share) - MAX_BARS} more hyperparameters" if len(share) > MAX_BARS else ""
-        note = f"From {footnotes.count(n, 'trial')} on "
-        note += f"{where}{more}."
+    for model, rows in () if frame is None else frame.groupby("model", sort=True):
+        bars = [
+            figures.Row(str(row.parameter), float(row.importance))
+            for row in rows.head(MAX_BARS).itertuples()
+        ]
+        more = f"; {len(rows) - MAX_BARS} more hyperparameters" if len(rows) > MAX_BARS else ""
+        note = f"From {footnotes.count(int(rows['n_trials'].iloc[0]), 'trial')}{more}."
         x = "share of the variance"
         found.append(figures.rows(bars, title=str(model), note=note, x=x, bars=True))
     return found

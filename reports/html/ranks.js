@@ -34,7 +34,7 @@ function near(low, high, tolerance) {
  */
 function rankingMatrix(data, choice) {
   const losses = data.losses;
-  const planned = (d, m) => data.datasets[d].states[m] !== "-";
+  const planned = (d, m) => data.datasets[d].planned[m] !== "-";
   const scope = choice.datasets.filter((d) => choice.models.some((m) => planned(d, m)));
   const everyone = choice.models.filter((m) => scope.some((d) => planned(d, m)));
   const covered = (m) => scope.filter((d) => losses[d][m] !== null).length;

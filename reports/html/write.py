@@ -32,17 +32,14 @@ SCRIPTS = {
 }
 
 
-def pages(
-    evidence: Evidence, parts: Sequence[Section], others: Sequence[str] = ()
-) -> dict[str, str]:
+def pages(evidence: Evidence, parts: Sequence[Section]) -> dict[str, str]:
     """{file name: text} of the folder html/: index.html, a page a dataset and a page a model.
 
-    `parts`: the sections of the report, which the first page shows as tables; `others`: the names
-    of further files of the report.
+    `parts`: the sections of the report, which the first page shows as tables.
     """
     source = page.Source.of(evidence, parts)
     full = source.full_names
-    first = page.index(source, others)
+    first = page.index(source)
     if first["alone"]:
         first |= dataset.scores(source, source.names[0])
     texts = {"index.html": _render("index", first, full)}

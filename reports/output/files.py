@@ -29,8 +29,3 @@ def write_files(texts: Mapping[str, str | bytes], out: str | Path) -> list[Path]
         data = text.encode("utf-8") if isinstance(text, str) else text
         write_atomically(folder / name, data, sync=False)
     return [folder / name for name in sorted(texts)]
-
-
-def critical_difference_name(scope: str, subset: bool) -> str:
-    """Path of a scope's critical-difference diagram inside the report, without its ending."""
-    return f"figures/critical-difference-{scope.replace(' ', '-')}" + "-subset" * subset

@@ -37,6 +37,24 @@ WILCOXON = (
 )
 
 
+_ABOUT = {
+    "suite": "suite",
+    "suite hash": "suite_hash",
+    "budget": "budget",
+    "sampler": "sampler",
+    "seed": "seed",
+    "code": "code",
+    "lock file": "lock",
+    "last record (UTC)": "last_record_utc",
+}
+
+
+def about(evidence: Evidence) -> dict[str, object]:
+    """{title: value} of what is known of the run."""
+    known = {title: evidence.meta.get(key) for title, key in _ABOUT.items()}
+    return {title: value for title, value in known.items() if value not in (None, "")}
+
+
 def arrow(direction: str) -> str:
     """↑ for a metric where higher is better, ↓ where lower is."""
     return "↑" if direction == "max" else "↓"

@@ -15,6 +15,7 @@ from .tables import TableCell, bare, decimals_for, fixed
 FIGURES = {
     "elo": ("max", 0, 1.0),
     "mean_rank": ("min", 2, 1.0),
+    "median_rank": ("min", 2, 1.0),
     "win_rate": ("max", 2, 1.0),
     "normalised": ("max", 2, 1.0),
     "improvability": ("min", 1, 100.0),
@@ -86,14 +87,14 @@ def figure_cells(board: pd.DataFrame) -> dict[str, list[TableCell]]:
     for name, (direction, decimals, factor) in FIGURES.items():
         values = board[name].tolist()
         digits, place = told_apart(values, direction, decimals, factor)
-        after = [f"{se:.2f}" for se in board["mean_rank_se"]] if name == "mean_rank" else None
+        errors = board["mean_rank_se"] if name == "mean_rank" else [float("nan")] * len(board)
         found[name] = [
             TableCell(
                 fixed(factor * value, digits),
-                after[i] if after else "",
+                "" if error != error else f"{error:.2f}",
                 bold=place[i] == 1,
                 underline=place[i] == 2,
             )
-            for i, value in enumerate(values)
+            for i, (value, error) in enumerate(zip(values, errors, strict=True))
         ]
     return found

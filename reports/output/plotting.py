@@ -26,17 +26,7 @@ def fixed_style() -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
-        # Texts stay text; element ids follow from the salt instead of from random numbers.
-        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
         yield
-
-
-def to_svg(figure: Figure, title: str) -> str:
-    """The figure as SVG, texts as text, without a date."""
-    out = io.BytesIO()
-    about = {"Title": title, "Creator": "tabsweep", "Date": None}
-    figure.savefig(out, format="svg", metadata=about)
-    return out.getvalue().decode("utf-8")
 
 
 def to_pdf(figure: Figure, title: str) -> bytes:

@@ -14,12 +14,12 @@ from ..output.tables import Panel, ReportTable, Section, TableCell
 
 # Seconds to predict 1,000 rows: in one batch, and one by one.
 PREDICTIONS = ("predict_1k_s", "predict_1k_single_s")
-MAX_FAILURES = 40  # kinds of failure that the printed table lists; the CSV has all
+MAX_FAILURES = 40  # kinds of failure that the table lists
 
 
 def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
-    """The file `coverage`: folds with a score, trials by outcome, failures by cause."""
-    tables = [_folds_table(evidence, studies), _outcomes_table(evidence, studies)]
+    """The file `coverage`: folds with a score, and failures by cause."""
+    tables = [_folds_table(evidence, studies)]
     failures = _failures(evidence)
     if len(failures):
         tables.append(_failures_table(failures))
@@ -143,56 +143,35 @@ def _fold_cell(counts: tuple[int, int, set[str]] | None) -> TableCell:
     return TableCell(f"{whole}/{planned}", bold=whole < planned)
 
 
-def _outcomes_table(evidence: Evidence, studies: pd.DataFrame) -> ReportTable:
-    bad = evidence.trials.loc[evidence.having("status", "failed"), ["model", "cause"]]
-    causes = sorted(set(bad["cause"].where(bad["cause"] != "", "error")))
-    counts = studies[["model", "n_trials", "n_recorded", "n_done", "n_failed"]]
-    counts = counts.assign(open=(counts["n_trials"] - counts["n_recorded"]).clip(lower=0))
-    sums = counts.groupby("model", sort=True).sum().to_dict("index")
-    rows = []
-    words_of = dict(list(bad["cause"].where(bad["cause"] != "", "error").groupby(bad["model"])))
-    for model in evidence.models:
-        words = words_of.get(model, bad["cause"][:0])
-        mine = sums[model]
-        figures = [mine["n_done"], len(words)]
-        figures += [int((words == cause).sum()) for cause in causes]
-        figures += [mine["n_recorded"] - mine["n_done"] - mine["n_failed"], mine["open"]]
-        row = [
-            TableCell(escape.label(model)),
-            TableCell(str(max(mine["n_trials"], mine["n_recorded"]))),
-        ]
-        rows.append((*row, *(TableCell(str(n)) for n in figures)))
-    header = ("model", "planned", "done", "failed", *(f"of these {c}" for c in causes))
-    header += ("unsupported", "open")
-    title = "Trials by outcome."
-    notes = ("A failed trial never counts as a score. Open: planned, not recorded.",)
-    return ReportTable("coverage-trials", title, header, (Panel(tuple(rows)),), notes)
-
-
 def _failures(evidence: Evidence) -> pd.DataFrame:
-    """One row per (dataset, model, cause): how many, and the alphabetically first message."""
-    words = ["dataset", "model", "cause", "message"]
+    """One row per (model, cause, message): the number of trials, and their datasets."""
+    words = ["model", "cause", "message", "dataset"]
     bad = evidence.trials.loc[evidence.having("status", "failed"), words]
-    if not len(bad):
-        return pd.DataFrame(columns=["dataset", "model", "cause", "n", "message"])
     bad = bad.assign(cause=bad["cause"].where(bad["cause"] != "", "error"), n=1)
-    grouped = bad.groupby(["dataset", "model", "cause"], sort=True)
-    return grouped.agg(n=("n", "sum"), message=("message", "min")).reset_index()
+    grouped = bad.groupby(["model", "cause", "message"], sort=True)
+    kinds = grouped.agg(n=("n", "sum"), datasets=("dataset", lambda names: sorted(set(names))))
+    return kinds.reset_index().sort_values(["n", "model"], ascending=[False, True], kind="stable")
 
 
 def _failures_table(failures: pd.DataFrame) -> ReportTable:
-    rows = []
-    for row in failures.head(MAX_FAILURES).itertuples(index=False):
-        message = escape.label(escape.one_line(row.message), 100)
-        names = [TableCell(escape.label(row.dataset)), TableCell(escape.label(row.model))]
-        rows.append(
-            (*names, TableCell(escape.label(row.cause)), TableCell(message), TableCell(str(row.n)))
+    rows = [
+        (
+            TableCell(escape.label(row.model)),
+            TableCell(escape.label(row.cause)),
+            TableCell(escape.label(escape.one_line(row.message), 100)),
+            TableCell(footnotes.join(row.datasets, limit=6)),
+            TableCell(str(row.n)),
         )
+        for row in failures.head(MAX_FAILURES).itertuples(index=False)
+    ]
     more = len(failures) - MAX_FAILURES
-    notes = (f"{more} more kinds of failure stand in the ledger.",) if more > 0 else ()
-    header = ("dataset", "model", "cause", "message", "trials")
+    notes = ["bench logs RUN --failed prints their tracebacks."]
+    notes += [f"{more} more kinds of failure stand in the ledger."] if more > 0 else []
+    header = ("model", "cause", "message", "datasets", "trials")
     panels = (Panel(tuple(rows)),)
-    return ReportTable("coverage-failures", "Failures.", header, panels, notes, 4, outputs=("md",))
+    return ReportTable(
+        "coverage-failures", "Failures.", header, panels, tuple(notes), 4, outputs=("md",)
+    )
 
 
 def costs(evidence: Evidence) -> Section:

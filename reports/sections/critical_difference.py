@@ -1,7 +1,7 @@
-"""Critical-difference diagrams (Demsar 2006, fig. 1) as TikZ, SVG and PDF.
+"""Critical-difference diagrams (Demsar 2006, fig. 1) as TikZ and PDF.
 
 One layout of lines and texts, in points from the top left, and two writers of it: TikZ is text,
-SVG and PDF come from Matplotlib. The same ranking matrix gives the same bytes.
+the PDF comes from Matplotlib. The same ranking matrix gives the same bytes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..aggregation.rank_tests import nemenyi_difference, nemenyi_groups, why_no_friedman
+from ..aggregation.rank_tests import nemenyi_difference, nemenyi_groups
 from ..aggregation.ranking_matrix import RankingMatrix
-from ..output import escape
-from ..output.files import critical_difference_name
-from ..output.plotting import fixed_style, to_pdf, to_svg
+from ..output import escape, plotting
 from ..output.text_width import TEXT_WIDTH_PT, widest
 from ..statistics.tests import ALPHA
 
 SIZE = 8.0  # of the texts in TikZ, pt
-SVG_SIZE = 7.0  # of the texts in SVG and PDF, pt; DejaVu Sans is wider than Computer Modern
+PDF_SIZE = 7.0  # of the texts in PDF, pt; DejaVu Sans is wider than Computer Modern
 AXIS_WIDTH = 130.0  # of the axis, at least
 MARGIN = 5.0  # beside the axis, for half of a tick's number
 ROW = 12.0  # height of a label's line
@@ -57,22 +55,6 @@ class Drawing:
     lines: tuple[Line, ...]
     texts: tuple[Text, ...]
     title: str
-
-
-def critical_differences(matrices: Sequence[RankingMatrix]) -> dict[str, str | bytes]:
-    """{file name: content}: a TikZ diagram for every matrix on which Friedman's test is computed;
-    for the widest scope also SVG and PDF, which take a hundred times as long."""
-    files: dict[str, str | bytes] = {}
-    widest = [m.scope.name for m in matrices if not m.scope.subset][-1:]
-    for matrix in matrices:
-        if why_no_friedman(matrix):
-            continue
-        drawing = diagram(matrix)
-        name = critical_difference_name(matrix.scope.name, matrix.scope.subset)
-        files[f"{name}.tex"] = to_tikz(drawing)
-        if matrix.scope.name in widest:
-            files |= to_svg_and_pdf(drawing, name)
-    return files
 
 
 # --- the layout -----------------------------------------------------------------------------------
@@ -158,12 +140,12 @@ def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:
 # --- the writers ----------------------------------------------------------------------------------
 
 
-def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
-    """{name.svg: text, name.pdf: bytes} of the drawing."""
+def to_pdf(drawing: Drawing) -> bytes:
+    """The drawing as PDF."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    with fixed_style():
+    with plotting.fixed_style():
         w, h = drawing.width, drawing.height
         figure = Figure(figsize=(w / 72.0, h / 72.0))
         for one in drawing.lines:
@@ -174,9 +156,8 @@ def to_svg_and_pdf(drawing: Drawing, name: str) -> dict[str, str | bytes]:
             )
         for t in drawing.texts:
             text = figure.text(t.x / w, 1 - t.y / h, t.text, parse_math=False)
-            text.set(ha=t.anchor, va="center", fontsize=SVG_SIZE)
-        svg, pdf = to_svg(figure, drawing.title), to_pdf(figure, drawing.title)
-    return {f"{name}.svg": svg, f"{name}.pdf": pdf}
+            text.set(ha=t.anchor, va="center", fontsize=PDF_SIZE)
+        return plotting.to_pdf(figure, drawing.title)
 
 
 def to_tikz(drawing: Drawing) -> str:

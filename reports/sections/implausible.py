@@ -41,7 +41,6 @@ TEST_SHARE, SEEN_NONE = 0.1, 3.0  # no error in n rows is an error of up to 3/n;
 LEAKS = ("missingness-leak", "feature-is-target")  # flags of a passport
 MIN_PEERS = 3  # models whose ratio is the usual one
 PRINTED_DIGITS = 6  # of scores that come from a printed table
-FAR, FAR_SE = 2.0, 5.0  # times the published error, and joint standard errors
 
 CHECKS = {
     NO_SKILL_CHECK: "error at least "
@@ -57,9 +56,6 @@ CHECKS = {
     f"{OPTIMISTIC:g} times the median ratio of the other models on the dataset",
     "a feature tells the target": "the passport's flag of a leak",
     "identical scores": "all test scores of two models equal on every fold",
-    "far from the published score": f"error at least {FAR:g} times the published one, or at most "
-    f"1/{FAR:g} of it, and {FAR_SE:g} joint standard errors away (one of the two that is not known "
-    "counts as the other), under the published protocol",
 }
 
 
@@ -86,19 +82,12 @@ class Finding:
         return list(dict.fromkeys(model for _, model, _ in self.cells))
 
 
-def section(
-    evidence: Evidence,
-    studies: pd.DataFrame,
-    headline: pd.DataFrame,
-    published: pd.DataFrame | None = None,
-) -> Section:
+def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> Section:
     """The file `look-first`.
 
-    studies, headline: `cells.studies` and the cells of each task's headline metric. published:
-    dataset, model, metric, value, se (its standard error, NaN where not known) and table of scores
-    published for the same protocol.
+    studies, headline: `cells.studies` and the cells of each task's headline metric.
     """
-    flagged = findings(evidence, studies, headline, published)
+    flagged = findings(evidence, studies, headline)
     checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
     if not flagged:
         remark = "No implausible cell was found."
@@ -114,12 +103,7 @@ def section(
     return Section(NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,))
 
 
-def findings(
-    evidence: Evidence,
-    studies: pd.DataFrame,
-    headline: pd.DataFrame,
-    published: pd.DataFrame | None = None,
-) -> list[Finding]:
+def findings(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> list[Finding]:
     """The findings of all checks: in the order of CHECKS, those on many cells first."""
     whole = headline[headline["state"] == COMPLETE]
     flagged: list[Finding] = []
@@ -134,8 +118,6 @@ def findings(
         flagged += _validation_far_better(evidence, scores, name, task)
     flagged += _identical(evidence, studies, whole)
     flagged += _leaks(evidence, whole)
-    if published is not None and len(published):
-        flagged += _far_from_published(evidence, whole, published)
     order = list(CHECKS)
     return sorted(flagged, key=lambda f: (order.index(f.check), -len(f.cells), f.cells))
 
@@ -372,34 +354,6 @@ def _leaks(evidence: Evidence, whole: pd.DataFrame) -> Iterator[Finding]:
             cause = "known only after the target: leave the feature out (--drop)"
             cells = tuple(mine.itertuples(index=False, name=None))
             yield Finding("a feature tells the target", cells, "; ".join(seen), cause)
-
-
-def _far_from_published(
-    evidence: Evidence, whole: pd.DataFrame, published: pd.DataFrame
-) -> Iterator[Finding]:
-    """Where one of the two standard errors is not known, it counts as that of the other score.
-    Where test parts overlap ours is the standard deviation over folds, which is more."""
-    heads = {task: evidence.headline(task) for task in evidence.tasks}
-    mine = whole.assign(metric=whole["task"].map(heads))
-    both = mine.merge(published, on=["dataset", "model", "metric"], suffixes=("", "_published"))
-    for row in both.itertuples(index=False):
-        ours, theirs = errors(np.array([row.mean, row.value]), str(row.metric))
-        known = [se for se in (row.spread, row.se) if se == se]
-        if min(ours, theirs) <= 0 or not known:
-            continue
-        joint = float(np.hypot(known[0], known[-1]))
-        away = abs(row.mean - row.value) / joint if joint > 0 else np.inf
-        ratio = ours / theirs
-        if max(ratio, 1 / ratio) < FAR or away < FAR_SE:
-            continue
-        yield Finding(
-            "far from the published score",
-            ((str(row.dataset), str(row.model), float(row.mean)),),
-            f"error {_times(ratio)} times that of {escape.label(str(row.table))}",
-            "another split, preprocessing or unit than the published one"
-            if ratio > 1
-            else "another unit or split than the published one, or a leak of the target",
-        )
 
 
 def _times(ratio: float) -> str:

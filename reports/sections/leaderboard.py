@@ -1,4 +1,4 @@
-"""The leaderboard: Elo, mean rank, win rate, normalised score and improvability, with intervals.
+"""The leaderboard: Elo, ranks, win rate, normalised score and improvability, with intervals.
 
 Each scope has two views: the datasets on which every ranked model has a complete score, and all
 datasets with each missing cell imputed by one stated rule and counted. Models are never compared on
@@ -8,6 +8,7 @@ different datasets: a model that fails on difficult ones would gain by that.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import pandas as pd
 from ...common.text import did_you_mean
 from ..aggregation.rank_tests import verdict
 from ..aggregation.ranking_matrix import (
+    MIN_COVERAGE,
     RankingMatrix,
     Scope,
     as_errors,
@@ -35,6 +37,7 @@ from ..statistics.ranking import (
     improvability,
     normalised,
     places,
+    rank_summary,
     ranks,
     separable,
     standard_error,
@@ -47,12 +50,11 @@ DEFAULT_FALLBACK = "constant"
 
 LEVEL = 0.95
 RESAMPLES, SEED = 1000, 0
-MIN_DATASETS = 2
 MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval is too narrow
 
-_INTERVALS = [f"{name}_{end}" for name in FIGURES for end in ("low", "high")]
+_INTERVALS = [f"{n}_{end}" for n in FIGURES if n != "median_rank" for end in ("low", "high")]
 _COLUMNS = """scope datasets view fallback model place n_scope n_datasets n_models n_imputed elo
-    mean_rank mean_rank_se win_rate normalised improvability interval""".split()
+    mean_rank mean_rank_se median_rank win_rate n_best normalised improvability interval""".split()
 
 Array = np.ndarray
 
@@ -61,7 +63,8 @@ Array = np.ndarray
 class View:
     """A complete matrix, (n_datasets, n_models). `losses` are lower for the better model and
     +infinity where a model ranks last; `errors` are finite; `imputed` marks the cells that had no
-    score. `reason` is why the view has no figures, or empty."""
+    score. `thin` maps the models that are left out to the number of datasets that they cover.
+    `reason` is why the view has no figures, or empty."""
 
     scope: Scope
     kind: str  # COMPLETE or IMPUTED
@@ -70,6 +73,7 @@ class View:
     errors: Array
     imputed: Array
     n_scope: int
+    thin: Mapping[str, int]
     reason: str = ""
 
     @property
@@ -127,9 +131,6 @@ def fallback_of(evidence: Evidence, name: str | None) -> str:
 
 def complete(matrix: RankingMatrix) -> View:
     """The view of the datasets on which every ranked model has a complete score."""
-    reason = matrix.why_not
-    if not reason and len(matrix.datasets) < MIN_DATASETS:
-        reason = f"n/a: needs at least {MIN_DATASETS} complete datasets, has {len(matrix.datasets)}"
     nothing = np.zeros(matrix.losses.shape, dtype=bool)
     return View(
         matrix.scope,
@@ -139,7 +140,8 @@ def complete(matrix: RankingMatrix) -> View:
         matrix.errors,
         nothing,
         matrix.n_scope,
-        reason,
+        matrix.thin,
+        matrix.why_not,
     )
 
 
@@ -148,6 +150,7 @@ def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: 
     if the fallback has none or is 'worst', the cell ranks last with the dataset's largest error."""
     table = loss_table(headline, scope, evidence.subset)
     n_scope = len(table)
+    thin = {str(model): 0 for model in table.columns[table.isna().all()]}
     table = table.loc[table.notna().any(axis=1), table.notna().any()]
     hole = table.isna().to_numpy()
     loss = table.to_numpy(dtype=np.float64)
@@ -160,18 +163,18 @@ def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: 
         error = np.where(np.isnan(error), np.nanmax(error, axis=1, keepdims=True), error)
     loss = np.where(np.isnan(loss), np.inf, loss)
     reason = ""
-    if loss.shape[1] < 2 or len(loss) < MIN_DATASETS:
-        what, n = ("models", loss.shape[1]) if loss.shape[1] < 2 else ("datasets", len(loss))
-        reason = f"n/a: needs at least 2 {what} with scores, has {n}"
+    if loss.shape[1] < 2:
+        reason = f"n/a: needs at least 2 models with scores, has {loss.shape[1]}"
     models = [str(m) for m in table.columns]
-    return View(scope, IMPUTED, models, loss, error, hole, n_scope, reason)
+    return View(scope, IMPUTED, models, loss, error, hole, n_scope, thin, reason)
 
 
 # --- figures --------------------------------------------------------------------------------------
 
 
 def figures(view: View) -> pd.DataFrame:
-    """One row per model: FIGURES with the ends of their 95 % intervals, and the rank's `se`.
+    """One row per model: FIGURES with the ends of their 95 % intervals, the rank's `se`, the median
+    rank, and `n_best`, the datasets on which no other model ranks better.
 
     From MIN_BOOTSTRAP datasets on the intervals are percentiles over RESAMPLES resamples of the
     datasets, all models together. With fewer datasets they are t intervals of means over datasets;
@@ -189,13 +192,15 @@ def figures(view: View) -> pd.DataFrame:
     figured["elo"] = elo(rank, centre=ELO_MEAN)
     for name, values in each.items():
         figured[name] = values.mean(axis=0)
-    figured["mean_rank_se"] = standard_error(rank)
+    summary = rank_summary(rank)
+    figured["mean_rank_se"] = summary["se"]
+    figured["median_rank"], figured["n_best"] = summary["median_rank"], summary["n_best"]
     ends = [50.0 * (1.0 - LEVEL), 50.0 * (1.0 + LEVEL)]
     if n < MIN_BOOTSTRAP:
-        wide = t_isf(0.5 * (1.0 - LEVEL), n - 1)
+        wide = t_isf(0.5 * (1.0 - LEVEL), n - 1) if n > 1 else math.nan
         figured[["elo_low", "elo_high"]] = np.nan
         for name, values in each.items():
-            half = wide * standard_error(values)
+            half = wide * standard_error(values) if n > 1 else math.nan
             figured[f"{name}_low"] = figured[name] - half
             figured[f"{name}_high"] = figured[name] + half
         return _rounded(figured)
@@ -236,22 +241,27 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
         for row in figured.sort_values(["mean_rank", "model"]).reset_index().to_dict("records"):
             rows.append({**base, **row, "note": ""})
     for model in everyone:
-        if view.reason or model not in view.models:
-            few = "n/a: too few complete scores"
-            rows.append({**base, "model": model, "note": view.reason or few})
+        if not view.reason and model in view.models:
+            continue
+        note = "n/a: not planned"
+        if model in view.thin:
+            note = f"n/a: complete on {view.thin[model]} of {view.n_scope} datasets"
+        rows.append({**base, "model": model, "note": view.reason or note})
     return pd.DataFrame(rows, columns=[*_COLUMNS, *_INTERVALS, "note"])
 
 
 # --- the table ------------------------------------------------------------------------------------
 
+SHOWN = """elo interval mean_rank median_rank win_rate normalised improvability""".split()
 HEADER = (
     "model",
     "Elo ↑",
     "95 %",
     "mean rank ↓",
+    "median ↓",
     "win rate ↑",
     "norm. ↑",
-    "improv. % ↓",
+    "improv. ↓",
 )
 
 
@@ -285,13 +295,10 @@ def _panel(view: View, frame: pd.DataFrame) -> Panel:
     rows = []
     for i, row in enumerate(mine.to_dict("records")):
         mark = f"¶{row['n_imputed']:.0f}" if row["n_imputed"] else ""
-        cells = [
-            TableCell(escape.label(str(row["model"])), mark=mark),
-            cells_of["elo"][i],
-            TableCell(_interval(row)),
-            *(cells_of[name][i] for name in FIGURES if name != "elo"),
-        ]
-        rows.append(tuple(cells))
+        cells = {name: column[i] for name, column in cells_of.items()}
+        cells["interval"] = TableCell(_interval(row))
+        named = TableCell(escape.label(str(row["model"])), mark=mark)
+        rows.append((named, *(cells[name] for name in SHOWN)))
     return Panel(tuple(rows), title)
 
 
@@ -310,6 +317,8 @@ def _notes(
     used = [b for b in views if not b.reason]
     notes = [
         f"Compared: {'; '.join(metrics)}; every dataset counts once. {footnotes.TIES}",
+        f"Ranked are the models with a complete score on at least {100 * MIN_COVERAGE:g} % of the "
+        "datasets, on the datasets on which all of them have one.",
         "Elo: Bradley-Terry strengths from which of two models is better on each dataset, a tie "
         f"counting half for both; 400 points are odds of ten to one, the models' mean is "
         f"{ELO_MEAN:g}. On complete data Elo, win rate and mean rank order the models alike.",
@@ -322,14 +331,18 @@ def _notes(
     if any(b.n < MIN_BOOTSTRAP for b in used):
         notes.append(
             f"Too few: with fewer than {MIN_BOOTSTRAP} datasets a bootstrap interval is too "
-            "narrow; the CSV has t intervals of the figures that are means over datasets."
+            "narrow; the CSV has t intervals of the figures that are means over two datasets or "
+            "more."
         )
     notes += [
-        "After the mean rank: s/√N over the datasets. Win rate: share of (opponent, dataset) pairs "
-        "won. Norm.: normalised score, 1 for the smallest error of a dataset, 0 for the largest, 1 "
-        "where all are equal. Improv.: improvability, 1 − best error of the dataset / own error. "
-        "Errors are 1 − score where more is better. All figures depend on which models are "
-        "compared: a model without any error makes the others' improvability 100 %.",
+        "After the mean rank: s/√N over the datasets (ddof 1); as ranks of different models are "
+        "not independent, it is no significance test. Median: of the ranks; the CSV also counts "
+        "the datasets on which no ranked model does better. Win rate: share of (opponent, dataset) "
+        "pairs won, ties count one half. Norm.: normalised score, 1 for the smallest error of a "
+        "dataset, 0 for the largest, 1 where all are equal. Improv.: improvability, 1 − best error "
+        "of the dataset / own error, in percent. Errors are 1 − score where more is better. All "
+        "figures depend on which models are compared: a model without any error makes the others' "
+        "improvability 100 %.",
     ]
     if any(
         separable((b.losses.shape[1] - ranks(b.losses, "min")).sum(axis=0)[None], b.n)[0]
@@ -341,7 +354,9 @@ def _notes(
         )
     if any(b.kind == IMPUTED for b in views):
         notes.append(_imputation(views, fallback))
-    return notes + footnotes.absences(m.gaps() for m in matrices)
+    notes += footnotes.absences(m.gaps() for m in matrices)
+    subset = any(m.scope.subset for m in matrices)
+    return [*notes, *([footnotes.left_out_of_subset(evidence)] if subset else [])]
 
 
 def _imputation(views: list[View], fallback: str) -> str:

@@ -6,6 +6,7 @@ Rows of one model are not independent of each other, so they stand in no other r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,7 @@ from ..output.gains import HEADER, NOTES, gain, gain_rows
 from ..output.marks import ScoreText, figure_cells
 from ..output.tables import Panel, ReportTable, Section, TableCell
 
-NAME, TITLE = "regimes", "Default, tuned and ensembled"
-SCORES_NAME, SCORES_TITLE = "regime-scores", "Default, tuned and ensembled: scores"
+NAME, TITLE = "default-and-tuned", "Default, tuned and ensembled"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
 KINDS = {"all": "all datasets", "subset": "independent, learnable subset"}
 ORDER = (DEFAULT, TUNED, ENSEMBLED)
@@ -67,14 +67,15 @@ def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
     return Evidence.of(trials[known], planned, meta)
 
 
-def sections(
+def section(
     evidence: Evidence,
     frame: pd.DataFrame,
     cells: pd.DataFrame,
     board: pd.DataFrame,
     notes: Sequence[str] = (),
-) -> list[Section]:
-    """The files `regimes` and `regime-scores`.
+) -> Section:
+    """The file `default-and-tuned`: ranks among all regimes and the gains of each step, where there
+    are several datasets, and the scores.
 
     evidence: of the run; frame: COLUMNS; cells: `cells.headline_cells` of `as_evidence`; board: the
     leaderboard's frame of the same; notes: what could not be read.
@@ -87,17 +88,19 @@ def sections(
         model=[split[name][0] for name in cells["model"]],
     )
     reasons = _reasons(frame)
-    board = board[(board["view"] == "complete")].copy()
-    board.insert(4, "regime", [split[name][1] for name in board["model"]])
-    board["model"] = [split[name][0] for name in board["model"]]
-    tables = (*_boards(evidence, frame, board, notes), _gains(cells))
-    first = Section(NAME, TITLE, tables, board)
-    scores = tuple(
+    board = board[(board["view"] == "complete")].assign(
+        regime=[split[name][1] for name in board.loc[board["view"] == "complete", "model"]],
+        model=[split[name][0] for name in board.loc[board["view"] == "complete", "model"]],
+    )
+    several = cells["dataset"].nunique() > 1
+    tables = [*_boards(evidence, board), _gains(cells)] if several else []
+    tables += [
         _scores(evidence, task, frame, cells[cells["task"] == task], reasons)
         for task in evidence.tasks
-    )
-    tidy = _tidy(frame, cells, reasons)
-    return [first, Section(SCORES_NAME, SCORES_TITLE, scores, tidy)]
+    ]
+    said = (*tables[0].notes, *_notes(frame), *notes)
+    tables[0] = replace(tables[0], notes=said)
+    return Section(NAME, TITLE, tuple(tables), _tidy(frame, cells, reasons))
 
 
 def _by_row(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -117,9 +120,7 @@ def _reasons(frame: pd.DataFrame) -> dict[tuple[str, str, str], str]:
 # --- ranks among all regimes ---------------------------------------------------------------------
 
 
-def _boards(
-    evidence: Evidence, frame: pd.DataFrame, board: pd.DataFrame, notes: Sequence[str]
-) -> list[ReportTable]:
+def _boards(evidence: Evidence, board: pd.DataFrame) -> list[ReportTable]:
     header = ("model", "result", "mean rank ↓", "win rate ↑", "Elo ↑", "norm. ↑", "improv. % ↓")
     boards: list[ReportTable] = []
     for scope in list(dict.fromkeys(board["scope"]))[::-1]:
@@ -132,10 +133,9 @@ def _boards(
             f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}. The best of each "
             "column is bold, the second best underlined."
         )
-        said = [*_board_notes(frame), *notes] if not boards else []
         name = f"{NAME}-{str(scope).replace(' ', '-')}"
-        text = (*footnotes.setting(evidence), *said)
-        boards.append(ReportTable(name, title, header, tuple(panels), text, 2))
+        said = tuple(footnotes.setting(evidence))
+        boards.append(ReportTable(name, title, header, tuple(panels), said, 2))
     return boards
 
 
@@ -157,7 +157,7 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
     return Panel(tuple(lines), n)
 
 
-def _board_notes(frame: pd.DataFrame) -> list[str]:
+def _notes(frame: pd.DataFrame) -> list[str]:
     notes = [
         "default: the configuration that a study tried first, where its budget begins with the "
         "model's default, under the tuning seed; not measured elsewhere. tuned: the configuration "
@@ -261,7 +261,7 @@ def _scores(
         ),
     ]
     header = ("model", DEFAULT, TUNED, ENSEMBLED, "members")
-    return ReportTable(f"{SCORES_NAME}-{task}", title, header, tuple(panels), tuple(notes))
+    return ReportTable(f"{NAME}-scores-{task}", title, header, tuple(panels), tuple(notes))
 
 
 def _tidy(

@@ -61,7 +61,7 @@ def resumed(run: Path, *words: object) -> Ran:
 
 
 def tables(run: Path) -> dict[str, bytes]:
-    kept = ("scores", "ranks", "tests", "seeds", "coverage")
+    kept = ("scores", "leaderboard", "tests", "seeds", "coverage")
     found = {p.name: p.read_bytes() for p in (run / "report").iterdir() if p.stem in kept}
     assert len(found) > 10
     return found

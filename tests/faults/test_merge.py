@@ -53,7 +53,7 @@ def merge(*words: object, code: int = 0) -> dict[str, Any]:
 def tables(run: Path) -> dict[str, bytes]:
     """The report, written again, but for what tells times and origins."""
     assert bench("report", run).code == 0
-    kept = ("scores", "ranks", "tests", "seeds", "folds", "leaderboard")
+    kept = ("scores", "tests", "seeds", "folds", "leaderboard")
     found = {p.name: p.read_bytes() for p in (run / "report").iterdir() if p.stem in kept}
     assert len(found) > 10
     return found

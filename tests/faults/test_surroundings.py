@@ -123,7 +123,7 @@ def test_without_utf_8_a_sweep_writes_the_same_files_and_its_words_still_come_ou
         assert other.code == 0, other.err
         assert b"trials done" in other.out
         for path in Path("runs/plain/report").iterdir():
-            if path.stem in ("scores", "ranks", "tests"):
+            if path.stem in ("scores", "leaderboard", "tests"):
                 assert path.read_bytes() == Path(run, "report", path.name).read_bytes()
         assert [look.code for look in looks] == [0] * 4 and all(look.out for look in looks)
         assert wrong.code == 2 and b"error BENCH-E007" in wrong.err, wrong

@@ -48,6 +48,7 @@ def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path
         and "paper/pairwise-wins.tex" in files
         and "paper/rank-against-cost.tex" in files
     )
+    assert "paper/critical-difference-binary.tex" in files
     for name, text in files.items():
         assert text.count("\\caption") == (name != "paper/setup.tex"), name
 
@@ -126,8 +127,7 @@ def test_files_of_an_earlier_report_go(tmp_path):
 def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options):
     written = texts(evidence(models, 12), tmp_path)
     own = [n for n in written if n.endswith(".tex") and n != "paper/main.tex"]
-    floated = {n: "\\begin{figure*}%s\\end{figure*}\n" for n in own if n.startswith("figures/")}
-    inputs = "".join(floated.get(name, "%s\n") % f"\\input{{{name}}}" for name in own)
+    inputs = "".join(f"\\input{{{name}}}\n" for name in own)
     head = (
         f"\\documentclass{options}{{article}}\\usepackage{{booktabs,pgfplots}}\\begin{{document}}\n"
     )

@@ -18,12 +18,18 @@ from report_cases import (
 from scipy import stats
 from tabsweep.reports import report
 
+
+def ranked(written):
+    """The rows of the leaderboard's first view."""
+    return [r for r in csv_rows(written["leaderboard.csv"]) if r["view"] == "complete"]
+
+
 # --- right ----------------------------------------------------------------------------------------
 
 
 def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp_path):
     written = texts(evidence_of(rows_of(mixed(2), ["a", "b"])), tmp_path / "deep" / "report")
-    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs")
+    parts = ("scores", "leaderboard", "tests", "folds", "coverage", "costs")
     files = {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")}
     others = {"about.md", "look-first.md", "look-first.csv"}
     assert {name for name in written if not name.startswith("paper/")} == files | others
@@ -46,11 +52,11 @@ def test_scores_ranks_and_p_values_are_those_of_the_formulas(tmp_path):
             assert (row["best"] == "true") == (want == best)
     matrix = np.array([[mean[f"binary-{i}", m][1] for m in "abc"] for i in range(8)])
     rank = stats.rankdata(-matrix, axis=1)
-    for row in csv_rows(written["ranks.csv"]):
+    for row in ranked(written):
         if row["scope"] == "binary":
             j = "abc".index(row["model"])
             assert float(row["mean_rank"]) == pytest.approx(rank[:, j].mean())
-            assert float(row["se"]) == pytest.approx(stats.sem(rank[:, j]))
+            assert float(row["mean_rank_se"]) == pytest.approx(stats.sem(rank[:, j]))
             assert float(row["median_rank"]) == np.median(rank[:, j])
     tests = [r for r in csv_rows(written["tests.csv"]) if r["scope"] == "binary"]
     found = {r["test"]: r for r in tests}
@@ -72,13 +78,14 @@ def test_error_units_do_not_matter_to_any_test(tmp_path):
     unit = scaled["dataset"].map({f"r{i}": 10.0 ** (i - 4) for i in range(8)})
     scaled["test_rmse"] *= unit
     one, two = texts(evidence_of(frame), tmp_path / "1"), texts(evidence_of(scaled), tmp_path / "2")
-    assert one["tests.csv"] == two["tests.csv"] and one["ranks.csv"] == two["ranks.csv"]
+    assert one["tests.csv"] == two["tests.csv"]
+    assert [r["mean_rank"] for r in ranked(one)] == [r["mean_rank"] for r in ranked(two)]
 
 
 def test_the_direction_of_the_metric_decides_who_is_better(tmp_path):
     frame = rows_of(mixed(6), ["a", "b"], score=lambda d, j: 0.7 + 0.1 * j)
     written = texts(evidence_of(frame), tmp_path)
-    mean = {(r["scope"], r["model"]): r["mean_rank"] for r in csv_rows(written["ranks.csv"])}
+    mean = {(r["scope"], r["model"]): r["mean_rank"] for r in ranked(written)}
     assert mean["binary", "b"] == mean["multiclass", "b"] == mean["regression", "a"] == "1"
     markdown = written["scores.md"].decode()
     assert "**.800**" in markdown and "**80.00**" in markdown and "**0.700**" in markdown
@@ -92,8 +99,8 @@ def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_pa
     frame.loc[lost, "selected"] = False
     frame.loc[lost, "test_roc_auc"] = np.nan
     written = texts(evidence_of(frame), tmp_path)
-    ranks = csv_rows(written["ranks.csv"])
-    assert {(r["n_ranked"], r["n_scope"]) for r in ranks} == {("5", "6")}
+    ranks = ranked(written)
+    assert {(r["n_datasets"], r["n_scope"]) for r in ranks} == {("5", "6")}
     scores = written["scores.md"].decode()
     assert re.search(r"\| d3 .*\*\*\.\d{3}\*\* ± \.\d{3} \| +\.\d{3} † \|", scores)
     coverage = {(r["dataset"], r["model"]): r for r in csv_rows(written["coverage.csv"])}
@@ -111,7 +118,7 @@ def test_a_model_with_little_coverage_does_not_cost_the_others_their_datasets(tm
     refused = (plan["model"] == "picky") & ~plan["dataset"].isin(["d0", "d1"])
     plan["reason"] = np.where(refused, "more than 2000 rows", "")
     written = texts(evidence_of(frame, plan), tmp_path)
-    notes = {r["model"]: r["note"] for r in csv_rows(written["ranks.csv"])}
+    notes = {r["model"]: r["note"] for r in ranked(written)}
     assert notes == {"a": "", "b": "", "picky": "n/a: complete on 2 of 10 datasets"}
     assert "n/s" in written["scores.md"].decode()
     reasons = {r["reason"] for r in csv_rows(written["coverage.csv"])}
@@ -131,9 +138,7 @@ def test_the_subset_has_its_own_ranks_and_tests(tmp_path):
     subset = [d for d in mixed(8) if not d.endswith("-0")]
     written = texts(evidence_of(frame, subset=subset, subset_note="The rest leak."), tmp_path)
     counts = {
-        (r["datasets"], r["n_ranked"])
-        for r in csv_rows(written["ranks.csv"])
-        if r["scope"] == "all tasks"
+        (r["datasets"], r["n_datasets"]) for r in ranked(written) if r["scope"] == "all tasks"
     }
     assert counts == {("all", "24"), ("subset", "21")}
     assert "The rest leak." in written["tests.md"].decode()
@@ -174,6 +179,9 @@ def test_the_same_evidence_in_any_order_of_rows_gives_the_same_bytes(tmp_path):
         assert texts(evidence_of(shuffled), tmp_path / str(seed + 1)) == first
 
 
+TIMELESS = ("look-first", "scores", "leaderboard", "tests", "folds", "seeds")
+
+
 def test_time_and_hardware_touch_neither_scores_nor_ranks_nor_tests(tmp_path):
     frame = rows_of(mixed(), ["a", "b"])
     one = texts(evidence_of(frame, last_record_utc="2026-01-01T00:00:00Z"), tmp_path / "1")
@@ -181,7 +189,7 @@ def test_time_and_hardware_touch_neither_scores_nor_ranks_nor_tests(tmp_path):
     two = texts(
         evidence_of(frame, last_record_utc="2027", environment={"cpu": "x"}), tmp_path / "2"
     )
-    for name in (n for n in one if n.split(".")[0] in report.TIMELESS):
+    for name in (n for n in one if n.split(".")[0] in TIMELESS):
         assert one[name] == two[name]
     assert one["costs.csv"] != two["costs.csv"] and one["about.md"] != two["about.md"]
 
@@ -266,5 +274,5 @@ def test_too_little_to_say_is_said_with_its_reason(case, tmp_path):
         assert not re.search(rb"(?<![a-z])(nan|inf|None|NaT)(?![a-z])", data), name
         for line in data.decode().splitlines():
             assert "Traceback" not in line
-    said = (written["tests.md"] + written["ranks.md"]).decode()
+    said = (written["tests.md"] + written["leaderboard.md"]).decode()
     assert reason in said

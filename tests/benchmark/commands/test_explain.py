@@ -83,7 +83,7 @@ def test_every_score_is_the_number_of_the_table(work):
 
 
 def test_a_rank_is_the_place_among_the_models_of_the_table(work):
-    ranks = cells("runs/smoke-quick", "ranks", "scope", "datasets", "model")
+    ranks = cells("runs/smoke-quick", "leaderboard", "scope", "datasets", "model")
     for model in ("constant", "knn", "linear"):
         each = [explain("ranks", dataset, model)["value"] for dataset in ("iris", "wine")]
         assert np.mean(each) == ranks.loc[("multiclass", "all", model), "mean_rank"]
@@ -121,7 +121,7 @@ def test_the_command_makes_a_rank_again(work):
     found = explain("ranks", "iris", "linear")
     run = again(found["command"])
     same(found, explain("ranks", "iris", "linear", "--run", run))
-    alone = cells(str(run), "ranks", "scope", "datasets", "model")
+    alone = cells(str(run), "leaderboard", "scope", "datasets", "model")
     assert alone.loc[("multiclass", "all", "linear"), "mean_rank"] == found["value"]
 
 
@@ -147,7 +147,7 @@ def test_a_table_of_one_s_own_is_named_with_its_target(work):
     Path("own table.csv").rename("moved.csv")
     gone = "Without own-table: "
     assert bench("report", run).code == 0  # from results alone; what needs the rows is left out
-    assert gone in Path(run, "report/regimes.md").read_text()
+    assert gone in Path(run, "report/default-and-tuned.md").read_text()
     done = bench("analyse", run, "--metric", "mae")
     assert done.code == 2 and gone in done.err and "put it back" in done.err
 

@@ -15,7 +15,7 @@ from tabsweep.benchmark.running import ray_session
 pytestmark = pytest.mark.usefixtures("work")
 
 
-TABLES = ("scores", "ranks", "tests", "coverage", "costs")
+TABLES = ("scores", "leaderboard", "tests", "coverage", "costs")
 
 
 def test_a_run_grows_by_folds_trials_models_and_datasets_and_repeats_nothing():
@@ -48,7 +48,7 @@ def test_a_grown_run_equals_one_that_was_large_from_the_start():
     bench(*SMALL, *args, "--folds", 2, "--trials", 4)
     large = ["runs-large" if arg == "runs" else arg for arg in SMALL]
     bench(*large, *args, "--folds", 2, "--trials", 4)
-    for table in ("scores", "ranks", "tests"):
+    for table in ("scores", "leaderboard", "tests"):
         for kind in ("tex", "csv", "md"):
             parts = [Path(r) / "r" / "report" / f"{table}.{kind}" for r in ("runs", "runs-large")]
             assert parts[0].read_bytes() == parts[1].read_bytes(), table
@@ -222,7 +222,7 @@ def test_the_same_cells_count_once_and_runs_that_disagree_make_no_table():
     assert found.code == 2 and found.err.startswith("error BENCH-E0"), found
     assert not Path("both").exists()
     assert bench("report", "runs/a", "runs/b", "--out", "both").code == 0
-    for name in ("scores.csv", "ranks.csv"):
+    for name in ("scores.csv", "leaderboard.csv"):
         assert (Path("both") / name).read_bytes() == (Path("runs/a/report") / name).read_bytes()
 
 

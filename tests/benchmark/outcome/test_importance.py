@@ -99,20 +99,12 @@ def test_configurations_in_words_of_another_tool_are_left_out():
     assert importance.with_importance(one) is one
 
 
-def test_of_too_many_cells_the_datasets_are_put_together():
-    configs = configs_of()
-    one = evidence_of(np.arange(60.0), configs, np.arange(60) // 30)
-    found = importance.with_importance(one, most=0).importance
-    assert set(found["dataset"]) == {importance.ALL} and set(found["n_trials"]) == {60}
-    assert set(importance.with_importance(one, most=None).importance["dataset"]) == {"d"}
-
-
-def test_a_model_with_few_trials_on_each_dataset_has_them_put_together():
+def test_the_trials_of_a_model_on_all_datasets_are_put_together():
     configs = configs_of()
     one = evidence_of([c["depth"] for c in configs], configs, np.arange(60) // 15)
     frame = one.trials.assign(dataset=[f"d{fold}" for fold in one.trials["fold"]])
     found = importance.with_importance(Evidence.of(frame, None, one.meta)).importance
-    assert set(found["dataset"]) == {importance.ALL}
+    assert set(found["model"]) == {one.trials["model"].iloc[0]}
     assert found.iloc[0]["parameter"] == "depth" and found.iloc[0]["importance"] > 0.9
 
 

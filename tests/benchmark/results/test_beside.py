@@ -79,7 +79,7 @@ def test_ranks_with_published_models_are_those_that_pandas_computes(run, tmp_pat
     scores = scores[mine].set_index("model")["mean"]
     theirs = published("rmse", "california_housing")
     assert scores[theirs.index].to_dict() == pytest.approx(theirs.to_dict(), rel=1e-12)
-    ranks = pd.read_csv(out / "ranks.csv")
+    ranks = pd.read_csv(out / "leaderboard.csv")
     alone = ranks[
         (ranks["scope"] == "regression") & (ranks["datasets"] == ranks["datasets"].iloc[0])
     ]
@@ -137,7 +137,7 @@ def test_a_site_ranks_published_models_with_those_of_its_runs_on_the_same_rows_a
     scores = cells[cells["headline"]].set_index("model")["mean"]
     assert {"constant", "linear", "knn"} == set(scores.index) - set(theirs.index)
     assert scores[theirs.index].to_numpy() == pytest.approx(theirs.to_numpy())
-    ranks = pd.read_csv("site/board/ranks.csv").query("scope == 'regression'")
+    ranks = pd.read_csv("site/board/leaderboard.csv").query("scope == 'regression'")
     found = ranks[ranks["datasets"] == ranks["datasets"].iloc[0]].set_index("model")["mean_rank"]
     assert found.dropna().to_dict() == scores.rank().to_dict()
     assert set(pd.read_csv("site/board/beside.csv")["source"].dropna()) == {"tabm"}
@@ -327,5 +327,5 @@ def test_a_doubted_row_is_fitted_again_and_a_forged_score_is_found(exported, tmp
 def test_published_results_alone_make_a_report(exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert bench("report", "--beside", exported[1], "--out", "alone").code == 0
-    assert "random-forest" in (tmp_path / "alone" / "ranks.md").read_text()
+    assert "random-forest" in (tmp_path / "alone" / "leaderboard.md").read_text()
     assert bench("report", "--beside", "rtdl", "--beside", "tabm").code == 2

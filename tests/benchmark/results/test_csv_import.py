@@ -212,7 +212,7 @@ def test_the_command_builds_the_whole_report_beside_the_file():
     found = bench("report", "--from", "results.csv", "--no-html", "--json")
     assert found.code == 0, found.err
     files = {Path(path).name for path in json.loads(found.out)["files"]}
-    assert {"scores.tex", "ranks.md", "tests.csv", "coverage.md", "about.md"} <= files
+    assert {"scores.tex", "leaderboard.md", "tests.csv", "coverage.md", "about.md"} <= files
     about = Path("report/about.md").read_text()
     assert "Results of another tool, from results.csv" in about
     pairs = pd.read_csv("report/tests.csv").query("test == 'wilcoxon'")

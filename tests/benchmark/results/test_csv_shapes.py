@@ -278,7 +278,7 @@ def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
     assert bench("report", "--from", "results.csv").code == 0
     for page in ("dataset-d1", "model-b"):
         assert "3 of 4 seeds" in Path(f"report/html/{page}.html").read_text(), page
-    for name in ("scores", "ranks", "leaderboard", "tests", "folds", "seeds"):
+    for name in ("scores", "leaderboard", "tests", "folds", "seeds"):
         assert "fewer than other models have there: b on d1 (s3, others 4)" in (
             Path(f"report/{name}.md").read_text()
         ), name

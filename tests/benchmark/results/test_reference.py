@@ -79,7 +79,7 @@ def test_one_model_stands_among_all_of_it(tmp_path, monkeypatch):
     )  # fmt: skip
     if swept.code == 3:
         pytest.skip(f"{dataset} cannot be had here: {swept.err.splitlines()[-1]}")
-    ranks = pd.read_csv("runs/mine/report/ranks.csv", keep_default_na=False)
+    ranks = pd.read_csv("runs/mine/report/leaderboard.csv", keep_default_na=False)
     both = ranks[ranks["model"].isin(["linear", "linear [reference]"])]
     assert both.groupby("model")["mean_rank"].first().nunique() == 1  # the same trials, so tied
     assert ranks["model"].nunique() > 30

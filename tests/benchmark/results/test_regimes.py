@@ -59,7 +59,7 @@ def of(frame: pd.DataFrame, dataset: str, model: str, regime: str) -> pd.Series:
 
 
 def test_the_default_is_the_first_trial_and_the_tuned_the_score_of_the_other_tables(work):
-    rows, scores = table("regime-scores"), table("scores")
+    rows, scores = table("default-and-tuned"), table("scores")
     trials = load_results("runs/five")
     for dataset in ("iris", "wine"):
         for model in ("knn", "decision-tree"):
@@ -92,7 +92,7 @@ def by_hand(block, model):
 
 
 def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work):
-    rows = table("regime-scores")
+    rows = table("default-and-tuned")
     blocks, notes = blocks_of(["runs/five"])
     assert notes == {}
     for model, name in (("knn", "knn"), ("decision-tree", "decision-tree"), (None, "all models")):
@@ -103,7 +103,7 @@ def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work)
 
 
 def test_explain_computes_each_of_these_numbers_again(work):
-    rows = table("regime-scores")
+    rows = table("default-and-tuned")
     said = bench("explain", "regimes", "wine", "knn", "--run", "runs/five", "--json")
     assert said.code == 0, said.err
     found = json.loads(said.out)
@@ -119,23 +119,22 @@ def test_explain_computes_each_of_these_numbers_again(work):
 
 def test_no_other_table_changes_and_the_rows_stand_in_their_own_on_the_page(work):
     assert bench("report", "runs/five", "--no-regimes", "--out", "plain").code == 0
-    for name in ("scores", "leaderboard", "ranks", "tests", "coverage"):
+    for name in ("scores", "leaderboard", "tests", "coverage"):
         both = [Path(folder) / f"{name}.csv" for folder in ("plain", "runs/five/report")]
         assert both[0].read_bytes() == both[1].read_bytes()
-    assert not Path("plain/regimes.csv").exists()
+    assert not Path("plain/default-and-tuned.csv").exists()
     page = Path("runs/five/report/html/index.html").read_text()
-    assert 'id="regimes"' in page and 'id="regime-scores"' in page
-    board = table("regimes")
-    assert {"default", "tuned", "tuned + ensembled"} <= set(board["regime"])
-    assert "ranked together" in Path("runs/five/report/regimes.tex").read_text()
+    assert 'href="#default-and-tuned">Default and tuned<' in page
+    assert {"default", "tuned", "tuned + ensembled"} <= set(table("default-and-tuned")["regime"])
+    assert "ranked together" in Path("runs/five/report/default-and-tuned.tex").read_text()
 
 
 def test_what_was_not_measured_is_named_and_not_guessed(work):
     words = ("--suite", "./five.toml", "--budget", "undefaulted", "--name", "bare")
     assert bench("sweep", *words, *FAST).code == 0
-    row = of(table("regime-scores", "runs/bare/report"), "iris", "knn", "default")
+    row = of(table("default-and-tuned", "runs/bare/report"), "iris", "knn", "default")
     assert np.isnan(row["mean"]) and "does not begin with the default" in row["reason"]
-    assert "not measured" in Path("runs/bare/report/regime-scores.md").read_text()
+    assert "not measured" in Path("runs/bare/report/default-and-tuned.md").read_text()
 
 
 def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
@@ -145,7 +144,7 @@ def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
             path.unlink()
     found = bench("report", "runs/gone", "--out", "gone")
     assert found.code == 3 and found.err.count("damaged: iris: cannot read predictions") == 1
-    rows = table("regime-scores", "gone")
+    rows = table("default-and-tuned", "gone")
     assert np.isfinite(of(rows, "iris", "knn", "tuned")["mean"])
     lost = of(rows, "iris", "knn", "tuned + ensembled")
     assert np.isnan(lost["mean"]) and "predictions" in lost["reason"]
@@ -153,6 +152,6 @@ def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
 
 def test_the_same_run_gives_the_same_bytes(work):
     assert bench("report", "runs/five", "--out", "again").code == 0
-    for name in ("regimes.csv", "regimes.md", "regime-scores.csv", "regime-scores.tex"):
+    for name in ("default-and-tuned.csv", "default-and-tuned.md", "default-and-tuned.tex"):
         first = (Path("runs/five/report") / name).read_bytes()
         assert (Path("again") / name).read_bytes() == first

@@ -20,7 +20,9 @@ from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.ledger import Ledger
 
 DRIVER = Path(__file__).parents[2] / "driver.py"
-TABLES = [f"{table}.{kind}" for table in ("scores", "ranks", "tests") for kind in ("tex", "csv")]
+TABLES = [
+    f"{table}.{kind}" for table in ("scores", "leaderboard", "tests") for kind in ("tex", "csv")
+]
 
 
 class Line(NamedTuple):

@@ -37,9 +37,9 @@ def hostile():
     frame["config"] = json.dumps({HOSTILE[1]: HOSTILE[0], "<!--": "<img src=x onerror=alert(1)>"})
     meta = {"notes": HOSTILE, "suite": HOSTILE[1], "environment": {HOSTILE[1]: HOSTILE[2]}}
     importance = pd.DataFrame(
-        [(HOSTILE[0], HOSTILE[1], HOSTILE[1], 1.0, 20)],
-        columns=["dataset", "model", "parameter", "importance", "n_trials"],
+        [(HOSTILE[1], HOSTILE[1], 1.0, 20)],
+        columns=["model", "parameter", "importance", "n_trials"],
     )
     one = evidence_of(frame, **meta)
     one = Evidence(one.trials, one.planned, one.meta, None, importance)
-    return write.pages(one, report.sections(one), ["figures/cd.svg"])
+    return write.pages(one, report.sections(one))

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 from page_cases import HOSTILE, MODELS, evidence_of, results
 from tabsweep.reports import report
-from tabsweep.reports.aggregation.cells import headline_cells, studies
-from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, scopes
 from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.html import board, write
+from tabsweep.reports.html import page, write
 from tabsweep.reports.output import files
-from tabsweep.reports.sections import coverage_and_costs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 
@@ -82,12 +79,11 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True):
     trials = evidence.trials
     inside = trials["model"].isin(models) & trials["dataset"].map(keep)
     one = Evidence.of(trials[inside], wanted, evidence.meta)
-    headline = headline_cells(one, studies(one))
-    costs = coverage_and_costs.costs(one).frame.set_index(["dataset", "model"])["cpu_s"]
-    widest = [scope for scope in scopes(one) if not scope.subset][-1]
-    matrix = RankingMatrix.of(one, headline, widest)
-    cpu = {m: sum(costs[d, m] for d in matrix.datasets) for m in matrix.models}
-    return {entry["model"]: entry for entry in board.standings(matrix, cpu)}
+    source = page.Source.of(one, report.sections(one))
+    costs = source.costs.set_index(["dataset", "model"])["cpu_s"]
+    ranked = page._widest(source).datasets
+    entries = page.index(source)["standings"]
+    return {e["model"]: e | {"cpu": sum(costs[d, e["model"]] for d in ranked)} for e in entries}
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +126,23 @@ def test_the_page_without_scripts_shows_the_same_leaderboard(visit, folder):
         for on in (True, False)
     ]
     assert texts[0].split() == texts[1].split() and "forest" in texts[0]
+
+
+def test_names_are_whole_in_every_figure(visit, tmp_path):
+    long = dict(zip(MODELS, ["hist-gradient-boosting-of-many-bins", *MODELS[1:]], strict=True))
+    frame = results()
+    one = evidence_of(frame.assign(model=frame["model"].map(long)))
+    files.write_files(write.pages(one, report.sections(one)), tmp_path)
+    for width in (400, 1280):
+        tab = visit(tmp_path / "index.html", viewport={"width": width, "height": 900})
+        texts = tab.evaluate(
+            """() => [...document.querySelectorAll("#leaderboard svg text:not([transform])")]
+                .map((t) => [t.firstChild.data, t.getBBox(), t.ownerSVGElement.viewBox])
+                .map(([text, box, view]) =>
+                    [text, box.x >= 0 && box.x + box.width <= view.baseVal.width])"""
+        )
+        assert sum(long[MODELS[0]] in text for text, _ in texts) >= 3
+        assert not [text for text, inside in texts if "…" in text or not inside], width
 
 
 def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):

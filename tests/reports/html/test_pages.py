@@ -28,7 +28,6 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
         "leaderboard",
         "tuning",
         "scores",
-        "ranks",
         "tests",
         "costs",
         "about",
@@ -202,7 +201,7 @@ def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
     assert "linear" not in paths["data-2"]  # it failed on every fold
     for of_dataset in paths.values():
         for path in of_dataset.values():
-            assert (np.diff(path[:, 2]) <= 0).all() and (np.diff(path[:, :2], axis=0) > 0).all()
+            assert (np.diff(path[:, 1]) <= 0).all() and (np.diff(path[:, 0]) > 0).all()
 
 
 def test_a_large_page_keeps_the_chosen_and_the_failed():

@@ -23,7 +23,7 @@ needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: insta
 def compiled(evidence, folder):
     """The log of pdflatex on all tables of the report in a plain article with booktabs."""
     report.write(evidence, folder, html=False)
-    parts = ("scores", "leaderboard", "ranks", "tests", "folds", "coverage", "costs")
+    parts = ("scores", "leaderboard", "tests", "folds", "coverage", "costs")
     inputs = "".join(f"\\input{{{p}}}\n" for p in parts)
     head = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
     page = head + inputs

@@ -186,14 +186,20 @@ def test_without_a_missing_cell_there_is_one_view():
 
 
 @pytest.mark.fault(17)
-@pytest.mark.parametrize(
-    "scores, reason",
-    [
-        (TOY[:1], "n/a: needs at least 2 complete datasets, has 1"),
-        (TOY[:, :1], "n/a: needs at least 2 models with scores, has 1"),
-    ],
-)
-def test_too_little_is_said_with_its_reason(scores, reason):
-    found, section = rows(scores)
+def test_too_little_is_said_with_its_reason():
+    found, section = rows(TOY[:, :1])
+    reason = "n/a: needs at least 2 models with scores, has 1"
     assert {r["note"] for r in found.values()} == {reason}
     assert section.tables[0].panels[0].rows[0][0].text == reason
+
+
+def test_one_dataset_has_places_and_no_spread():
+    found, section = rows(TOY[:1])
+    assert column(found, "mean_rank") == [1, 2, 3, 4]
+    assert np.isnan(column(found, "mean_rank_low") + column(found, "mean_rank_se")).all()
+    assert [row[3].text for row in section.tables[0].panels[0].rows] == [
+        "1.00",
+        "2.00",
+        "3.00",
+        "4.00",
+    ]

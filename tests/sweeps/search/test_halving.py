@@ -93,7 +93,9 @@ def request(folder: Path, **more: Any) -> sweep.Request:
 
 def tables(run: Path) -> dict[str, bytes]:
     write_report([run], None)
-    names = [f"{name}.{kind}" for name in ("scores", "ranks", "tests") for kind in ("tex", "csv")]
+    names = [
+        f"{name}.{kind}" for name in ("scores", "leaderboard", "tests") for kind in ("tex", "csv")
+    ]
     return {name: (run / "report" / name).read_bytes() for name in names}
 
 
