@@ -257,13 +257,6 @@ def test_quiet_says_nothing_about_what_is_fine():
     assert bench("models", "--quiet").out == ""
 
 
-def test_the_tables_that_can_be_reproduced_are_listed():
-    listed = bench("reproduce").out
-    assert listed == bench("reproduce", "--list").out
-    for number in range(8, 13):
-        assert f"npt-table-{number} " in listed
-
-
 def test_reproduce_without_a_run_to_compare_says_so(tmp_path):
     found = bench("reproduce", "npt-table-8", "--no-run", "--runs", tmp_path)
     assert found.code == 2 and "BENCH-E020" in found.err

@@ -12,7 +12,6 @@ import pytest
 from tabsweep.datasets import infer
 from tabsweep.datasets.describe import describe
 from tabsweep.datasets.infer import DataError, Reading, table_from_file
-from tabsweep.datasets.reading import files
 from tabsweep.datasets.reading.cells import read_file
 from tabsweep.datasets.table import Table
 
@@ -130,13 +129,6 @@ def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path:
         load(HOUSES, "prize")
     with pytest.raises(DataError, match="'regresion'.*'regression'"):
         load(HOUSES, "price", task="regresion")
-
-
-@pytest.mark.fault(24)
-def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(load, monkeypatch) -> None:
-    monkeypatch.setattr(files, "free_memory", lambda: 100)
-    with pytest.raises(DataError, match="free"):
-        load(HOUSES, "price")
 
 
 @pytest.mark.fault(26)

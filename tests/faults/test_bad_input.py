@@ -190,9 +190,3 @@ def test_a_classifier_without_probabilities_is_refused_and_a_regressor_is_not(ow
     assert "predict_proba" in line and "tasks = ('regression',)" in line
     regression = ("--suite", "smoke", "--dataset", "diabetes", "--folds", 1, *FAST)
     assert bench("sweep", *regression, *silhouette, "--dry-run").code == 0
-
-
-def test_a_file_of_a_model_that_is_no_python_is_refused(own_models):
-    Path(f"{own_models}_b.py").write_text("class Model(:\n")
-    line = refused("BENCH-E004", "sweep", *OWN, "--model", f"{own_models}_b.py:Model")
-    assert "SyntaxError" in line and "line 1" in line

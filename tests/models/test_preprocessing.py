@@ -48,15 +48,6 @@ def test_output_is_finite_numbers_and_the_same_each_time(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
-def test_a_row_is_transformed_alike_alone_and_in_company(policy):
-    frame = table()
-    fitted = Preprocessor(policy).fit(frame)
-    whole = fitted.transform(frame)
-    alone = np.vstack([fitted.transform(frame.iloc[[i]]) for i in range(5)])
-    np.testing.assert_array_equal(whole[:5], alone)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=Policy.describe)
 def test_rows_outside_training_change_nothing_that_was_learnt(policy):
     frame = table()
     fitted = Preprocessor(policy).fit(frame)

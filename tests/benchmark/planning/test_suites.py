@@ -97,9 +97,6 @@ def test_what_a_suite_falls_back_to_offline_needs_no_file(name):
         assert len(bundled) >= suite.offline_below
 
 
-# ---------------------------------------------------------------------- the models' spaces
-
-
 # ---------------------------------------------------------------------- what a suite narrows
 
 VARIANTS = Space.parse(

@@ -1,4 +1,4 @@
-"""Laws that every network of single rows keeps, and laws of SNN, DCN V2 and GrowNet.
+"""Laws that every network keeps, those of single rows first, and laws of SNN and GrowNet.
 
 The registry writes the matrix: a model that counts epochs, as `RowNetwork` does, is tested here the
 same day.
@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import torch
 from looped import each
-from small_tables import TINY, answers
+from small_tables import TINY, answers, is_network
 from tabsweep.datasets.catalog import load_dataset, splits
-from tabsweep.models import dcn_v2, grownet, registry
+from tabsweep.models import grownet, registry
 from tabsweep.models.deep.layers.alpha_dropout import alpha_dropout
 from tabsweep.models.deep.row_network import RowNetwork
 from tabsweep.models.hyperparameters import InvalidConfig
@@ -84,17 +84,18 @@ TABLES = {
     "constant columns": rows().assign(c=1.5, d="always"),
     "gaps everywhere": _gaps(rows()),
     "a number that is never there": rows().assign(b=np.nan),
+    "a category that is never there": rows().assign(p=None),
     "a number like another": rows().assign(b=lambda f: f["a"]),
 }
 
 
-@every_network
+@pytest.mark.parametrize("name", filter(is_network, MODELS))
 @each("columns", TABLES)
 def test_any_columns_are_answered_with_new_levels_and_gaps_too(name, columns):
-    tasks = MODELS[name].tasks
+    tasks, steps = MODELS[name].tasks, {MODELS[name].resource: 2}
     task = tasks[list(TABLES).index(columns) % len(tasks)]
     frame, y = TABLES[columns], target(task)
-    fitted = model(name, task, epochs=2).fit(frame, y, frame[:9], y[:9])
+    fitted = model(name, task, **steps).fit(frame, y, frame[:9], y[:9])
     new = frame.copy()
     for column in new:
         kind = new[column].dtype.kind
@@ -181,33 +182,6 @@ def test_alpha_dropout_is_the_definition_with_draws_of_a_seed(p):
     assert abs(float(gone.double().mean()) - p) < 5 * (p * (1 - p) / len(x)) ** 0.5
     assert abs(float(found.mean())) < 0.01 and abs(float(found.std()) - 1) < 0.01
     assert alpha_dropout(x, p, None) is x and alpha_dropout(x, 0.0, (1,)) is x
-
-
-# -- DCN V2 ---------------------------------------------------------------------------------------
-
-
-def crossing(n_cross=2):
-    torch.manual_seed(0)
-    return dcn_v2.DCNV2Network(
-        n_numeric=3, sizes=[], embedding=1, width=5, n_cross=n_cross, n_deep=1, n_out=1,
-        p_cross=0.0, p_deep=0.0, stacked=False,
-    ).double()  # fmt: skip
-
-
-def test_a_cross_layer_is_its_formula():
-    net = crossing()
-    x0 = torch.randn(4, 5, dtype=torch.float64)
-    expected = x0.tolist()
-    for layer in net.cross_layers:
-        w, b = layer.weight.tolist(), layer.bias.tolist()
-        expected = [
-            [
-                x0[r, i].item() * (sum(w[i][j] * row[j] for j in range(5)) + b[i]) + row[i]
-                for i in range(5)
-            ]
-            for r, row in enumerate(expected)
-        ]
-    torch.testing.assert_close(net.cross(x0), torch.tensor(expected, dtype=torch.float64))
 
 
 # -- GrowNet --------------------------------------------------------------------------------------

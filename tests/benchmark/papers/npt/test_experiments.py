@@ -216,13 +216,3 @@ def test_rows_are_sorted_by_their_distance_to_the_anchor(fitted_table):
     assert distance[0] == 0.0
     assert (np.diff(distance) >= 0).all()
     assert distance.sum() == pytest.approx(seen.distances(50).sum())
-
-
-# -- the network of the paper ----------------------------------------------------------------------
-
-
-def test_an_npt_has_the_papers_number_of_parameters():
-    """Of the nine features of Protein and its target (B.6)."""
-    columns = Columns((1,) * 10, (False,) * 10, (9,))
-    module = NPTNetwork(columns, width=64, n_layers=8, n_heads=8)
-    assert sum(p.numel() for p in module.parameters()) == 21_554_826

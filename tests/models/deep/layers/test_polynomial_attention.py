@@ -75,17 +75,6 @@ def powers(basis, order, a, jacobi=(1.0, 1.0)):
     return found
 
 
-def clenshaw(made, a, v):
-    """The sum from its last term to its first: no term is ever formed."""
-    steps = [*made.steps, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)]
-    later, latest = torch.zeros_like(v), torch.zeros_like(v)
-    for k in range(made.order, -1, -1):
-        slope, shift, _ = steps[k]
-        now = made.alpha[:, k, None, None] * v + slope * (a @ later) + shift * later
-        later, latest = now - steps[k + 1][2] * latest, later
-    return later
-
-
 # -- the bases ------------------------------------------------------------------------------------
 
 
@@ -135,9 +124,7 @@ def test_every_way_of_evaluation_gives_the_same_answers_and_gradients(basis, ord
     def outcome(way):
         made = polynomial(basis, order, way if way in HOW else "auto")
         a_, v_ = a.clone().requires_grad_(), v.clone().requires_grad_()
-        if way == "clenshaw":
-            found = clenshaw(made, a_, v_)
-        elif way == "powers":
+        if way == "powers":
             found = made.weighed([p @ v_ for p in powers(basis, order, a_)])
         elif way == "terms":
             found = made.weighed(made.terms(lambda u, k: a_ @ u, v_))
@@ -148,7 +135,7 @@ def test_every_way_of_evaluation_gives_the_same_answers_and_gradients(basis, ord
         return found.detach(), d_a, v_.grad, made.alpha.grad
 
     wanted = outcome("powers")
-    for way in (*HOW, "clenshaw", "terms"):
+    for way in (*HOW, "terms"):
         for found, known in zip(outcome(way), wanted, strict=True):
             scale = max(1.0, float(known.abs().max()))
             assert float((found - known).abs().max()) <= 1e-10 * scale, way
