@@ -11,30 +11,19 @@ from typing import Any
 
 import pytest
 from calls import Ran, bench, working_in
-from small_sweeps import AGAIN, FAST, executions, write_own_models
+from small_sweeps import AGAIN, FAST, executions, write_own_models, write_suite
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
-SUITE = """
-name = "halves"
-title = "Two datasets and two models, one of them tuned by a sampler with a history"
-datasets = ["iris", "wine"]
-default_budget = "quick"
-
-[budgets.quick]
-trials = 4
-folds = 2
-seeds = 2
-models = ["knn", "constant"]
-sampler = "tpe"
-"""
-SWEEP = ("sweep", "--suite", "halves.toml", *FAST[:-2])
+SWEEP = ("sweep", "--suite", "halves.json", *FAST[:-2])
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A working directory with runs/whole, and its halves, each computed by itself."""
     with working_in(tmp_path_factory.mktemp("merge")) as here:
-        Path("halves.toml").write_text(SUITE)
+        # both models on both datasets, one of them tuned by a sampler with a history
+        write_suite("halves.json", "halves", ["iris", "wine"], ["knn", "constant"], folds=2,
+                    trials=4, seeds=2, sampler="tpe")  # fmt: skip
         for runs, name, words in (
             ("runs", "whole", []),
             ("a", "iris", ["--dataset", "iris"]),

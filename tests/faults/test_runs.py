@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import re
 import subprocess
 from collections import Counter
@@ -19,43 +18,16 @@ from typing import Any
 import pytest
 from calls import Ran, bench
 from ledger_cases import log_of
+from small_sweeps import write_own_models
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store import append_files
 from tabsweep.sweeps.store.ledger import Ledger
 
-MODELS = '''
-import os
+pytestmark = pytest.mark.usefixtures("work")
 
+NUMBERS = '''
 import numpy as np
-
-
-class Mean:
-    """Answers as often as it saw; leaves a line of every fit."""
-
-    name = "mean"
-
-    def __init__(self, weight=1.0):
-        self.weight = weight
-
-    @staticmethod
-    def spaces():
-        weight = {"kind": "uniform", "low": 0.5, "high": 2.0}
-        return {"default": {"params": {"weight": weight}}}
-
-    def fit(self, X, y):
-        with open(os.environ["FITS"], "a") as log:
-            log.write(f"{self.weight!r}\\n")
-        self.rows_ = len(X)
-        self.classes_, n = np.unique(y, return_counts=True)
-        self.p_ = (n / n.sum()) ** self.weight
-        return self
-
-    def predict(self, X):
-        return self.classes_[self.p_.argmax()] * np.ones(len(X))
-
-    def predict_proba(self, X):
-        return np.tile(self.p_ / self.p_.sum(), (len(X), 1))
 
 
 class Numbers:
@@ -82,28 +54,20 @@ class Numbers:
 FAST = ("--workers", 0, "--tracking-uri", "none")
 
 
-@pytest.fixture(autouse=True)
-def _log(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where fits leave their lines."""
-    monkeypatch.setenv("FITS", str(work.parent / "fits.log"))
-
-
 @pytest.fixture
 def own(work: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a module with models, in the working directory."""
-    name = f"own_{random.Random(str(work)).randrange(10**9)}"
-    (work / f"{name}.py").write_text(MODELS)
     monkeypatch.syspath_prepend(str(work))
-    return name
+    return write_own_models(work)
 
 
 def fits() -> list[str]:
-    path = Path(os.environ["FITS"])
+    path = Path("fits.log")
     return path.read_text().splitlines() if path.exists() else []
 
 
 def sweep(own: str, name: str, *more: object, runs: object = "runs", trials: int = 3) -> Ran:
-    picks = ("--suite", "smoke", "--dataset", "iris", "--model", f"{own}:Mean", "--folds", 1)
+    picks = ("--suite", "smoke", "--dataset", "iris", "--model", f"{own}:Logged", "--folds", 1)
     return bench("sweep", *picks, "--trials", trials, "--runs", runs, "--name", name, *FAST, *more)
 
 
@@ -258,9 +222,19 @@ def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own):
 
 @pytest.mark.fault(9)
 def test_neither_nan_nor_infinity_is_a_score_however_good_it_would_look(own):
+    Path(f"{own}_numbers.py").write_text(NUMBERS)
     rows = "".join(f"{i * 7 % 11}.5,{i * 5 % 13}.25\n" for i in range(60))
     Path("t.csv").write_text(f"size,price\n{rows}")
-    call = ("--csv", "t.csv", "--target", "price", "--model", f"{own}:Numbers", "--folds", 2)
+    call = (
+        "--csv",
+        "t.csv",
+        "--target",
+        "price",
+        "--model",
+        f"{own}_numbers:Numbers",
+        "--folds",
+        2,
+    )
     found = bench("sweep", *call, "--trials", 4, "--sampler", "grid", "--runs", "runs", *FAST)
     assert found.code == 1
     results = load_results("runs/csv-t-quick")

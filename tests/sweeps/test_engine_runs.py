@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from engine_cases import ScriptedPool, dying, ended, make_study, prefixes, run, run_trial, studies
+from small_sweeps import suite_of
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -191,22 +192,12 @@ def test_a_trial_that_another_run_vouches_for_is_copied_with_its_origin(tmp_path
         assert ledger.get_predictions(record["predictions"])["val"][0] == record["val"]["loss"]
 
 
-SUITE = suites.parse(
-    {
-        "name": "small",
-        "title": "one study on data that is always there",
-        "datasets": ["wine"],
-        "budgets": {
-            "quick": {"models": ["knn"], "folds": 1, "trials": 3, "sampler": "tpe", "seeds": 2}
-        },
-    },
-    "a test",
-)
+SMALL = suite_of("small", ["wine"], ["knn"], trials=3, sampler="tpe", seeds=2)
 
 
 def real_sweep(runs: Path, name: str, **more: Any) -> sweep.SweepOutcome:
     options = Options(budget="quick", runs=runs, name=name, workers=0, **more)
-    return sweep.run(sweep.Request(SUITE, options))
+    return sweep.run(sweep.Request(suites.parse(SMALL, "a test"), options))
 
 
 def rewrite(run: Path, change: Callable[[dict[str, Any]], None]) -> None:

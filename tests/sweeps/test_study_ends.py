@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_sweeps import suite_of
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import evidence_of
@@ -19,17 +20,7 @@ from tabsweep.sweeps.trial import Result, Trial
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
-SUITE = suites.parse(
-    {
-        "name": "small",
-        "title": "a search that ends by its seconds",
-        "datasets": ["wine"],
-        "budgets": {
-            "quick": {"models": ["knn"], "folds": 1, "trials": 9, "sampler": "tpe", "seeds": 2}
-        },
-    },
-    "a test",
-)
+SMALL = suite_of("small", ["wine"], ["knn"], trials=9, sampler="tpe", seeds=2)
 
 
 def ten_seconds(trial: Trial, data: Any) -> Result:
@@ -41,7 +32,7 @@ def ten_seconds(trial: Trial, data: Any) -> Result:
 def sweep_in(folder: Path, **more: Any) -> sweep.SweepOutcome:
     """A sweep whose search has used up its seconds after three of its trials."""
     options = Options(budget="quick", study_s=25.0, runs=folder, name="run", workers=0, **more)
-    request = sweep.Request(SUITE, options, run_trial=ten_seconds)
+    request = sweep.Request(suites.parse(SMALL, "a test"), options, run_trial=ten_seconds)
     return sweep.run(request)
 
 

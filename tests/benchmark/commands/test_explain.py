@@ -12,26 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from calls import bench, working_in
-from small_sweeps import write_own_models
+from small_sweeps import write_own_models, write_suite
 from tabsweep.benchmark.papers.catalog import published_tables
 from tabsweep.reports import explain as trace
 from tabsweep.reports.evidence import Evidence
 
 PUBLISHED = published_tables()
 FAST = ("--workers", 0, "--tracking-uri", "none")
-SUITE = """
-name = "mine"
-title = "Five evaluation seeds, in a file of one's own"
-datasets = ["iris", "diabetes"]
-[budgets.quick]
-models = ["knn", "random-forest"]
-folds = 1
-trials = 2
-seeds = 5
-sampler = "random"
-[budgets.quick.model.random-forest]
-fixed = { n_estimators = 5 }
-"""
 
 
 def explain(*args: object) -> dict:
@@ -57,9 +44,11 @@ def work(tmp_path_factory):
     picks = ("--model", "constant", "--model", "knn", "--model", "linear", "--trials", 2)
     with working_in(tmp_path_factory.mktemp("explain")) as folder:
         assert bench("sweep", "--suite", "smoke", *data, *picks, *FAST).code == 0
-        Path("mine.toml").write_text(SUITE)
-        assert bench("sweep", "--suite", "mine.toml", "--runs", "others", *FAST).code == 0
-        Path("mine.toml").unlink()
+        few = {"random-forest": {"fixed": {"n_estimators": 5}}}
+        mine = write_suite("mine.json", "mine", ["iris", "diabetes"], ["knn", "random-forest"],
+                           trials=2, seeds=5, sampler="random", model=few)  # fmt: skip
+        assert bench("sweep", "--suite", mine, "--runs", "others", *FAST).code == 0
+        mine.unlink()
         yield folder
 
 

@@ -15,7 +15,7 @@ from array_folders import write_parts
 from calls import bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_sweeps import FAST, answer
+from small_sweeps import FAST, answer, write_suite
 from tabsweep.benchmark.results import beside
 from tabsweep.benchmark.results.entrants import FOLDER, entrant_names, read_card, results_file
 from tabsweep.benchmark.results.evidence_builder import load_results
@@ -23,18 +23,6 @@ from tabsweep.common.files import file_sha256
 from tabsweep.reports.evidence import Evidence
 
 RTDL_CALIFORNIA = (13209, 3303, 4128)
-SUITE = """
-name = "mine"
-title = "The authors' rows"
-datasets = ["california-housing", "wine", "breast-cancer-wdbc"]
-official = "rtdl"
-[metric]
-regression = "rmse"
-[budgets.quick]
-models = ["constant", "linear"]
-folds = 1
-trials = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +43,10 @@ def run(tmp_path_factory):
         (folder / "info.json").write_text(info)
         added = answer("data", "add", folder)
         assert [one["name"] for one in added["added"]] == ["rtdl-california-housing"]
-        Path("mine.toml").write_text(SUITE)
-        swept = answer("sweep", "--suite", "./mine.toml", *FAST)
+        more = {"official": "rtdl", "metric": {"regression": "rmse"}}
+        datasets = ["california-housing", "wine", "breast-cancer-wdbc"]
+        write_suite("mine.json", "mine", datasets, ["constant", "linear"], top=more)
+        swept = answer("sweep", "--suite", "./mine.json", *FAST)
         assert swept["done"] == swept["planned"] == 6
         yield place / "runs" / "mine-quick"
 
@@ -128,7 +118,7 @@ def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
 
 
 def test_a_site_ranks_published_models_with_those_of_its_runs_on_the_same_rows_alone(run):
-    sweep = ("sweep", "--suite", "./mine.toml", "--model", "knn", *FAST, "--name", "later")
+    sweep = ("sweep", "--suite", "./mine.json", "--model", "knn", *FAST, "--name", "later")
     answer(*sweep, "--dataset", "california-housing")
     made = bench("publish", run, run.with_name("later"), "--out", "site", "--beside", "rtdl,tabm")
     assert made.code == 0, made.err

@@ -11,6 +11,7 @@ import pytest
 from engine_cases import ScriptedPool, make_study, run
 from hypothesis import given
 from hypothesis import strategies as st
+from small_sweeps import write_suite
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
@@ -62,31 +63,15 @@ def test_the_order_in_which_trials_end_decides_nothing(tmp_path, sampler):
 
 # ---------------------------------------------------------------------- a sweep
 
-SUITE = """
-name = "halved"
-title = "Boosting on rungs"
-datasets = ["wine"]
-[budgets.quick]
-models = ["lightgbm", "xgboost", "linear"]
-folds = 2
-trials = 9
-sampler = "random"
-seeds = 2
-halving = {eta = 3, rungs = 3}
-timeout_s = 300
-[budgets.quick.model.lightgbm]
-fixed = {n_estimators = 27}
-[budgets.quick.model.xgboost]
-fixed = {n_estimators = 27}
-[budgets.quick.model.linear]
-trials = 2
-"""
-
 
 def request(folder: Path, **more: Any) -> sweep.Request:
-    path = folder / "suite.toml"
     folder.mkdir(exist_ok=True)
-    path.write_text(SUITE)
+    boosted = {"fixed": {"n_estimators": 27}}
+    path = write_suite(
+        folder / "suite.json", "halved", ["wine"], ["lightgbm", "xgboost", "linear"], folds=2,
+        trials=9, sampler="random", seeds=2, halving={"eta": 3, "rungs": 3}, timeout_s=300,
+        model={"lightgbm": boosted, "xgboost": boosted, "linear": {"trials": 2}},
+    )  # fmt: skip
     options = Options(**{"runs": folder / "runs", "name": "run", "workers": 0, **more})
     return sweep.Request(suites.load(str(path)), options)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from chaos import Sweep
+from small_sweeps import write_suite
 from tabsweep.sweeps.trial import DONE
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -17,21 +18,6 @@ pytestmark = pytest.mark.xdist_group("ray")
 LIMIT_S = 20  # of a trial; its worker is ended 5 s later
 PAUSE_S = 27.0
 OPTIONS = ["--folds", 1, "--workers", 1, "--timeout", LIMIT_S, "--tracking-uri", "none"]
-SUITE = """
-name = "reduced"
-title = "A reduced suite for an asynchronous search"
-datasets = ["iris"]
-
-[budgets.quick]
-models = ["hist-gradient-boosting"]
-folds = 1
-trials = 1
-sampler = "random"
-halving = {eta = 3, rungs = 2}
-
-[budgets.quick.model.hist-gradient-boosting]
-fixed = {n_estimators = 9}
-"""
 
 
 def pause(sweep: Sweep) -> list[int]:
@@ -55,8 +41,12 @@ def pause(sweep: Sweep) -> list[int]:
 def test_a_pause_longer_than_the_time_limit_of_a_trial_is_no_timeout(tmp_path: Path, how) -> None:
     what = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--trials", 2]
     if how == "asha":
-        (tmp_path / "suite.toml").write_text(SUITE)
-        what = ["--suite", tmp_path / "suite.toml", "--async", "asha"]
+        few = {"hist-gradient-boosting": {"fixed": {"n_estimators": 9}}}
+        suite = write_suite(
+            tmp_path / "suite.json", "reduced", ["iris"], [*few], sampler="random", model=few,
+            halving={"eta": 3, "rungs": 2},
+        )  # fmt: skip
+        what = ["--suite", suite, "--async", "asha"]
     sweep = Sweep(tmp_path / "sweep", *what, *OPTIONS)
     sweep.start(pause_s=2.0)
     try:

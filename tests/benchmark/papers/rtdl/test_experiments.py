@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from calls import bench
+from small_sweeps import write_suite
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.published_values import load
@@ -173,26 +174,16 @@ def test_importances_of_classes_are_of_the_class_that_is_predicted():
     np.testing.assert_allclose(parts.sum(axis=1), gains, atol=1e-2)
 
 
-SUITE = """
-name = "toy"
-title = "toy"
-datasets = ["california-housing"]
-[budgets.quick]
-models = ["ft-transformer"]
-folds = 1
-trials = 1
-model.ft-transformer.fixed = { width = 4, n_heads = 1, n_layers = 1, epochs = 1, batch_size = 4096 }
-"""
-
-
 def test_at_full_size_the_transformers_of_a_run_are_explained(tmp_path, mirror, monkeypatch):
     monkeypatch.chdir(tmp_path)
     setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
     small = {**importance.SIZES["full"], "seeds": 1, "rows": 100, "steps": 2}
     with pytest.raises(DatasetUnavailable, match="bench sweep --suite rtdl"):
         importance.run(setting, **small)
-    (tmp_path / "toy.toml").write_text(SUITE)
-    words = ("--suite", "toy.toml", "--name", "rtdl-paper", "--workers", 0, "--mirror", mirror)
+    tiny = {"width": 4, "n_heads": 1, "n_layers": 1, "epochs": 1, "batch_size": 4096}
+    write_suite("toy.json", "toy", ["california-housing"], ["ft-transformer"],
+                model={"ft-transformer": {"fixed": tiny}})  # fmt: skip
+    words = ("--suite", "./toy.json", "--name", "rtdl-paper", "--workers", 0, "--mirror", mirror)
     assert bench("sweep", *words, "--tracking-uri", "none").code == 0
     result = importance.run(setting, **small)
     assert {row["dataset"] for row in result.tables[0].rows} == {"california-housing"}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from paper_runs import planned
+from small_sweeps import suite_of
 from tabsweep.benchmark.outcome.run_report import write_report
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
@@ -225,30 +226,17 @@ def test_every_dataset_of_the_suite_is_in_a_published_table():
 
 # ---------------------------------------------------------------------- ensembles of a run's seeds
 
-SUITE = """
-name = "tiny"
-title = "Forests on two bundled tables"
-datasets = ["iris", "diabetes"]
-[metric]
-multiclass = "accuracy"
-[protocol]
-iris = "holdout"
-diabetes = "holdout"
-[budgets.quick]
-models = ["random-forest", "linear"]
-folds = 1
-trials = 1
-seeds = 11
-[budgets.quick.model.random-forest]
-fixed = {n_estimators = 5}
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("seeds")
-    (root / "suite.toml").write_text(SUITE)
-    suite = suites.load(str(root / "suite.toml"))
+    datasets = ["iris", "diabetes"]
+    data = suite_of(
+        "tiny", datasets, ["random-forest", "linear"], seeds=11,
+        top={"metric": {"multiclass": "accuracy"}, "protocol": dict.fromkeys(datasets, "holdout")},
+        model={"random-forest": {"fixed": {"n_estimators": 5}}},
+    )  # fmt: skip
+    suite = suites.parse(data, "a test")
     wanted = sweep.Request(suite, Options(runs=root / "runs", name="run", workers=0))
     sweep.run(wanted)
     return wanted.folder
