@@ -1,136 +1,116 @@
-"""`bench fit`: the best configuration of a run, fitted on all rows and saved."""
+"""`bench fit`: a run's chosen configuration, fitted on all data, saved, and logged to MLflow."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Mapping
+import shlex
 from pathlib import Path
 from typing import Any
 
-from ...datasets import catalog
-from ...models import registry
-from ...models.base import Estimator
-from ...models.persistence.model_file import save_model
-from ...models.persistence.schema import Schema
-from ...reports.metrics import METRICS
-from ..errors import FitError, check_gpu, file_to_replace
-from ..outcome.chosen_fit import (
-    choose_config,
-    choose_model,
-    fit_all,
-    importable,
-    read_data,
-    read_run,
-    residuals_of,
+import click
+from click.core import ParameterSource
+
+from ..arguments import CHECKPOINTS, RUN, named_model
+from ..console import OK, Console, common
+from ..errors import check_run
+from ..planning.options import DATA
+from .track import STORE
+
+
+@click.command()
+@RUN
+@click.option(
+    "--model",
+    callback=named_model,
+    help="Default: the best by validation score.",
 )
+@click.option("--dataset", help="Needed where the run has several.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    help="cuda: a model that uses a GPU is fitted on one.",
+)
+@click.option("--mlflow", is_flag=True, help="Log the model to MLflow, too, and register it there.")
+@click.option(
+    "--register-as", metavar="NAME", help="With --mlflow: its name there; default DATASET-MODEL."
+)
+@DATA
+@CHECKPOINTS
+@STORE
+@common
+def fit(
+    console: Console,
+    run: Path,
+    mlflow: bool,
+    register_as: str | None,
+    tracking_uri: str | None,
+    device: str,
+    **given: Any,
+) -> int:
+    """Fit the configuration that a run chose on all data; save it with its preprocessing.
 
-SUFFIX = ".tabsweep"
-
-
-def _told(described: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """(the column that the owner of a file has to be predicted, the texts that he named as marks of
-    missing values) of a planned dataset; ("", []) of others."""
-    if described.get("added"):
-        card = catalog.card(described["added"])
-        target = card.target if card.parser in ("file", "openml") else ""
-        return target, list(card.options.get("missing", ()))
-    csv = described.get("csv") or {}
-    return csv.get("target", ""), list(csv.get("missing", ()))
-
-
-def fit_chosen(
-    run: str | Path,
-    *,
-    model: str | None = None,
-    dataset: str | None = None,
-    out: str | Path | None = None,
-    mirror: str | None = None,
-    cache: str | None = None,
-    csv: str | Path | None = None,
-    device: str = "cpu",
-    note: Callable[[str], None] = lambda text: None,
-) -> Path:
-    """Fit the chosen configuration (see `outcome/chosen_fit.py`) on all rows and save it.
-
-    Returns the path of the file.
-
-    out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
-    run's CSV lies now, if it moved. device: "cuda" for a fit on a GPU, where the model uses one.
-    note: called with each line of progress. Errors: FitError, NoGpu, LedgerError, DataError,
-    ModelFileError. The same run gives the same bytes on a CPU.
+    \b
+    bench fit runs/csv-houses-quick --out houses.tabsweep
+    bench fit runs/csv-houses-quick --mlflow   # for mlflow.pyfunc.load_model
     """
-    run = Path(run)
-    results = read_run(run, dataset)
-    outside = model if model and ":" in model else None
-    name = choose_model(results, registry.spec(outside).name if outside else model)
-    asked = importable(results, name, outside)
-    path = place(run, out, results.dataset, name)
-    if device != "cpu" and registry.spec(asked).gpu_mb:
-        check_gpu(device, [name])
-        results.device = registry.spec(asked).on_gpu()[0]
-    table, folds = read_data(results, mirror=mirror, cache=cache, csv=csv)
-    choice = choose_config(results, name, asked, (table, folds), note)
-    estimator, encoder, training, weights, fitted_on = fit_all(
-        asked, choice, table, folds, results.seed, results.time_limit_s, results.device
-    )
-    target, marks = _told(results.described)
-    schema = Schema.of(
-        table.frame,
-        table.task,
-        classes=table.classes,
-        target=target,
-        styles=table.styles,
-    )
-    score = METRICS[results.metric].loss(choice.loss)
-    n_folds = len(results.chosen[name])
-    about = {
-        "dataset": results.dataset,
-        "data_sha256": table.sha256,
-        "suite": results.plan["suite"]["name"],
-        "budget": results.plan["options"]["budget"],
-        "seed": results.seed,
-        "chosen_config": choice.config,
-        "chosen_among": choice.n_configs,
-        "validation": {"metric": results.metric, "mean": score, "folds": n_folds},
-        "named": model is not None,
-        "fitted_on": fitted_on,
-    }
-    if table.task == "regression":
-        about["residuals"] = residuals_of(results, name, table, folds).tolist()
-    if table.costs:
-        about["costs"] = table.costs
-    if marks:
-        about["missing"] = marks
-    path.parent.mkdir(parents=True, exist_ok=True)
-    config = None if isinstance(estimator, Estimator) else choice.config
-    save_model(
-        estimator,
-        path,
-        schema=schema,
-        encoder=encoder,
-        name=asked,
-        config=config,
-        training=training,
-        weights=weights,
-        about=about,
-    )
-    note(
-        f"{name} on {results.dataset}: validation {results.metric} {score:.4g} (mean of {n_folds} "
-        f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"
-    )
-    return path
+    check_run(run)
+    if register_as and not mlflow:
+        raise click.UsageError("--register-as needs --mlflow")
+    origin = click.get_current_context().get_parameter_source("tracking_uri")
+    if origin is ParameterSource.COMMANDLINE and not mlflow:
+        raise click.UsageError("--tracking-uri needs --mlflow")
+    from ..outcome.fit_and_save import fit_chosen
+
+    if given["model"]:
+        from ..running.request import import_folders
+
+        import_folders([given["model"]])
+    path = fit_chosen(run, note=console.say, device=device, **given)
+    console.data({"model": str(path)})
+    console.say(str(path))
+    if mlflow:
+        _log_chosen(console, run, path, name=register_as, tracking_uri=tracking_uri, **given)
+    return OK
 
 
-def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
-    """Where to save; FitError before any fit where that cannot be."""
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.")[:60] or "model"
-    if slug != model:  # names that differ in odd signs alone have files of their own
-        slug += "-" + hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    file = f"{dataset}--{slug}{SUFFIX}"
-    if out is None:
-        return run / "fitted" / file
-    path = Path(out)
-    if path.is_dir():
-        return path / file
-    return file_to_replace(path, FitError)
+def _log_chosen(
+    console: Console,
+    run: Path,
+    path: Path,
+    *,
+    name: str | None,
+    tracking_uri: str | None,
+    model: str | None,
+    dataset: str | None,
+    mirror: str | None,
+    cache: str | None,
+    csv: str | Path | None,
+    **_: Any,
+) -> None:
+    """Log the file that `fit_chosen` has written with the first rows of its data as the example;
+    print how it is loaded."""
+    from ..outcome.chosen_fit import read_data, read_run
+    from ..tracking.model import TRUST_VARIABLE, log_fitted
+    from ..tracking.store import Unreachable, default_uri, redact
+
+    table, _folds = read_data(read_run(run, dataset), mirror=mirror, cache=cache, csv=csv)
+    outside = (model,) if model and ":" in model else ()
+    try:
+        logged = log_fitted(path, run, table.frame, name=name, uri=tracking_uri, trust=outside)
+    except Unreachable as error:
+        raise Unreachable(
+            f"{error}; the model is saved in {path}: run the same command when the server is up, "
+            "or without --tracking-uri, which registers it in the run's own mlflow.db"
+        ) from None
+    uri = redact(tracking_uri or default_uri(run))
+    console.data({"model": str(path), "mlflow": logged.uri, "run_id": logged.run_id})
+    console.say(
+        f"registered in MLflow ({uri}) as {logged.name}, version {logged.version}; load it:"
+    )
+    trust = f"{TRUST_VARIABLE}={shlex.quote(model)} " if outside and model else ""
+    console.say(
+        f"{trust}MLFLOW_TRACKING_URI={shlex.quote(uri)} python -c "
+        f"'import mlflow; model = mlflow.pyfunc.load_model(\"{logged.uri}\")'"
+    )

@@ -320,8 +320,8 @@ def predict_missing(console: Console, request: Request) -> list[str]:
     `<dataset>-without-target.csv` in the run's folder."""
     from ...datasets.infer import Reading, without_target
     from ...models.persistence.schema import SchemaError
-    from .fit import fit_chosen
-    from .predict import predict_file
+    from ..outcome.file_predictions import predict_file
+    from ..outcome.fit_and_save import fit_chosen
 
     written = []
     for name, own in request.tables.items():

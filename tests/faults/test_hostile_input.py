@@ -20,7 +20,7 @@ from ledger_cases import log_of
 from refusals import refused
 from repo import ROOT, dotted, modules, tree
 from small_sweeps import FAST, write_suite
-from tabsweep.benchmark.commands.fit import place
+from tabsweep.benchmark.outcome.fit_and_save import place
 from tabsweep.benchmark.planning.plan_record import last_plan
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of

@@ -14,10 +14,10 @@ from saved_models import (
     Y,
     outside_models,
 )
-from tabsweep.benchmark.commands.fit import fit_chosen
-from tabsweep.benchmark.commands.predict import predict_file
 from tabsweep.benchmark.errors import FitError, NoGpu
 from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
+from tabsweep.benchmark.outcome.file_predictions import predict_file
+from tabsweep.benchmark.outcome.fit_and_save import fit_chosen
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.planning.suite import parse

@@ -11,8 +11,8 @@ from saved_models import (
     X,
     Y,
 )
-from tabsweep.benchmark.commands.predict import predict_file
 from tabsweep.benchmark.errors import FitError
+from tabsweep.benchmark.outcome.file_predictions import predict_file
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.models import registry
