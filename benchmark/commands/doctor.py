@@ -116,19 +116,15 @@ def _libraries() -> tuple[str, str]:
 
 
 def _lock() -> tuple[str, str]:
-    from ..planning.environment import ROOT, version
+    from ..nightly.libraries import differing, installed, pins
+    from ..nightly.sides import lock_of
+    from ..planning.environment import ROOT
 
-    lock = ROOT / "requirements.lock"
-    if not lock.exists():
+    lock, here = lock_of(ROOT), installed()
+    if not lock:
         return WARNING, "no requirements.lock beside the package: versions are not pinned"
-    wrong = []
-    for line in lock.read_text(encoding="utf-8").splitlines():
-        pin = line.partition(";")[0].partition("#")[0].strip()
-        name, _, wanted = pin.partition("==")
-        here = version(name.partition("[")[0]) if wanted else ""
-        if wanted and here not in (wanted, "absent") and not here.startswith(f"{wanted}+"):
-            wrong.append(f"{name} {here} instead of {wanted}")
-    if wrong:
+    wanted = differing(lock, here, lock)
+    if wrong := [f"{name} {here[name]} instead of {pins(lock)[name][0]}" for name in wanted]:
         return WARNING, f"{len(wrong)} differ from requirements.lock: {'; '.join(wrong[:5])}"
     return OKAY, "every installed version is the one in requirements.lock"
 

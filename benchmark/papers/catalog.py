@@ -24,7 +24,7 @@ class Experiment:
 
     name: str
     paper: Paper
-    entry: paper_file.Experiment
+    entry: paper_file.ExperimentEntry
     published: tuple[str, ...] = ()
 
     def in_words(self, size: Size) -> str:

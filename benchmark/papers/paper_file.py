@@ -106,7 +106,7 @@ class TableEntry(Entry):
     function: str = Field(default="", pattern=rf"^$|{FUNCTION}")
 
 
-class Experiment(Strict):
+class ExperimentEntry(Strict):
     """A study of the paper that is no sweep.
 
     run: "module:function" in the paper's folder; the function is called with a `Setting` and
@@ -134,7 +134,7 @@ class PaperFile(Strict):
     aliases: dict[str, str] = {}
     table: dict[str, TableEntry] = {}
     figure: dict[str, Entry] = {}
-    experiment: dict[str, Experiment] = {}
+    experiment: dict[str, ExperimentEntry] = {}
 
     @property
     def entries(self) -> dict[str, Entry]:
