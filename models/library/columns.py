@@ -177,6 +177,20 @@ def kind_of_texts(column: pd.Series) -> tuple[str, str, str]:
     return kind.word, kind.style, "" if kind.word == EMPTY else notice
 
 
+def read_column(column: pd.Series, word: str, style: str) -> Any:
+    """(N,) the values of a column with an index from 0, read as one of the kind `word`: float64,
+    categories (in their own type), datetimes, or texts as `text_column` makes them."""
+    if word == NUMBER:
+        return floats(column, style)
+    if word == EMPTY:  # nothing is known of it, whatever new rows hold
+        return np.full(len(column), np.nan)
+    if word == DATE:
+        return moments(column, style)
+    if word == DURATION:
+        return pd.to_timedelta(column).dt.total_seconds().to_numpy(dtype=np.float64)
+    return text_column(texts_of(column)) if word == TEXT else categories(column)
+
+
 class ColumnReader:
     """Reads the columns of a DataFrame as float64 and categorical columns.
 
@@ -239,26 +253,11 @@ class ColumnReader:
             )
 
     def read(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows with a new index from 0 and the columns in the order of `fit`: float64,
-        categories (in their own type), datetimes, and texts as `text_column` makes them."""
+        """The rows with a new index from 0 and the columns in the order of `fit`, as `read_column`
+        reads them."""
         frame = frame.reset_index(drop=True)
-        found: dict[Any, Any] = {}
-        for name, (word, style) in self.kinds_.items():
-            column = frame[name]
-            if word == NUMBER:
-                found[name] = floats(column, style)
-            elif word == EMPTY:  # nothing is known of it, whatever new rows hold
-                found[name] = np.full(len(column), np.nan)
-            elif word == DATE:
-                found[name] = moments(column, style)
-            elif word == DURATION:
-                seconds = pd.to_timedelta(column).dt.total_seconds()
-                found[name] = seconds.to_numpy(dtype=np.float64)
-            elif word == TEXT:
-                found[name] = text_column(texts_of(column))
-            elif word == CATEGORY:
-                found[name] = categories(column)
-        return pd.DataFrame(found, index=frame.index)
+        read = {n: read_column(frame[n], *kind) for n, kind in self.kinds_.items() if kind[0] != ID}
+        return pd.DataFrame(read, index=frame.index)
 
     def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows as numbers and categories, see `read`."""

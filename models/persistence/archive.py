@@ -48,21 +48,15 @@ def unpack(data: bytes) -> dict[str, bytes]:
         raise ModelFileError(f"it {what}; only files that `save_model` wrote are read")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            infos = archive.infolist()
-            names = [info.filename for info in infos]
-            odd = [name for name in names if name not in MEMBERS or names.count(name) > 1]
-            if odd:
-                raise ModelFileError(
-                    f"its member {odd[0][:80]!r} is none that a saved model has, or appears twice; "
-                    "refused"
-                )
-            for info in infos:
-                if info.compress_type != zipfile.ZIP_STORED or info.file_size > len(data):
+            members: dict[str, bytes] = {}
+            for info in archive.infolist():
+                stored = info.compress_type == zipfile.ZIP_STORED and info.file_size <= len(data)
+                if info.filename not in MEMBERS or info.filename in members or not stored:
                     raise ModelFileError(
-                        f"its member {info.filename!r} is compressed or larger than the file, "
-                        "which no saved model is; refused before unpacking"
+                        f"its member {info.filename[:80]!r} is none that a saved model has: it has "
+                        "another name, appears twice or is compressed; refused before unpacking"
                     )
-            members = {info.filename: archive.read(info) for info in infos}
+                members[info.filename] = archive.read(info)
     except ModelFileError:
         raise
     except Exception as error:  # the standard library has many words for a broken archive

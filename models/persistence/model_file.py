@@ -15,8 +15,8 @@ those at saving.
 Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
 created, that code from outside tabsweep is imported only where the caller names it, that damage to
 any byte is found, and that the model predicts rows of its schema. What compiled code reads, such as
-trees, may crash it: another process reads such a file first, and compares the places that its trees
-point to. It does not authenticate: a checksum is no signature.
+trees, may crash it: another process reads such a file first and predicts with it, and what parts of
+scikit-learn point to is compared before. It does not authenticate: a checksum is no signature.
 """
 
 from __future__ import annotations
@@ -232,13 +232,14 @@ def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, An
 
 def versions(name: str) -> dict[str, str]:
     """{distribution: installed version} of tabsweep and the libraries of a model."""
-    installed = {}
-    for library in ("tabsweep", *registry.spec(name).libraries):
-        try:
-            installed[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            installed[library] = "absent"
-    return installed
+    return {n: _version(n) for n in ("tabsweep", *registry.spec(name).libraries)}
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
@@ -278,10 +279,8 @@ def _refit_file(
         state |= {ENCODED: writer.write(columns)} if columns else {}
     except NotPlain as error:
         raise ModelFileError(f"the training rows hold {error}, which has no plain form") from None
-    sha256 = hashlib.sha256(to_json(state) + writer.arrays).hexdigest()
-    answers = hashlib.sha256(answer.tobytes()).hexdigest()
-    more = {"reason": f"it holds {reason}", "training_sha256": sha256, "answers_sha256": answers}
-    return _file(common, state, writer, how="refit", refit=more)
+    facts = {"reason": f"it holds {reason}", "answers_sha256": _sha256(answer)}
+    return _file(common, state, writer, how="refit", refit=facts)
 
 
 def _write_part(part: Any, writer: Writer) -> Any:
@@ -318,6 +317,10 @@ def _answers(estimator: Any, schema: Schema, training: tuple[Any, ...]) -> np.nd
     ask = estimator.predict if schema.task == "regression" else estimator.predict_proba
     with arrays_inside():
         return np.ascontiguousarray(ask(X), dtype=np.float64)
+
+
+def _sha256(values: np.ndarray) -> str:
+    return hashlib.sha256(values.tobytes()).hexdigest()
 
 
 # -- loading --------------------------------------------------------------------------------------
@@ -427,10 +430,7 @@ def _trusted(name: str, target: str, trust: Collection[str]) -> str:
 def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> None:
     """Warns of other major versions; of other minor ones where these may break a saved model."""
     for library, then in sorted(saved.items()):
-        try:
-            now = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            now = "absent"
+        now = _version(library)
         parts = 2 if library in ("scikit-learn", "tabsweep") else 1
         if str(then).split(".")[:parts] != now.split(".")[:parts]:
             warn(
@@ -451,6 +451,8 @@ def _restore(
         if key.startswith("__") or not fitted or key in estimator.get_params(deep=False):
             raise NotPlain(f"the attribute {key!r}")
         setattr(estimator, key, reader.read(state[key]))
+    if reader.n_features > estimator.preprocessor_.n_out_:
+        raise NotPlain("a tree that asks for a feature which is not there")
 
 
 def _refit(
@@ -461,19 +463,12 @@ def _refit(
     schema: Schema,
     warn: Callable[[str], None],
 ) -> None:
-    facts = manifest["refit"]
-    if (
-        hashlib.sha256(to_json(state) + members["arrays.bin"]).hexdigest()
-        != facts["training_sha256"]
-    ):
-        raise ModelFileError("its training rows are not those that its manifest names")
     reader = Reader(members["arrays.bin"], {}, threads=1)
     training = tuple(_read_part(part, reader) for part in state["training"])
     weights = reader.read(state["weights"]) if "weights" in state else None
     with arrays_inside():
         fit_rows(estimator, training, weights)
-    answer = _answers(estimator, schema, training)
-    if hashlib.sha256(answer.tobytes()).hexdigest() != facts["answers_sha256"]:
+    if _sha256(_answers(estimator, schema, training)) != manifest["refit"]["answers_sha256"]:
         warn(
             "the model was fitted again from its training rows and does not predict as it did "
             "when it was saved: another library version or processor, or a fit that is not "

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.columns.dates import FORMS, ISO, NUMBERS, moments
-from ...common.columns.encoder import is_date, is_text, text_column
-from ...common.columns.kinds import STATED
+from ...common.columns.dates import FORMS, ISO, NUMBERS
+from ...common.columns.encoder import is_date, is_text
+from ...common.columns.kinds import CATEGORY, DATE, NUMBER, STATED, TEXT
 from ...common.columns.numbers import style_of
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
-from ..library.columns import floats, texts_of
+from ..library.columns import read_column
 from ..preprocessing import is_categorical
+from .serialization import objects
 
 Scalar = str | int | float | bool
 _NUMBER = re.compile(r"[-+]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")  # 007 is none
@@ -75,13 +76,12 @@ class Schema:
         for name in frame.columns:
             column, style = frame[name], (styles or {}).get(name, "")
             if is_date(column):
-                columns.append(Column(name, "date", style=style or ISO))
-                continue
-            if is_text(column) or not is_categorical(column):
-                columns.append(Column(name, "text" if is_text(column) else "numeric", style=style))
-                continue
-            levels = column.astype("category").cat.categories.tolist()
-            columns.append(Column(name, "categorical", tuple(levels)))
+                columns.append(Column(name, DATE, style=style or ISO))
+            elif is_text(column) or not is_categorical(column):
+                columns.append(Column(name, TEXT if is_text(column) else NUMBER, style=style))
+            else:
+                levels = column.astype("category").cat.categories.tolist()
+                columns.append(Column(name, CATEGORY, tuple(levels)))
         return cls.parse(cls(tuple(columns), task, tuple(classes), target).to_data())
 
     @property
@@ -93,7 +93,7 @@ class Schema:
         """The schema as JSON-able data, which `parse` reads."""
         columns = [
             {"name": c.name, "kind": c.kind}
-            | ({"categories": list(c.categories)} if c.kind == "categorical" else {})
+            | ({"categories": list(c.categories)} if c.kind == CATEGORY else {})
             | ({"style": c.style} if c.style else {})
             for c in self.columns
         ]
@@ -109,16 +109,14 @@ class Schema:
         """The schema in plain data; SchemaError where it is none."""
         columns = []
         for item in data["columns"]:
-            name, kind = item["name"], item["kind"]
+            name, kind, style = item["name"], item["kind"], item.get("style", "")
             levels = tuple(item.get("categories", ()))
-            plain = all(isinstance(v, str | int | float | bool) for v in levels)
-            if not isinstance(name, str | int) or kind not in STATED:
-                raise SchemaError(f"a column is a name and a kind, not {item!r:.80}")
-            if not plain:
-                raise SchemaError(f"column {name!r}: categories must be texts or numbers")
-            style = item.get("style", "")
-            if not _is_style(kind, style):
-                raise SchemaError(f"column {name!r}: a {kind} is not written in {style!r:.40}")
+            known = isinstance(name, str | int) and kind in STATED and _is_style(kind, style)
+            if not known or not all(isinstance(v, Scalar) for v in levels):
+                raise SchemaError(
+                    "a column is a name, a kind, how it is written and its categories, texts or "
+                    f"numbers, not {item!r:.80}"
+                )
             columns.append(Column(name, kind, levels, style))  # type: ignore[arg-type]
         names = [column.name for column in columns]
         if not names or len(set(names)) != len(names) or data["task"] not in TASKS:
@@ -153,21 +151,16 @@ class Schema:
         if not isinstance(frame, pd.DataFrame):
             frame = pd.DataFrame(np.asarray(frame))
         self.check_names(list(frame.columns), warn)
-        parts = {}
+        rows, parts = frame.reset_index(drop=True), {}
         for c in self.columns:
-            column = frame[c.name]
             try:
-                if c.kind == "numeric":
-                    parts[c.name] = pd.Series(floats(column, c.style), index=frame.index)
-                elif c.kind == "categorical":
-                    parts[c.name] = self._levels(column, c, warn)
-                elif c.kind == "text":
-                    parts[c.name] = text_column(texts_of(column)).set_axis(frame.index)
+                if c.kind == CATEGORY:
+                    parts[c.name] = self._levels(rows[c.name], c, warn)
                 else:
-                    parts[c.name] = moments(column, c.style).set_axis(frame.index)
+                    parts[c.name] = read_column(rows[c.name], c.kind, c.style)
             except ValueError as error:
                 raise SchemaError(str(error)) from None
-        return pd.DataFrame(parts, index=frame.index)
+        return pd.DataFrame(parts, index=rows.index).set_axis(frame.index)
 
     def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -178,7 +171,7 @@ class Schema:
         texts = {c: c for c in known.categories if isinstance(c, str)}
         numbers = {c: c for c in known.categories if not isinstance(c, str | bool)}
         by_text = {str(c): c for c in known.categories} | texts
-        values = _objects([_level(v, by_text, numbers) for v in values])
+        values = objects([_level(v, by_text, numbers) for v in values])
         index = pd.Index(np.array(known.categories, dtype=object), dtype=object)
         present = np.array([v is not None for v in values])
         unseen = present & (index.get_indexer(pd.Index(values, dtype=object)) < 0)
@@ -189,16 +182,16 @@ class Schema:
                 f"column {known.name!r}: {unseen.sum()} of {len(values)} rows hold a category that "
                 f"training did not know ({shown}); the model has learnt nothing about it"
             )
-        categories = pd.Index(_objects([*known.categories, *new]), dtype=object)
+        categories = pd.Index(objects([*known.categories, *new]), dtype=object)
         return pd.Series(pd.Categorical(values, categories=categories), index=column.index)
 
 
 def _is_style(kind: str, style: str) -> bool:
     """Whether `style` is a way to write the values of a column of this kind."""
-    if kind == "date":
+    if kind == DATE:
         return style in (ISO, *FORMS, *NUMBERS)
     try:
-        return not style or (kind == "numeric" and bool(style_of(style)))
+        return not style or (kind == NUMBER and bool(style_of(style)))
     except KeyError:
         return False
 
@@ -216,9 +209,3 @@ def _level(value: Any, known: Mapping[str, Scalar], numbers: Mapping[Any, Scalar
         return known.get(np.format_float_positional(float(value), trim="-"), value)
     except OverflowError:  # a whole number beyond float64
         return value
-
-
-def _objects(items: list[Any]) -> np.ndarray:
-    out = np.empty(len(items), dtype=object)
-    out[:] = items
-    return out

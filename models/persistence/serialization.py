@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ import pandas as pd
 
 from .allowlist import CLASSES, DROPPED, LOSSES, NATIVE, TYPES, NotPlain
 from .boosters import BOOSTER_MEMBERS, BOOSTERS
+from .part_checks import CHECKS, check_tree
 
 MAX_DEPTH = 60  # of nested values; trees are arrays, so honest files stay below 15
 _NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
@@ -80,10 +81,8 @@ class Writer:
         if isinstance(value, pd.Index) and type(value) is pd.Index:
             return {"$": "levels", "items": [inner(v) for v in value]}
         if isinstance(value, slice):
-            return {
-                "$": "slice",
-                "items": [inner(v) for v in (value.start, value.stop, value.step)],
-            }
+            parts = (value.start, value.stop, value.step)
+            return {"$": "slice", "items": [inner(v) for v in parts]}
         if isinstance(value, type) and value in TYPES.values():
             return {"$": "type", "name": value.__name__}
         if isinstance(value, functools.partial) and _is_check_array(value):
@@ -161,13 +160,16 @@ def _dtype_data(dtype: np.dtype) -> Any:
 class Reader:
     """Turns plain data back into values; NotPlain for anything that `Writer` cannot have written.
 
-    What compiled code reads (`is_native`) may still point anywhere, see `native_checks.py`.
+    Trees of scikit-learn are compared before it sees them; `n_features` is then the number of
+    features that they ask for, at most. What other compiled code reads (`is_native`) may still
+    point anywhere, see `trial_prediction.py`.
     """
 
     def __init__(self, arrays: bytes, boosters: Mapping[str, bytes], *, threads: int) -> None:
         self._arrays = memoryview(arrays)
         self._boosters = boosters
         self._threads = threads
+        self.n_features = 0
 
     def read(self, data: Any, depth: int = 0) -> Any:
         """The value of plain data that `Writer.write` gave."""
@@ -178,11 +180,10 @@ class Reader:
         if isinstance(data, list):
             return [self.read(item, depth + 1) for item in data]
         kind = data.get("$") if isinstance(data, dict) else None
-        method = getattr(self, f"_{kind}", None) if kind in _KINDS else None
-        if method is None:
+        if kind not in _KINDS:
             raise NotPlain(f"a value of the unknown kind {kind!r}")
         try:
-            return method(data, depth + 1)
+            return getattr(self, f"_{kind}")(data, depth + 1)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise NotPlain(f"a broken {kind}: {type(error).__name__}: {error}") from None
 
@@ -207,10 +208,10 @@ class Reader:
         return TYPES[data["name"]]
 
     def _levels(self, data: dict[str, Any], depth: int) -> pd.Index:
-        return pd.Index(_objects(self._items(data, depth)))
+        return pd.Index(objects(self._items(data, depth)))
 
     def _objects(self, data: dict[str, Any], depth: int) -> np.ndarray:
-        return _objects(self._items(data, depth)).reshape(data["shape"])
+        return objects(self._items(data, depth)).reshape(data["shape"])
 
     def _scalar(self, data: dict[str, Any], depth: int) -> Any:
         return self._array(data, depth)[()]
@@ -250,6 +251,7 @@ class Reader:
         from sklearn.tree._tree import Tree
 
         made, state = self.read(data["made"], depth), self.read(data["state"], depth)
+        self.n_features = max(self.n_features, check_tree(state, made["n_features"]))
         tree = Tree(made["n_features"], made["n_classes"], made["n_outputs"])
         tree.__setstate__(state)
         return tree
@@ -270,6 +272,8 @@ class Reader:
             vars(made)[key] = self.read(value, depth)
         if cls_name in _NEIGHBOURS:
             vars(made)["_tree"] = _search_tree(made)
+        if cls_name in CHECKS:
+            self.n_features = max(self.n_features, CHECKS[cls_name](vars(made)))
         return made
 
 
@@ -305,7 +309,8 @@ def is_native(data: Any) -> bool:
     return False
 
 
-def _objects(items: list[Any]) -> np.ndarray:
+def objects(items: Sequence[Any]) -> np.ndarray:  # (N,)
+    """An array of these values, whatever they are."""
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
         out[i] = item

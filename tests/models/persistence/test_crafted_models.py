@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from saved_models import QUIET, X, forge, make, saved, set_
 from sklearn.tree._tree import NODE_DTYPE
 from tabsweep.models.base import BadState
 from tabsweep.models.persistence import fit_state, trial_prediction
-from tabsweep.models.persistence.allowlist import NotPlain
 from tabsweep.models.persistence.archive import unpack
 from tabsweep.models.persistence.model_file import ModelFileError, load_model
-from tabsweep.models.persistence.native_checks import check_lightgbm_text, check_native
 
 CATBOOST = """
 import sys
@@ -31,7 +28,6 @@ CatBoost().load_model(blob=sys.stdin.buffer.read())
 @pytest.mark.fault(43)
 def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tmp_path: Path):
     path = saved(tmp_path, make("catboost", "binary"), "binary")
-    honest = path.read_bytes()
     load_model(path, **QUIET)
     data = bytearray(unpack(path.read_bytes())["booster.cbm"])
     data[-1200:-1100] = b"\xff\xff\xff\x0f" * 25  # of the statistics of categories
@@ -40,35 +36,14 @@ def test_a_booster_that_crashes_its_library_is_refused_and_this_process_lives(tm
     forge(path, lambda members: members.update({"booster.cbm": bytes(data)}))
     with pytest.raises(ModelFileError, match=r"^m\.tabsweep: .*crashed.*signal 11.*refused$"):
         load_model(path, **QUIET)
-    path.write_bytes(honest)
-    for ends in (False, True):  # the process that checks lives on, and another one follows it
-        (checking,) = checking_processes()
-        if ends:
-            checking.kill()
-        assert load_model(path, **QUIET).how == "state"
-        assert checking.is_running() != ends
-
-
-def checking_processes() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE
-        and child.cmdline()[-1].endswith("persistence.checking_process")
-    ]
 
 
 def test_a_process_that_does_not_answer_or_cannot_start_is_no_endless_wait(tmp_path, monkeypatch):
     path = saved(tmp_path, make("decision-tree", "binary"), "binary")
-    load_model(path, **QUIET)
-    (checking,) = checking_processes()
-    checking.suspend()
     with monkeypatch.context() as short:
-        short.setattr(trial_prediction, "WALL_S", 1)
-        short.setattr(trial_prediction, "SPARE_S", 1)
-        with pytest.raises(ModelFileError, match="no answer in 2 s; refused"):
+        short.setattr(trial_prediction, "WALL_S", 0.01)
+        with pytest.raises(ModelFileError, match="not read within 0.01 s; refused"):
             load_model(path, **QUIET)
-    assert not checking_processes()
     (tmp_path / "numpy.py").write_text("raise ImportError('numpy is broken here')")
     with monkeypatch.context() as broken:
         broken.setenv("PYTHONPATH", str(tmp_path))
@@ -106,10 +81,10 @@ def other(field: str, value: int) -> Callable[[np.ndarray, dict[str, Any]], np.n
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (no_nodes, "a tree without nodes|crashed"),
+        (no_nodes, "a tree without nodes"),
         (other("left_child", 0), "a child that is not there"),
-        (other("right_child", 10**6), "a child that is not there|crashed"),
-        (other("feature", 10**6), "a feature which is not there|crashed"),
+        (other("right_child", 10**6), "a child that is not there"),
+        (other("feature", 10**6), "a feature which is not there"),
         (other("max_depth", 0), "a tree of depth . that says 0"),
     ],
 )
@@ -181,35 +156,3 @@ def test_a_field_outside_of_its_rows_is_refused_before_it_is_read(tmp_path: Path
     members["state.json"] = json.dumps(crafted(json.loads(members["state.json"]))).encode()
     with pytest.raises(BadState, match="at byte 2147483647 of rows of 64 bytes"):
         fit_state.load(members, threads=1)
-
-
-LINES = {  # of the first tree: what it says, and what it must not say
-    "split_feature": ("99999999", "a feature which is not there"),
-    "left_child": ("0", "a child that is not there"),
-    "right_child": ("-999", "a leaf that is not there"),
-    "leaf_value": ("1.0 ", "leaves without a value"),
-    "threshold": ("0.5 1", "threshold"),
-    "num_leaves": ("3000", "leaves without a value"),
-}
-
-
-@pytest.mark.fault(43)
-def test_places_that_are_not_there_are_found_in_the_trees_of_each_library():
-    width = {}
-    for name in ("lightgbm", "xgboost", "catboost"):
-        estimator = make(name, "binary", categorical="one-hot")
-        width[name] = int(estimator.preprocessor_.n_out_)
-        check_native(estimator, width[name])
-        with pytest.raises(NotPlain, match="features"):
-            check_native(estimator, width[name] - 1)
-        if name == "lightgbm":
-            text = estimator.model_.model_to_string()
-    check_lightgbm_text(text, width["lightgbm"])
-    for key, (word, why) in LINES.items():
-        head, _, rest = text.partition(f"\n{key}=")
-        line, _, after = rest.partition("\n")
-        rest_of_line = "" if key in ("leaf_value", "num_leaves") else line.partition(" ")[2]
-        crafted = f"{head}\n{key}={word} {rest_of_line}\n{after}"
-        with pytest.raises(NotPlain, match=why):
-            check_lightgbm_text(crafted, width["lightgbm"])
-            pytest.fail(f"{key} was accepted")

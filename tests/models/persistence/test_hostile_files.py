@@ -171,6 +171,8 @@ def hostile_states(canary):
 
 @pytest.mark.fault(19)
 def test_forged_contents_are_refused_and_run_nothing(tmp_path, canary):
+    forge(saved(tmp_path, make("linear", "binary"), "binary"), lambda members: None)
+    load_model(tmp_path / "m.tabsweep")  # the forger's tools work: an honest edit is read
     honest: dict[str, bytes] = {}
     path = tmp_path / "m.tabsweep"
     cases = hostile_states(canary)
@@ -178,8 +180,6 @@ def test_forged_contents_are_refused_and_run_nothing(tmp_path, canary):
     for what, name, edit in cases:
         if name not in honest:
             honest[name] = saved(tmp_path, make(name, "binary"), "binary").read_bytes()
-            forge(path, lambda members: None)
-            load_model(path)  # the forger's tools work: an honest edit is read
         path.write_bytes(honest[name])
         forge(path, edit)
         with pytest.raises(ModelFileError, match=r"^m\.tabsweep: [^\n]*$"):
