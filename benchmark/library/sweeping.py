@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import operator
 import sys
 import warnings
@@ -375,19 +374,12 @@ def model_name(model: Any) -> str:
             f"models has {model!r}: give a name ('knn'), a class of the library "
             "(tabsweep.KNNClassifier), or a class of your own as 'module:Class'"
         )
-    changed = {} if isinstance(model, type) else _changed(model)
-    if changed:
+    if not isinstance(model, type) and repr(model) != repr(type(model)()):
         raise SweepError(
-            f"models has {model!r}, and a sweep chooses hyperparameters itself "
-            f"({json.dumps(changed, default=str)}): give the class alone, or write a suite"
+            f"models has {model!r}, and a sweep chooses hyperparameters itself: give the class "
+            "alone, or write a suite"
         )
     return spec.name
-
-
-def _changed(estimator: Any) -> dict[str, Any]:
-    """The parameters of an estimator that are not its class's defaults."""
-    default = type(estimator)().get_params()
-    return {k: v for k, v in estimator.get_params().items() if v != default[k]}
 
 
 def _run(request: Request, verbose: int) -> None:

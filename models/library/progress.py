@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TextIO
 
 WIDTH = 24
 EVERY_S = 30.0  # between two lines where the stream is no terminal
@@ -18,9 +17,9 @@ class FitProgress:
     line every 30 seconds and one at the end.
     """
 
-    def __init__(self, name: str, total: int, unit: str, stream: TextIO | None = None) -> None:
+    def __init__(self, name: str, total: int, unit: str) -> None:
         self.name, self.total, self.unit = name, total, unit
-        self.stream = stream if stream is not None else sys.stderr
+        self.stream = sys.stderr
         self.live = hasattr(self.stream, "isatty") and self.stream.isatty() or in_notebook()
         self.started = self.last = time.monotonic()
         self.best, self.best_step, self.at, self.width = math.inf, 0, 0, 0
