@@ -154,7 +154,6 @@ def named_model(context: click.Context, parameter: click.Parameter, given: Any) 
     return given and model_name(given)
 
 
-ACCEPTED = "TABSWEEP_ACCEPT_LICENCE"
 PRETRAINED = ("tabicl", "tabpfn")
 FILES = tuple(f"{model}-{kind}" for model in PRETRAINED for kind in ("classifier", "regressor"))
 
@@ -167,33 +166,15 @@ def _name_files(context: click.Context, option: click.Parameter, given: tuple[st
         os.environ[f"TABSWEEP_{name.replace('-', '_').upper()}"] = os.path.abspath(path)
 
 
-def _accept(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> None:
-    if given:
-        held = os.environ.get(ACCEPTED, "").replace(",", " ").split()
-        os.environ[ACCEPTED] = ",".join(dict.fromkeys([*held, *given]))
-
-
-# Options that set the environment of this process and of the workers that it starts.
-CHECKPOINTS = options(
-    click.option(
-        "--checkpoint",
-        cls=GroupedOption,
-        group="machine",
-        multiple=True,
-        metavar="NAME=PATH",
-        expose_value=False,
-        callback=_name_files,
-        help=f"Checkpoint file of a pretrained model ({', '.join(FILES)}); nothing is ever "
-        "downloaded. Repeatable.",
-    ),
-    click.option(
-        "--accept-licence",
-        cls=GroupedOption,
-        group="machine",
-        multiple=True,
-        type=click.Choice(PRETRAINED),
-        expose_value=False,
-        callback=_accept,
-        help=f"You accept the licence of this model's checkpoints (or {ACCEPTED}). Repeatable.",
-    ),
+# It sets the environment of this process and of the workers that it starts.
+CHECKPOINTS = click.option(
+    "--checkpoint",
+    cls=GroupedOption,
+    group="machine",
+    multiple=True,
+    metavar="NAME=PATH",
+    expose_value=False,
+    callback=_name_files,
+    help=f"Checkpoint file of a pretrained model ({', '.join(FILES)}); nothing is ever "
+    "downloaded. Repeatable.",
 )

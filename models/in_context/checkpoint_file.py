@@ -1,4 +1,4 @@
-"""Checkpoint files of the user: where and what they are, and whether their licence is accepted.
+"""Checkpoint files of the user: where and what they are.
 
 Nothing is downloaded, ever. The path comes from an environment variable for each model and kind of
 task, the bytes from the file; a trial's configuration holds the file's sha256.
@@ -7,7 +7,6 @@ task, the bytes from the file; a trial's configuration holds the file's sha256.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,20 +18,12 @@ from ...common.files import file_sha256
 from ...common.text import one_line
 from ..optional import optional
 
-ACCEPTED = "TABSWEEP_ACCEPT_LICENCE"
 KINDS = {"binary": "classifier", "multiclass": "classifier", "regression": "regressor"}
 LISTED = ".pretraining.txt"  # beside a checkpoint: the datasets that it was trained on, one a line
-LICENCES = {
-    "tabicl": "TabICL: code and checkpoints are published under the BSD 3-Clause licence, whose "
-    "notice has to go with copies",
-    "tabpfn": "TabPFN: version 2 has the Prior Labs licence (Apache 2.0 with attribution); "
-    "versions 2.5 and later have terms for non-commercial use that its authors ask you to "
-    "accept before the download",
-}
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is not named, not there, another one than planned, or not accepted."""
+    """A checkpoint that is not named, not there, or another one than planned."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +54,11 @@ def variable(model: str, task: str) -> str:
     return f"TABSWEEP_{model.upper()}_{KINDS[task].upper()}"
 
 
-def accepted(model: str) -> bool:
-    """Whether the user has accepted the licence of a model's checkpoints."""
-    return model in re.split(r"[\s,]+", os.environ.get(ACCEPTED, ""))
-
-
 def checkpoint_of(model: str, task: str, sha256: str = "") -> CheckpointFile:
     """The user's checkpoint of a model for a task; with `sha256` it has to be that one.
 
     Raises CheckpointError, which names the way out, where none is named, the file is not there or
-    is another one, or the licence was not accepted.
+    is another one.
     """
     name = variable(model, task)
     given = os.environ.get(name, "")
@@ -80,11 +66,6 @@ def checkpoint_of(model: str, task: str, sha256: str = "") -> CheckpointFile:
         raise CheckpointError(
             f"{model!r} needs a checkpoint file of yours for {task} data, and nothing is "
             f"downloaded: give its path by --checkpoint {model}-{KINDS[task]}=PATH or {name}"
-        )
-    if not accepted(model):
-        raise CheckpointError(
-            f"{LICENCES[model]}. If you accept this: --accept-licence {model}, or "
-            f"{ACCEPTED}={model}"
         )
     path = Path(given).expanduser().absolute()
     try:

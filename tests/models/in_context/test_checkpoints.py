@@ -1,4 +1,4 @@
-"""TabICL and TabPFN on tiny random checkpoints: outputs, identity, licence, and no download."""
+"""TabICL and TabPFN on tiny random checkpoints: outputs, identity, and no download."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def named(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files are named and their licences accepted."""
+    """The files are named."""
     for path in files.glob("*.ckpt"):
         monkeypatch.setenv(f"TABSWEEP_{path.stem.replace('-', '_').upper()}", str(path))
-    monkeypatch.setenv(checkpoint_file.ACCEPTED, "tabicl, tabpfn")
     return files
 
 
@@ -127,9 +126,7 @@ def test_a_downloader_that_is_called_in_a_fit_refuses(name, named, monkeypatch):
     assert huggingface_hub.hf_hub_download.__name__ == "hf_hub_download"
 
 
-def test_without_a_file_a_licence_or_the_planned_bytes_a_fit_says_the_way_out(
-    named, monkeypatch, tmp_path
-):
+def test_without_a_file_or_the_planned_bytes_a_fit_says_the_way_out(named, monkeypatch, tmp_path):
     x, y = rows("binary")
     for name in LIBRARIES:
         variable = checkpoint_file.variable(name, "binary")
@@ -145,10 +142,6 @@ def test_without_a_file_a_licence_or_the_planned_bytes_a_fit_says_the_way_out(
             with pytest.raises(ValueError, match=f"--checkpoint {name}-classifier=PATH"):
                 make_model(name, task="binary").fit(x, y)
         with monkeypatch.context() as patch:
-            patch.setenv(checkpoint_file.ACCEPTED, "")
-            with pytest.raises(ValueError, match=f"--accept-licence {name}"):
-                make_model(name, task="binary").fit(x, y)
-        with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, None)  # as if it were not installed
             with pytest.raises(ImportError, match=rf"tabsweep\[{name}\]"):
                 make_model(name, task="binary").fit(x, y)
@@ -161,35 +154,31 @@ def test_they_are_listed_and_no_suite_has_them_by_default():
 def test_a_sweep_keeps_the_sha256_in_every_trial_and_notes_what_was_pretrained_on(
     files, tmp_path, monkeypatch
 ):
-    for name in ("TABSWEEP_TABICL_CLASSIFIER", checkpoint_file.ACCEPTED):
-        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("TABSWEEP_TABICL_CLASSIFIER", "")
     sweep = ("sweep", "--suite", "smoke", "--dataset", "iris", "--dataset", "wine", "--folds", 1)
     sweep += ("--model", "tabicl", *FAST)
     place = tmp_path / "mine.ckpt"
     place.write_bytes((files / "tabicl-classifier.ckpt").read_bytes())
     named = ("--checkpoint", f"tabicl-classifier={place}")
-    accept = ("--accept-licence", "tabicl")
     with working_in(tmp_path):
         without = bench(*sweep, "--name", "a")
         assert without.code == 2 and "BENCH-E002" in without.err and "--checkpoint" in without.err
-        refused = bench(*sweep, *named, "--name", "a")
-        assert refused.code == 2 and "BSD 3-Clause" in refused.err
         wrong = bench(*sweep, "--checkpoint", "tabnet=x")
         assert wrong.code == 2 and "tabicl-classifier" in wrong.err
-        found = answer(*sweep, *named, *accept, "--name", "a")
+        found = answer(*sweep, *named, "--name", "a")
         sha256 = hashlib.sha256(place.read_bytes()).hexdigest()
         assert any("no list" in note and sha256[:12] in note for note in found["notes"])
         trials = list(Ledger(Path("runs/a")).records("result"))
         assert trials and all(one["config"]["checkpoint"] == sha256 for one in trials)
         place.with_name("mine.ckpt.pretraining.txt").write_text("Iris  # by its authors\nadult\n")
-        found = answer(*sweep, *named, *accept, "--name", "b")
+        found = answer(*sweep, *named, "--name", "b")
         (note,) = [note for note in found["notes"] if sha256[:12] in note]
         assert note.startswith("Contamination") and "iris" in note and "wine" not in note
         assert note in Path("runs/b/report/about.md").read_text("utf-8")
         tiny_checkpoints.tabicl(place, regression=False, seed=1)
-        other = bench(*sweep, *named, *accept, "--name", "a")
+        other = bench(*sweep, *named, "--name", "a")
         assert other.code == 2, "another checkpoint is another space: the run is not mixed"
-        answer(*sweep, *named, *accept, "--name", "c")
+        answer(*sweep, *named, "--name", "c")
         ids = [{one["id"] for one in Ledger(Path(f"runs/{n}")).records("result")} for n in "abc"]
         assert ids[0] == ids[1] and not ids[0] & ids[2]
 
@@ -213,8 +202,7 @@ def process(*words: object, **environment: str) -> str:
 @pytest.fixture
 def unnamed(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a table; no checkpoint is named, as `bench` names one for its process."""
-    for name in ("TABSWEEP_TABICL_CLASSIFIER", checkpoint_file.ACCEPTED):
-        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("TABSWEEP_TABICL_CLASSIFIER", "")
     with working_in(tmp_path):
         Path("houses.csv").write_text(HOUSES)
         yield files
@@ -224,7 +212,7 @@ SWEEP = ("sweep", "--csv", "houses.csv", "--target", "sold", "--model", "tabicl"
 
 
 def of_tabicl(path: Path) -> tuple[str, ...]:
-    return ("--checkpoint", f"tabicl-classifier={path}", "--accept-licence", "tabicl")
+    return ("--checkpoint", f"tabicl-classifier={path}")
 
 
 def test_a_saved_model_predicts_the_same_bytes_in_every_process_that_has_its_checkpoint(
