@@ -108,7 +108,6 @@ def ours(
     run = folder / f"run-{time.time_ns()}"
     ledger = Ledger(run, write=True)
     pool = RayWorkerPool(sleeping_trial, lambda key: None, slots=slots)
-    pool.warm(slots)
     cpu = time.process_time()
     timing.begin = time.perf_counter()
 

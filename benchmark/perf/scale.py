@@ -184,9 +184,7 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     n = sum(study.n_trials for study in plan.studies)
 
     def pool() -> WorkerPool:
-        made = RayWorkerPool(no_op, lambda key: None, slots=options.slots)
-        made.warm(options.slots)
-        return made
+        return RayWorkerPool(no_op, lambda key: None, slots=options.slots)
 
     start_ray(slots=options.slots)
     print(

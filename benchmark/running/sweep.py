@@ -14,7 +14,6 @@ from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Listener, Stop, Tally
 from ...sweeps.ray_tune.async_search import Asynchronous
-from ...sweeps.scheduling.ready_studies import UnfinishedStudies, slots_left
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import integrity_of, lacks_files
 from ...sweeps.store.ledger import Ledger
@@ -406,7 +405,7 @@ class _Sweep:
         self._ray.wait(self._stop, self._show)
         self._check_gpus()
         self._show("the first worker")
-        pool = RayWorkerPool(
+        return RayWorkerPool(
             request.run_trial,
             plan.payload,
             slots=n_workers,
@@ -414,10 +413,6 @@ class _Sweep:
             common=self._common,
             checkpoints=self._checkpoints.path,
         )
-        reserve = UnfinishedStudies(self._studies()).threads_beside_gpus()
-        pool.keep_for_gpus(reserve)  # before all CPUs have a worker
-        pool.warm(slots_left(study for study in self._studies() if not study.needs.outside))
-        return pool
 
     def _check_gpus(self) -> None:
         """Raises NoGpu where a study needs a GPU and no machine has one, before a trial runs: some

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...sweeps.store.run_folder import is_run
-from ...sweeps.workers.ray_start import kill_ray_below, patience_s, stat_of
+from ...sweeps.workers.ray_start import cpu_s_of, kill_ray_below, patience_s, stat_of
 from ..console import ENVIRONMENT
 from ..errors import resume_with, way_out
 
@@ -182,7 +182,7 @@ class Watch:
             if waited > (ASKED_S if self._asked else LOST_S):
                 os.kill(self._child, signal.SIGKILL)
             if heard:
-                silent, computed, said = 0.0, _cpu_s(self._child), False
+                silent, computed, said = 0.0, cpu_s_of(self._child) or 0.0, False
                 continue
             silent += passed
             stands = stat_of(self._child)[0] in "Tt"
@@ -190,7 +190,7 @@ class Watch:
                 said = True
                 what = f"was stopped: kill -CONT {self._child}" if stands else "does not answer"
                 self._say(f"warning: the process of the sweep {what}")
-            computes = _cpu_s(self._child) - computed > BUSY * silent
+            computes = (cpu_s_of(self._child) or 0.0) - computed > BUSY * silent
             if silent > self._patience_s and not (stands or computes):
                 os.kill(self._child, signal.SIGKILL)
                 os.waitpid(self._child, 0)
@@ -264,7 +264,3 @@ def _prctl(option: int, value: int) -> None:
     """Linux alone has it; elsewhere a child outlives the process that watches it."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _cpu_s(pid: int) -> float:
-    return sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")

@@ -16,20 +16,14 @@ from ..scheduling.interface import Stop
 from ..study import Study
 from ..trial import MAX_ATTEMPTS, Result, Trial, failure
 from ..workers.awake_clock import awake_s
-from ..workers.crash_report import CrashOutputs
-from ..workers.ray_cluster import death_of, nodes
+from ..workers.crash_report import output_of
+from ..workers.ray_calls import RayCalls
+from ..workers.ray_cluster import death_of
 from ..workers.ray_private import take_crash_cause
-from ..workers.ray_thread import bounded
 from .search_records import SearchRecords
 from .trainable import PAYLOAD
 
 GRACE_S = 5.0  # added to what is left of a trial's time before its step is ended
-
-
-@bounded
-def end(actor: Any) -> None:
-    """End the process of a trial at once."""
-    ray.kill(actor)
 
 
 class NotPickled:
@@ -57,7 +51,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         self._elapsed: dict[int, float] = {}
         self._late: set[int] = set()
         self._leased: set[int] = set()
-        self._outputs = CrashOutputs(ray.get_runtime_context().get_node_id())
+        self._calls = RayCalls()
         self._beat = self._looked = 0.0
 
     @contextlib.contextmanager
@@ -145,11 +139,11 @@ class LedgerCallback(NotPickled, tune.Callback):
 
     def _output(self, trial: Any, index: int) -> str:
         """What a trial whose process died had printed, from the machine of its last report."""
-        here = ray.get_runtime_context().get_node_id()
-        there, host = nodes(), trial.run_metadata.last_result.get("hostname")
-        if here not in there or there[here].host != host:
-            here = next((node.id for node in there.values() if node.host == host), here)
-        return self._outputs.take(f"{self.session}-{index}", here)
+        here, there = self._calls.here(), self._calls.nodes()
+        host = trial.run_metadata.last_result.get("hostname")
+        on_host = [node.id for node in there.values() if node.host == host]
+        place = here if here in on_host or not on_host else on_host[0]
+        return output_of(f"{self.session}-{index}", place, here)
 
     def _count(self, lease: Trial, cause: str) -> int:
         with self._own_errors():
@@ -178,7 +172,7 @@ class LedgerCallback(NotPickled, tune.Callback):
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """End actors and overdue trials, and send a "beat" event every few seconds."""
         for actor in self._ending:  # their states are stored: no need to wait for a long step
-            end(actor)
+            self._calls.kill(actor)
         self._ending = []
         now = awake_s()
         if now - self._looked > 0.5 and not self.stopping:
@@ -200,7 +194,7 @@ class LedgerCallback(NotPickled, tune.Callback):
             if actor is not None and now - self._since[index] > left + GRACE_S:
                 self._late.add(index)
                 trial.max_failures = 0
-                end(actor)
+                self._calls.kill(actor)
 
     def _workers(self, trials: list[Any], now: float) -> dict[str, Any]:
         running = [trial for trial in trials if trial.status == trial.RUNNING]

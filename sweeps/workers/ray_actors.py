@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from ..store.checkpoints import CheckpointFolder
 from ..trial import failure
 from .awake_clock import awake_s
-from .crash_report import CrashOutputs
+from .crash_report import output_of
 from .placement import Placement, Shape
 from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
 from .ray_calls import RayCalls
 from .ray_cluster import Node, on_node
 from .ray_private import take_crash_cause
-from .trial_actor import CheckpointKeeper, Common, TrialWorker
+from .ray_start import cpu_s_of
+from .trial_actor import Common, TrialWorker
 
 START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
 
@@ -34,11 +34,10 @@ class TrialActor:
     number: counts the actors of a pool, in the order of their start.
     starting: resolves when the process is up; None from then on. Until then no trial's time runs.
     head_since: when the first job began, or the actor's start, by `awake_s`.
-    head_cpu_s: CPU seconds that `process` had used by then.
+    head_cpu_s: CPU seconds that its process had used by then.
     worn: no further job is sent to it, and it ends when its queue is empty.
     stopped_since: when it was first seen stopped (SIGSTOP) on the driver's own node; None: it runs.
-    process: on the driver's own node, once it is up: psutil.Process, for which no later process
-    with the same number is taken.
+    here: whether it is up on the driver's own node, so that `pid` names a process of this machine.
     """
 
     name: str
@@ -52,7 +51,7 @@ class TrialActor:
     starting: Any = None
     worn: bool = False
     pid: int = 0
-    process: Any = None
+    here: bool = False
     stopped_since: float | None = None
 
     def describe(self) -> dict[str, Any]:
@@ -81,13 +80,7 @@ class TrialActor:
         return None if used is None else max(0.0, used - self.head_cpu_s)
 
     def _cpu_s(self) -> float | None:
-        if self.process is None:
-            return None
-        try:
-            times = self.process.cpu_times()
-        except psutil.Error:
-            return None
-        return times.user + times.system
+        return cpu_s_of(self.pid) if self.here else None
 
     def let_go(self) -> None:
         """Drop what is Ray's: the handle and the references, when the actor has been ended."""
@@ -135,6 +128,18 @@ class Launcher:
         return actor
 
 
+def start_keeper(calls: RayCalls, folder: Path, here: str) -> Any:
+    """An actor that keeps checkpoints in a folder of this machine; `here` is the id of its node."""
+    return calls.start(
+        CheckpointFolder,
+        str(folder),
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        scheduling_strategy=on_node(here),
+    )
+
+
 class Sender:
     """Hands jobs to actors: data objects are put once, checkpoints are kept by one actor here."""
 
@@ -158,16 +163,9 @@ class Sender:
         return self._calls.call(actor.handle, "run", *arguments)
 
     def _checkpoint_keeper(self) -> Any:
-        """The actor that keeps checkpoints, on the driver's own machine."""
+        """The actor that keeps checkpoints, None without a folder for them."""
         if self._keeper is None and self._folder is not None:
-            self._keeper = self._calls.start(
-                CheckpointKeeper,
-                str(self._folder),
-                num_cpus=0,
-                max_restarts=-1,
-                max_task_retries=-1,
-                scheduling_strategy=on_node(self._here),
-            )
+            self._keeper = start_keeper(self._calls, self._folder, self._here)
         return self._keeper
 
     def forget(self, data_key: str) -> None:
@@ -211,7 +209,6 @@ class ActorGroup:
         self._grace_s = grace_s
         self._here = here
         self._news = news
-        self._outputs = CrashOutputs(here)
         self._depth = depth
         # Of each shape, those that can take another job, by rank: how many jobs they have, and
         # whether their process is up. Within a rank, the first has waited longest.
@@ -231,9 +228,7 @@ class ActorGroup:
         """The process of an actor has come up, so that its first trial begins."""
         self.starting.pop(actor.starting, None)
         actor.starting, actor.pid = None, pid
-        if actor.node.id == self._here:
-            with suppress(psutil.Error):
-                actor.process = psutil.Process(pid)
+        actor.here = actor.node.id == self._here
         actor.begins()
         self._changed(actor)
 
@@ -322,7 +317,7 @@ class ActorGroup:
 
     def output_of(self, actor: TrialActor) -> str:
         """What the trial of an actor that died, or is about to be ended, has printed."""
-        return self._outputs.take(actor.name, actor.node.id)
+        return output_of(actor.name, actor.node.id, self._here)
 
     def worker_died(self, actor: TrialActor, death: str) -> list[JobOutcome]:
         """Remove an actor that died. Its first job ran and died with it; the others are lost.

@@ -67,19 +67,6 @@ class RayWorkerPool:
 
     # ------------------------------------------------------------------ room and jobs
 
-    def keep_for_gpus(self, threads: int) -> None:
-        """Keep so many CPUs free beside each idle GPU for trials that need one."""
-        self._placement.reserve = threads
-
-    def warm(self, most: int) -> None:
-        """Start an actor of one thread for every CPU, `most` at most, before trials come."""
-        shape = self._placement.shape(Needs())
-        while shape and len(self._group.actors) < most:
-            node = self._placement.place(shape)
-            if node is None:
-                return
-            self._start(shape, node)
-
     def room(self, needs: Needs) -> bool:
         """Whether a job with these needs can be submitted now, ending idle actors if need be."""
         shape = self._placement.shape(needs)

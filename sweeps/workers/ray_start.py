@@ -111,6 +111,12 @@ def daemons_below(names: Sequence[str] = SERVERS) -> list[int]:
     return [process.pid for process in below() if process.name() in names]
 
 
+def cpu_s_of(pid: int) -> float | None:
+    """CPU seconds that a process has used; None where there is none."""
+    ticks = stat_of(pid)[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") if ticks else None
+
+
 def stat_of(pid: int) -> list[str]:
     """What Linux tells of a process from its state on (R, S, T, ...); ["X"] where there is none."""
     try:

@@ -44,7 +44,6 @@ class Supervisor:
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
         self._looked = self._timed = awake_s()
-        self._waits = False  # no machine is left, which was said
 
     def check(self) -> list[JobOutcome]:
         """One round: overdue workers, and about once a second the nodes."""
@@ -113,17 +112,7 @@ class Supervisor:
                 self._group.wear(actor)
             else:
                 outcomes.extend(self._group.retire(actor))
-        self._say_if_none_is_left()
         return outcomes
-
-    def _say_if_none_is_left(self) -> None:
-        """Say, once each time, that the sweep waits for a machine."""
-        if any(node.cpus for node in self._placement.usable()):
-            self._waits = False
-        elif not self._waits:
-            self._waits = True
-            message = "there is no machine for trials: the sweep waits until one comes"
-            self._news.append(("warning", {"message": message}))
 
     def _end_overdue(self) -> list[JobOutcome]:
         """End workers whose trial, or whose start, takes longer than its limit."""
@@ -165,7 +154,7 @@ class Supervisor:
         """End workers of this machine that somebody stopped: their trials run elsewhere."""
         outcomes: list[JobOutcome] = []
         for actor in self._group.on(self._here):
-            stopped = actor.process is not None and stat_of(actor.pid)[0] == "T"
+            stopped = actor.here and stat_of(actor.pid)[0] == "T"
             since = actor.stopped_since = (actor.stopped_since or awake_s()) if stopped else None
             if since is not None and awake_s() - since > STOPPED_S:
                 message = f"the worker {actor.pid} was stopped {STOPPED_S:g} s ago, and is ended"
@@ -189,5 +178,4 @@ class Supervisor:
         outcomes.extend(self._end_stopped())
         for id in self._calls.draining() & found.keys() - self._placement.refused.keys():
             outcomes.extend(self._leaves(found[id]))
-        self._say_if_none_is_left()
         return outcomes

@@ -1,6 +1,6 @@
 """What a worker process does around a trial: cached data, memory limits, captured output.
 
-`TrialWorker` is the body of a Ray actor; `CheckpointKeeper` of the one that keeps checkpoints.
+`TrialWorker` is the body of a Ray actor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 from ...common import fit_progress
-from ..store.checkpoints import CheckpointFolder
 from ..trial import FAILED, Limits, Result, Trial, failure
 from .awake_clock import awake_s
 from .interruption import Interrupted, SignalWatch
@@ -176,7 +175,7 @@ class TrialWorker:
         try:
             import resource
 
-            limit = int((_data_mb() + limit_mb) * 2**20)
+            limit = int((_own_mb(DATA) + limit_mb) * 2**20)
             # CUDA maps far more memory than it uses: beside a GPU the thread alone enforces it.
             if not self._gpu:
                 resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
@@ -184,13 +183,13 @@ class TrialWorker:
             pass  # not every system has this limit; then the thread alone enforces it
         if not self._watching:
             self._watching = True
-            self._base_mb = _resident_mb()
+            self._base_mb = _own_mb(RESIDENT)
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _make_room(self) -> None:
         """Before a trial: the cached data of earlier ones must not count as its memory. What it
         needs of them is fetched again; pages of Ray's object store stay where they are."""
-        if _resident_mb() > self._base_mb + self._store_mb + CROWDED * self._limit_mb:
+        if _own_mb(RESIDENT) > self._base_mb + self._store_mb + CROWDED * self._limit_mb:
             self._data.clear()
             self._store_mb = _store_mb()
 
@@ -198,7 +197,7 @@ class TrialWorker:
         while True:
             time.sleep(0.1)
             try:
-                now_mb = _resident_mb()
+                now_mb = _own_mb(RESIDENT)
             except (OSError, MemoryError):  # no descriptor or no byte is left at this moment
                 continue
             if now_mb > self._base_mb + self._store_mb + 1.25 * self._limit_mb:
@@ -241,14 +240,12 @@ def hold_to_share(share: float) -> tuple[float, float]:
     return total / 2**20, taken / 2**20
 
 
-def _resident_mb() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+RESIDENT, DATA = 1, 5  # fields of statm
 
 
-def _data_mb() -> float:
+def _own_mb(field: int) -> float:
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _store_mb() -> float:
@@ -266,27 +263,9 @@ def _store_mb() -> float:
 # ---------------------------------------------------------------------- checkpoints
 
 
-class CheckpointKeeper:
-    """Checkpoints in the run's folder, kept for workers on any machine."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = CheckpointFolder(Path(folder))
-
-    def get(self, key: str) -> tuple[int, bytes] | None:
-        """The last (step, state) that was put under a key, or None."""
-        return self._folder.get(key)
-
-    def put(self, key: str, step: int, state: bytes) -> None:
-        """Replace what was put under a key; durable when it returns."""
-        self._folder.put(key, step, state)
-
-    def drop(self, key: str) -> None:
-        """Remove a key; nothing happens where there is none."""
-        self._folder.drop(key)
-
-
 class RemoteCheckpoints:
-    """The keeper as `Checkpoints`. Raises ray.exceptions.RayError where it cannot be reached."""
+    """A `CheckpointFolder` that is an actor, as `Checkpoints`. Raises ray.exceptions.RayError where
+    it cannot be reached."""
 
     TIMEOUT_S = 60.0
 

@@ -13,7 +13,6 @@ from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling import heartbeat
-from tabsweep.sweeps.scheduling.ready_studies import slots_left
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, failure
@@ -149,7 +148,6 @@ class OneKindFirst(ScriptedPool):
         super().__init__(script=lambda job, nth: self.ended.append(job.trial.dataset))
         self.first, self.polls = first, 0
         self.ended: list[str] = []
-        self.kept: list[int] = []
 
     def room(self, needs: Needs) -> bool:
         kind = "gpu" if needs.gpu_mb else "cpu"
@@ -160,9 +158,6 @@ class OneKindFirst(ScriptedPool):
         assert self.polls < 100, "the trials with room wait for those without"
         return super().poll(timeout_s)
 
-    def keep_for_gpus(self, threads: int) -> None:
-        self.kept.append(threads)
-
 
 def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_path):
     for first, other in (("cpu", "gpu"), ("gpu", "cpu")):
@@ -170,8 +165,6 @@ def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_pat
         pool = OneKindFirst(first)
         run(tmp_path / first, [make_study("cpu", sampler="random", n_trials=3), with_gpu], pool)
         assert pool.ended == [first] * 3 + [other] * 3
-        # CPUs are kept for the trials with a GPU until the last of them has ended.
-        assert pool.kept == ([2, 2, 0] if first == "cpu" else [2, 0, 0])
 
 
 def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkeypatch):
@@ -207,22 +200,6 @@ def test_a_run_resumed_after_any_of_its_records_ends_as_the_uninterrupted_one(tm
         assert len(known) + len(pool.submitted) == len({id for id, *_ in whole.values()})
     pool = ScriptedPool()
     assert run(tmp_path / "whole", studies(), pool) == whole and not pool.log
-
-
-def test_workers_are_started_for_what_is_left_not_for_what_was_planned(tmp_path):
-    run(tmp_path / "whole", studies())
-    lefts = []
-    for cut in prefixes(tmp_path / "whole", tmp_path / "cut", step=9):
-        ledger = Ledger(cut, write=True)
-        engine = Engine(studies(), ledger=ledger, pool=ScriptedPool())
-        engine.replay()
-        left = slots_left(engine.studies.values())
-        tally = engine.run()
-        ledger.close()
-        assert tally.ran + tally.reused == left
-        lefts.append(left)
-    assert lefts[0] == 12 + 5 + 5 + 5 + 3 + 2 and lefts == sorted(lefts, reverse=True)
-    assert lefts[-1] < lefts[0] / 2 and slots_left(engine.studies.values()) == 0
 
 
 @pytest.mark.fault(6)

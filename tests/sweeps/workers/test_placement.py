@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from engine_cases import make_study, run_trial
 from simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers import ray_actors, supervisor
@@ -69,11 +72,10 @@ def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
     assert pool.running() == 0 and pool.workers() == []
 
 
-def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int, warmed: int = 0) -> float:
+def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int) -> float:
     """Simulated seconds until trials of 10 s with these needs have ended, in their order."""
     calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=10.0)
     pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
-    pool.warm(warmed)
     left = [
         Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), one) for i, one in enumerate(needs)
     ]
@@ -89,22 +91,33 @@ def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int, warmed: int
 def test_all_idle_workers_make_way_for_trials_of_another_shape_not_one_of_them():
     plain, larger, half = Needs(), Needs(memory_mb=1500.0), Needs(gpu_mb=40_000.0)
     nodes = homogeneous(16)
-    assert busy_for(nodes, [plain] * 32 + [larger] * 64, 16, warmed=16) < 1.5 * 60
+    assert busy_for(nodes, [plain] * 32 + [larger] * 64, 16) < 1.5 * 60
     node = node_of(0, 32, 8)
     assert busy_for({node.id: node}, [half] * 160, 32) < 1.5 * 100
 
 
-def test_the_cpus_beside_gpus_are_kept_within_a_limit_below_the_clusters():
-    node = node_of(0, 16, 2)
-    placement = Placement({node.id: node}, limit=8)
-    placement.reserve = 1
-    held = 0
-    while (found := placement.place(Shape(1, 0.0, 1024.0))) is not None:
-        placement.add(Worker(Shape(1, 0.0, 1024.0), found))
-        held += 1
-    assert held == 6 and placement.place(Shape(1, 1.0, 1024.0)) is not None
-    placement.reserve = 0
-    assert placement.place(Shape(1, 0.0, 1024.0)) is not None
+@pytest.mark.parametrize("slots", [4, 2])
+def test_trials_that_need_no_gpu_take_no_cpu_from_those_that_do(tmp_path, slots: int):
+    """Studies of both kinds, one trial after the other in each: no GPU is idle before the last
+    trial that needs one, also where fewer CPUs may be used than there are."""
+    node = node_of(0, 4, 1)
+    calls = SimulatedRay({node.id: node}, run_trial, trial_s=10.0)
+    ended: list[tuple[str, float]] = []
+
+    def listen(event, details):
+        if event == "result":
+            ended.append((details["study"].name, calls.clock()))
+
+    studies = [make_study(f"cpu {i}", n_trials=10) for i in range(8)]
+    studies.append(make_study("gpu", n_trials=6, needs=Needs(gpu_mb=40_000.0)))
+    ledger = Ledger(tmp_path, write=True)
+    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
+    began = calls.clock()
+    Engine(studies, ledger=ledger, pool=lambda: pool, listener=listen).run()
+    ledger.close()
+    on_gpu = [at - began for name, at in ended if name == "gpu"]
+    assert len(ended) == 86 and len(on_gpu) == 6
+    assert on_gpu[-1] < 6 * 15.0 + 5.0  # trials take 5 to 15 s
 
 
 def test_a_whole_gpu_is_not_put_together_from_parts_of_two():

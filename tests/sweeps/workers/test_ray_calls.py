@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import psutil
 from tabsweep.sweeps.workers.placement import Shape
 from tabsweep.sweeps.workers.ray_actors import TrialActor
 from tabsweep.sweeps.workers.ray_cluster import Node
@@ -25,7 +24,7 @@ def test_the_cpu_seconds_of_a_job_are_those_of_its_worker_since_it_began() -> No
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as worker:
         assert worker.stdin is not None and worker.stdout is not None
         shape, node = Shape(1, 0.0, 100.0), Node("a", "host", 1, 0, 100.0)
-        actor = TrialActor("1", 1, None, shape, node, process=psutil.Process(worker.pid))
+        actor = TrialActor("1", 1, None, shape, node, pid=worker.pid, here=True)
         worker.stdout.readline()
         actor.begins()
         assert actor.cpu_s() == 0.0  # it waits

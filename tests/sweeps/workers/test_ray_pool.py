@@ -32,6 +32,7 @@ from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.ray_private import fewer_parts
 from tabsweep.sweeps.workers.ray_start import daemons_below
+from tabsweep.sweeps.workers.ray_thread import RAY
 from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -141,7 +142,6 @@ class Run:
 
         def pool() -> RayWorkerPool:
             self.pools.append(RayWorkerPool(run_trial, lambda key: f"data {key}", **more))
-            self.pools[0].warm(4)
             return self.pools[0]
 
         def listener(event: str, details: Any) -> None:
@@ -171,9 +171,6 @@ def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
     assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
     assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
     assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
-    placement.reserve = 1
-    assert placement.place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for GPU trials
-    placement.reserve = 0
     assert placement.place(Shape(1, 0.0, 1024.0)) == node
 
 
@@ -310,8 +307,9 @@ def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
     machines, tmp_path, monkeypatch
 ):
     """The folder for temporary files is another one there than the driver's."""
-    for name in ("WAIT_S", "MOST_S"):  # on a busy machine the answer takes long
-        monkeypatch.setattr(crash_report, name, 120.0)
+    # On a busy machine the answer takes long.
+    monkeypatch.setattr(crash_report, "WAIT_S", 120.0)
+    monkeypatch.setattr(RAY, "answer_s", 130.0)
     far = tmp_path / "far"
     far.mkdir()
     node = machines.add("far", {"TMPDIR": str(far)})
@@ -441,7 +439,6 @@ def test_workers_on_a_node_that_leaves_get_no_further_trial(machines, tmp_path):
             machines.cluster.remove_node(node)
     assert run.tally.done == 24 and not run.deaths
     assert sum("leaves the cluster" in text for text in said) == 1
-    assert sum("the sweep waits" in text for text in said) == 1
     # each of its two workers had been sent two trials at most
     assert on_first() <= began[1] + 2 * 2
     assert set(run.info("cpu", "node")) == {"first", "second"}
