@@ -67,12 +67,14 @@ node() {
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # which the shell took from it
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 from ray.scripts.scripts import cli
-cli(prog_name="ray")'
+from tabsweep.sweeps.workers.ray_private import fewer_parts
+with fewer_parts():  # its agents, for which Ray waits 15 s, may start late on a busy machine
+    cli(prog_name="ray")'
     trap : TERM
     trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
     for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s
         python -c "$blocked" start --block "$1" "--num-cpus=$cpus" "--num-gpus=$gpus" \
-            --disable-usage-stats --dashboard-agent-listen-port=0 "${options[@]}" "${@:3}" &
+            --disable-usage-stats "${options[@]}" "${@:3}" &
         ray=$!
         [[ -z $ended ]] || kill -INT $ray
         while :; do # a signal ends `wait`, not Ray

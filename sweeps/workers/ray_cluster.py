@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...common.portable import PINS, pinned
-from .ray_private import confined, fewer_parts, say_deaths_of_workers, unconfined
+from .ray_private import answer_agents, confined, fewer_parts, say_deaths_of_workers, unconfined
 from .ray_start import daemons_below
 from .ray_thread import ANSWER_S, RAY, bounded
 
@@ -183,6 +183,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
+    answer_agents()
     say_deaths_of_workers(not quiet)
 
 

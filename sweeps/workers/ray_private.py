@@ -111,16 +111,15 @@ NOWHERE = b"127.0.0.1:0"
 
 @contextmanager
 def fewer_parts() -> Iterator[None]:
-    """For the start of a Ray on this machine: without dashboard server, autoscaler monitor and log
-    monitor, and with the small agent of a Ray that was installed without extras, which opens no
-    HTTP server. Ray's modules are as before afterwards."""
+    """For the start of a Ray on this machine, by `ray.init` or `ray start`: without dashboard
+    server, autoscaler monitor and log monitor, and with the small agent of a Ray that was installed
+    without extras, which opens no HTTP server. Ray's modules are as before afterwards."""
     changes = [change for change in _changes() if hasattr(change[0], change[1])]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     try:
         for module, name, value in changes:
             setattr(module, name, value)
         yield
-        _answer_agent()
     finally:
         for module, name, value in before:
             setattr(module, name, value)
@@ -163,15 +162,15 @@ def _start_raylet(
     return start(**asked)
 
 
-def _answer_agent() -> None:
-    """Leave the address of a dashboard server that the agent looks for."""
+def answer_agents() -> None:
+    """Leave the address of a dashboard server that agents look for, where there is none."""
     from ray._private import ray_constants
     from ray.experimental import internal_kv
 
     internal_kv._internal_kv_put(
         ray_constants.DASHBOARD_ADDRESS,
         NOWHERE,
-        overwrite=True,
+        overwrite=False,
         namespace=ray_constants.KV_NAMESPACE_DASHBOARD,
     )
 

@@ -11,7 +11,13 @@ import psutil
 from chaos import wait_for
 from hosts import Host, Network
 
-BIN = Path(sys.executable).parent
+# `ray start` with the parts that a sweep's own Ray has, as deploy/slurm.sh starts it.
+START = """
+from ray.scripts.scripts import cli
+from tabsweep.sweeps.workers.ray_private import fewer_parts
+with fewer_parts():
+    cli(prog_name="ray")
+"""
 PORT = 6379
 START_S = 180.0
 
@@ -47,9 +53,10 @@ class Cluster:
     def _start(self, host: Host, *more: str) -> None:
         own = self._folder / host.name
         options = [f"--node-ip-address={host.address}", f"--temp-dir={own}", "--block"]
+        options.append("--object-store-memory=200000000")
         self._log(host).unlink(missing_ok=True)
         self._ray[host.name] = host.start(
-            *(BIN / "ray", "start", *options, "--object-store-memory=200000000", *more),
+            *(sys.executable, "-c", START, "start", *options, *more),
             log=self._log(host),
             env={**self.env, "RAY_TMPDIR": str(own)},
         )
