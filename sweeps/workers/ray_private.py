@@ -111,9 +111,10 @@ NOWHERE = b"127.0.0.1:0"
 
 @contextmanager
 def fewer_parts() -> Iterator[None]:
-    """For the start of a Ray on this machine, by `ray.init` or `ray start`: without dashboard
-    server, autoscaler monitor and log monitor, and with the small agent of a Ray that was installed
-    without extras, which opens no HTTP server. Ray's modules are as before afterwards."""
+    """For the start of a Ray on this machine: without dashboard server, autoscaler monitor and log
+    monitor, and with the small agent of a Ray that was installed without extras, which opens no
+    HTTP server. `ray start` has both monitors all the same, by its own options. Ray's modules are
+    as before afterwards."""
     changes = [change for change in _changes() if hasattr(change[0], change[1])]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     try:

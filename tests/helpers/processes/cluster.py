@@ -11,7 +11,7 @@ import psutil
 from chaos import wait_for
 from hosts import Host, Network
 
-# `ray start` with the parts that a sweep's own Ray has, as deploy/slurm.sh starts it.
+# `ray start` with the small agents that a sweep's own Ray has, as deploy/slurm.sh starts it.
 START = """
 from ray.scripts.scripts import cli
 from tabsweep.sweeps.workers.ray_private import fewer_parts
