@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -123,18 +124,20 @@ def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(c
     assert "about" not in capsys.readouterr().err
     assert pace.starts and pace.left_s(100.0) == 100.0
     progress.listen("beat", {"workers": [{}] * 4, "queued": {}})
+    progress.end()
     assert pace.left_s(100.0) == 25.0
 
 
 def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
-    progress = Progress(quiet=False, color=False)
+    progress = Progress(quiet=False, color=False, every_s=1.0)
     pace = Pace({"d/0/knn": 0.1, "d/0/npt": 4.0}, workers=2)
     progress.begin(104, "run", pace=pace, work=100 * 0.1 + 4 * 4.0)
     slow = Result(status=DONE, costs={"fit_s": 8.0})
     slot = SimpleNamespace(study="d/0/npt", key="d/0/npt/tune/0", index=0)
-    progress._spoke -= math.inf
     progress.listen("result", {"slot": slot, "result": slow})
-    first, second = capsys.readouterr().err.splitlines()
+    time.sleep(3.0)
+    progress.end()
+    first, *_, second = capsys.readouterr().err.splitlines()
     assert f"about {round(START_S + 13)} s" in first
     assert "1 of 104" in second and "ETA" in second and "min" not in second
 
