@@ -130,6 +130,7 @@ class SweepResult:
         if kind == "Classifier":
             names = table.classes if data is None else [data.labels[n] for n in table.classes]
             estimator.classes_ = label_array(list(names))
+            estimator._costs = table.costs
         return estimator
 
     def feature_importance(self, models: Iterable[Any] = (), *, repeats: int = 5) -> pd.DataFrame:

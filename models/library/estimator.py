@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from ...common.decisions import Costs, decisions
 from ...common.text import did_you_mean
 from ..base import Estimator
 from ..model_spec import ModelSpec
@@ -288,6 +289,8 @@ class LibraryEstimator(BaseEstimator):
 class LibraryClassifier(ClassifierMixin, LibraryEstimator):
     """Base of the classifiers."""
 
+    _costs: Costs = ()  # of the sweep that chose the model: labels are the cheapest by them
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_samples, n_classes), columns in the order of `classes_`."""
         with arrays_inside():
@@ -304,7 +307,7 @@ class LibraryClassifier(ClassifierMixin, LibraryEstimator):
         """Labels (n_samples,)."""
         check_is_fitted(self, "estimator_")
         if hasattr(self.estimator_, "predict_proba"):
-            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+            return self.classes_[decisions(self.predict_proba(X), self._costs)]
         with arrays_inside():
             return self.classes_[np.asarray(self.estimator_.predict(self._table(X)), dtype=int)]
 

@@ -119,6 +119,9 @@ def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame
     assert "test_f1" in f1.leaderboard() and list(f1.best_model.classes_) == [True, False]
     found = tabsweep.sweep(frame(), "dear", metric="cost", costs={True: 3}, name="c", **how)
     assert "test_cost" in found.leaderboard()
+    X, model = frame().drop(columns="dear"), found.best_model
+    cheapest = model.predict_proba(X) @ [[0, 1], [3, 0]]  # in the order of False, True
+    assert model.predict(X).tolist() == (cheapest.argmin(axis=1) == 1).tolist()
     costs = FrameData(frame(), "dear").about_classes(None, {False: 2, (True, False): 3})["costs"]
     assert costs == ("False=2.0", "True:False=3.0")
     with pytest.raises(SweepError, match="no label 'no'"):
