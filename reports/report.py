@@ -37,7 +37,9 @@ NOT_ALWAYS = (
     "beside.*",
     f"{regimes.NAME}.*",
     "paper/*",
-    *("figures/*", "scores.parquet", "ranks.*", "regimes.*", "regime-scores.*"),  # before 0.3.0
+    # of 0.2.0 and before
+    *("scores.parquet", "ranks.*", "regimes.*", "regime-scores.*"),
+    *("figures/critical-difference-*", "figures/time.svg"),
     "html/index.html",
     "html/dataset-*",
     "html/model-*",
