@@ -5,8 +5,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Three test processes (tests that start Ray mostly wait), each file in one of them: what its tests share
-# is made once. Groups (xdist_group) have no effect with pytest 9.2 and pytest-xdist 3.8.
-PYTEST_ARGS ?= -n 3 --dist loadfile
+# is made once. Groups (xdist_group) have no effect with pytest 9.2 and pytest-xdist 3.8, but for the order
+# of the files, which tests/conftest.py makes.
+PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 BIN := $(VENV)/bin

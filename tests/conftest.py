@@ -36,10 +36,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle files and, within a file, tests. A file stays in one piece, so that what its tests
-    share is made once; so does a group of pytest-xdist, which runs in one process."""
+    """Shuffle files and, within a file, tests, where that is asked for. A file stays in one piece,
+    so that what its tests share is made once."""
     seed = config.getoption("random_order_seed")
     if seed is None:
+        items[:] = spread(items)
         return
     chance = random.Random(seed)
     files = sorted({item.path for item in items})
@@ -47,6 +48,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     place = {path: i for i, path in enumerate(files)}
     chance.shuffle(items)
     items.sort(key=lambda item: place[item.path])
+
+
+def spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests, file by file, those that start Ray or a server among the first half of the others.
+
+    They mostly wait, and some take a minute: begun last, they would leave processes of pytest-xdist
+    without work at the end of a run (which keeps this order with --no-loadscope-reorder).
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    slow = {item.path for item in items if item.get_closest_marker("xdist_group")}
+    waiting = [tests for path, tests in files.items() if path in slow]
+    distance = max(1, (len(files) - len(waiting)) // (2 * len(waiting) + 1))
+    found: list[pytest.Item] = []
+    for number, tests in enumerate(tests for path, tests in files.items() if path not in slow):
+        if waiting and number % distance == 0:
+            found += waiting.pop(0)
+        found += tests
+    return [*found, *(item for tests in waiting for item in tests)]
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
