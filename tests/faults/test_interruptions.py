@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 import ray
+from engine_cases import study_of
 from ray.exceptions import RayError, RayTaskError
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.scheduling.attempts import Attempts
-from tabsweep.sweeps.search.samplers import make_sampler
-from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import Needs, Study
+from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 from tabsweep.sweeps.workers.pool import Job, JobOutcome, TrialRefused
 from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray, stop_ray
@@ -29,7 +28,6 @@ from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
-EMPTY = Space.parse({"params": {}})
 LOSSES = 3  # after so many a trial without a result is a failure
 ENDED_BY_A_SIGNAL = ("interrupted", "swallows", "replaces the handler")
 
@@ -72,19 +70,8 @@ class Unreadable(Limits):
 
 def study(name: str, log: Path) -> Study:
     kind = Unreadable if name == "unreadable limits" else Limits
-
-    def make_trial(_: dict[str, Any], seed: int) -> Trial:
-        return Trial(name, 0, "m", {}, seed, {"log": str(log), "name": name})
-
-    return Study(
-        name=name,
-        sampler=make_sampler("random", EMPTY, seed=0),
-        n_trials=1,
-        make_trial=make_trial,
-        loss_of=lambda result: result.val.get("loss"),
-        limits=kind(timeout_s=60.0, memory_mb=500.0),
-        needs=Needs(),
-    )
+    trial = Trial(name, 0, "m", {}, 0, {"log": str(log), "name": name})
+    return study_of(trial, kind(timeout_s=60.0, memory_mb=500.0))
 
 
 @pytest.fixture(scope="module")

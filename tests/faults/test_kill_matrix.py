@@ -250,15 +250,20 @@ def check(one: dict[str, Any]) -> None:
     assert one["silent_s"] <= 20 or (kind in MUTE and name in (RELEASED, FOREVER)), one
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return calm_tables(tmp_path_factory.mktemp("calm") / "calm")
+
+
 @pytest.mark.fault(30, 35, 36)
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [("dashboard agent", "SIGKILL", 3), ("gcs", FOREVER, 3), ("all", "SIGTERM", 130)],
 )
 def test_a_sweep_that_is_struck_in_the_middle_ends_with_the_line_that_resumes_it(
-    tmp_path: Path, kind: str, name: str, code: int
+    tmp_path: Path, kind: str, name: str, code: int, calm: dict[str, bytes]
 ) -> None:
-    one = tried(tmp_path / "struck", kind, name, "middle", calm_tables(tmp_path / "calm"))
+    one = tried(tmp_path / "struck", kind, name, "middle", calm)
     assert one["hit"] and one["code"] == code, one
     check(one)
 
@@ -267,11 +272,12 @@ def test_a_sweep_that_is_struck_in_the_middle_ends_with_the_line_that_resumes_it
 @pytest.mark.timeout(10_000)
 @pytest.mark.fault(30, 35, 36)
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_is_done_to_a_process_nothing_is_lost(tmp_path: Path, kind: str) -> None:
-    tables = calm_tables(tmp_path / "calm")
+def test_whatever_is_done_to_a_process_nothing_is_lost(
+    tmp_path: Path, kind: str, calm: dict[str, bytes]
+) -> None:
     for name, moment in itertools.product(SIGNALS, MOMENTS):
         for number in range(OFTEN.get((kind, name), 1)):
-            one = tried(tmp_path / f"{name} {moment} {number}", kind, name, moment, tables)
+            one = tried(tmp_path / f"{name} {moment} {number}", kind, name, moment, calm)
             assert one["hit"] or moment != "middle" or kind == "idle worker", one
             if one["hit"]:
                 check(one)

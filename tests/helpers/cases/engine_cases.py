@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.study import Needs, Study
-from tabsweep.sweeps.trial import DONE, Result, Trial, failure
+from tabsweep.sweeps.trial import DONE, Limits, Result, Trial, failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome, News
 
 SPACE = Space.parse(
@@ -119,6 +120,19 @@ def make_study(
     made = make_sampler(sampler, space, seed=seed, lag=lag)
     loss_of: Callable[[Result], float | None] = lambda result: result.val["loss"]  # noqa: E731
     return Study(name, made, n_trials, make_trial, loss_of, lag=lag, **more)
+
+
+def study_of(trial: Trial, limits: Limits, **more: Any) -> Study:
+    """A study of this one trial, called as its identity says; it searches nothing."""
+    return Study(
+        name=trial.identity["name"],
+        sampler=make_sampler("random", Space({}), seed=0),
+        n_trials=1,
+        make_trial=lambda config, seed: replace(trial, seed=seed),
+        loss_of=lambda result: result.val.get("loss"),
+        limits=limits,
+        **more,
+    )
 
 
 def studies(**change: Any) -> list[Study]:

@@ -17,10 +17,9 @@ import numpy as np
 import psutil
 import pytest
 import ray
+from engine_cases import study_of
 from ray.cluster_utils import Cluster
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.search.samplers import make_sampler
-from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
@@ -37,7 +36,6 @@ from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
 
 pytestmark = pytest.mark.xdist_group("ray")
 
-EMPTY = Space.parse({"params": {}})
 NODE = "TABSWEEP_TEST_NODE"
 
 
@@ -75,19 +73,9 @@ def study(
     model, _, fold = name.partition(" ")
     config = {"log": str(log), "seconds": seconds, "until": str(until)}
 
-    def make_trial(_: dict[str, Any], seed: int) -> Trial:
-        return Trial("d", int(fold), model, config, seed, {"name": name})
-
-    return Study(
-        name=name,
-        sampler=make_sampler("random", EMPTY, seed=0),
-        n_trials=1,
-        make_trial=make_trial,
-        loss_of=lambda result: result.val.get("loss"),
-        limits=Limits(timeout_s=60.0, memory_mb=500.0),
-        needs=needs or Needs(),
-        data_key="d",
-    )
+    trial = Trial("d", int(fold), model, config, 0, {"name": name})
+    limits = Limits(timeout_s=60.0, memory_mb=500.0)
+    return study_of(trial, limits, needs=needs or Needs(), data_key="d")
 
 
 class Machines:
