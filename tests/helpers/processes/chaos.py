@@ -26,13 +26,16 @@ TABLES = [
 
 
 class Line(NamedTuple):
-    """Of the execution log: a trial has started or finished in a process of a host."""
+    """Of the execution log: a trial has started or finished in a process of a host. `index` and
+    `stop`: of an asynchronous trial and its piece, "-" for others."""
 
     word: str
     trial: str
     pid: int
     host: str
     time: float
+    index: str
+    stop: str
 
 
 class Sweep:
@@ -51,16 +54,16 @@ class Sweep:
         self.driver: subprocess.Popen[bytes] | None = None
         self._options = [*map(str, options)]
         self._env = {**os.environ, **(env or {})}
-        self._log = folder / "execution.log"
+        self.log = folder / "execution.log"
         self._output = folder / "output.txt"
         folder.mkdir()
-        self._log.touch()
+        self.log.touch()
 
     # ------------------------------------------------------------------ running
 
     def start(self, *more: object, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
         """The first time and every other, with more options."""
-        command = [sys.executable, str(DRIVER), str(self._log), str(pause_s), "sweep"]
+        command = [sys.executable, str(DRIVER), str(self.log), str(pause_s), "sweep"]
         command += ["--runs", str(self.run.parent), "--name", self.run.name]
         command += [*self._options, *map(str, more)]
         with open(self._output, "ab") as output:
@@ -119,9 +122,10 @@ class Sweep:
 
     def lines(self) -> list[Line]:
         """The execution log."""
-        found = [line.split() for line in self._log.read_text().splitlines()]
+        found = [line.split() for line in self.log.read_text().splitlines()]
         return [
-            Line(word, trial, int(pid), host, float(at)) for word, trial, pid, host, at in found
+            Line(word, trial, int(pid), host, float(at), *piece)
+            for word, trial, pid, host, at, *piece in found
         ]
 
     def running(self) -> list[Line]:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from async_searches import async_search
-from chaos import kill_all, wait_for
+from chaos import Sweep, kill_all, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
+from small_sweeps import write_suite
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
@@ -31,6 +31,7 @@ from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
+from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
@@ -38,7 +39,6 @@ from tabsweep.sweeps.workers.pool import ClusterLost
 
 pytestmark = pytest.mark.xdist_group("ray")
 
-DRIVER = Path(__file__).parents[2] / "helpers" / "processes" / "tune_driver.py"
 SPACE = Space.parse(
     {
         "params": {
@@ -138,7 +138,17 @@ def toy_study(log: Path, n_trials: int, *, source: str = "a", timeout_s: float =
 
 
 def search_of(study: Study, how: str, ledger: Ledger, **more: Any) -> Asynchronous:
-    return async_search(study, how, ledger, toy_trial, **more)
+    """With the checkpoints of the ledger's own run."""
+    return Asynchronous(
+        [study],
+        how,
+        ledger=ledger,
+        checkpoints=CheckpointFolder(ledger.run / "checkpoints"),
+        run_trial=toy_trial,
+        load=lambda key: None,
+        slots=2,
+        **more,
+    )
 
 
 def toy_trial(trial: Trial, data: Any, checkpoints: Any) -> Result:
@@ -385,23 +395,13 @@ def test_workers_that_cannot_begin_are_the_clusters_trouble_and_no_trials(tmp_pa
 
 # ---------------------------------------------------------------------- the product, killed
 
-SUITE = """
-name = "reduced"
-title = "A reduced suite for asynchronous searches"
-datasets = ["wine"]
 
-[budgets.quick]
-models = ["xgboost"]
-folds = 1
-trials = {trials}
-seeds = 2
-sampler = "random"
-timeout_s = 120
-halving = {{eta = 3, rungs = {rungs}}}
-
-[budgets.quick.model.xgboost]
-fixed = {{n_estimators = 18}}
-"""
+def boosting_on_rungs(folder: Path, rungs: int, trials: int) -> Path:
+    return write_suite(
+        folder / "suite.json", "reduced", ["wine"], ["xgboost"], trials=trials, seeds=2,
+        sampler="random", timeout_s=120, halving={"eta": 3, "rungs": rungs},
+        model={"xgboost": {"fixed": {"n_estimators": 18}}},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -411,57 +411,39 @@ fixed = {{n_estimators = 18}}
 def test_a_killed_search_on_boosting_rounds_goes_on_and_has_nothing_twice(
     tmp_path, how, rungs, trials
 ):
-    suite, log, run = tmp_path / "suite.toml", tmp_path / "log", tmp_path / "runs" / "run"
-    suite.write_text(SUITE.format(rungs=rungs, trials=trials))
-
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, DRIVER, log, "sweep", "--suite", suite, "--async", how]
-        command += ["--runs", run.parent, "--name", run.name, "--workers", 2, "--json"]
-        command += ["--tracking-uri", "none"]
-        return subprocess.Popen(
-            [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def lines() -> list[list[str]]:
-        return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
-
-    def running() -> list[list[str]]:
-        """Pieces of fits that have started and not finished."""
-        found = lines()
-        return [line for line in found if line[0] == "start" and ["finish", *line[1:]] not in found]
+    options = ["--suite", boosting_on_rungs(tmp_path, rungs, trials), "--async", how]
+    options += ["--workers", 2, "--tracking-uri", "none"]
+    sweep = Sweep(tmp_path / "sweep", *options, env={"HOLD_LAST_PIECE": "yes"})
+    run, held = sweep.run, Path(f"{sweep.log}.held")
 
     def rows() -> list[dict[str, Any]]:
-        if not (run / "ledger" / "log.jsonl").exists():
-            return []
-        return [record for record in Ledger(run).records("result") if record["stage"] != "eval"]
+        return [record for record in sweep.results() if record["stage"] != "eval"]
 
-    driver, held = start(), Path(f"{log}.held")
-    wait_for(lambda: driver.poll() is not None or (rows() and held.exists()), "a row, and a trial")
+    driver = sweep.start()
+    sweep.wait(lambda: rows() and held.exists(), "a row, and a trial in its last piece")
     kill_all(driver)
-    hit, before, known = running(), len(lines()), rows()
-    assert "18" in {stop for _, _, stop, _ in hit} and known, "the kill hit no trial"
+    hit, before, known = sweep.running(), len(sweep.lines()), rows()
+    assert "18" in {line.stop for line in hit} and known, "the kill hit no trial"
 
-    driver = start()
-    out, err = driver.communicate(timeout=300)
-    assert driver.returncode == 0, err
-    assert json.loads(out)["done"] == trials + 2  # and nothing of Tune's beside it
+    sweep.finish()
     found = rows()
     assert sorted(row["index"] for row in found) == [*range(trials)]  # nothing lost, nothing twice
     assert found[: len(known)] == known
-    after = lines()[before:]
-    finished = {str(row["index"]) for row in known}
-    assert {line[1] for line in hit} <= {line[1] for line in after}
-    assert not finished & {line[1] for line in after}  # no step of a trial that had ended
+    first, after = sweep.lines()[:before], sweep.lines()[before:]
+    finished, began = {str(row["index"]) for row in known}, {line.index for line in after}
+    assert {line.index for line in hit} <= began
+    assert not finished & began  # no step of a trial that had ended
     if how == "asha":  # a trial went on where it stood; PBT may go back, to another's state
         length, every = 18, 2
-        for index in {line[1] for line in after} - {"-"}:
-            stood = [int(s) for word, i, s, _ in lines()[:before] if (word, i) == ("finish", index)]
-            again = min(int(s) for word, i, s, _ in after if i == index)
-            assert again >= max(stood, default=every) - every and again <= length
+        for index in began - {"-"}:
+            ended = [line for line in first if (line.word, line.index) == ("finish", index)]
+            again = min(int(line.stop) for line in after if line.index == index)
+            stood = max((int(line.stop) for line in ended), default=every)
+            assert stood - every <= again <= length
 
     marks = {(row["fidelity"]["async"], row["fidelity"]["run"]) for row in found}
     assert len(marks) == 1 and len({row["id"] for row in found}) == trials
-    evaluated = [record for record in Ledger(run).records("result") if record["stage"] == "eval"]
+    evaluated = [record for record in sweep.results() if record["stage"] == "eval"]
     assert len(evaluated) == 2  # by the engine: cells like any other
     assert {frozenset(row) for row in found} == {frozenset(row) for row in evaluated}
     table = load_results(run)
@@ -475,8 +457,8 @@ def test_a_killed_search_on_boosting_rounds_goes_on_and_has_nothing_twice(
 
 @pytest.mark.fault(40)
 def test_a_resume_searches_again_for_configurations_whose_predictions_are_lost(tmp_path):
-    suite, run = tmp_path / "suite.toml", tmp_path / "runs" / "run"
-    suite.write_text(SUITE.format(rungs=3, trials=4))
+    run = tmp_path / "runs" / "run"
+    suite = boosting_on_rungs(tmp_path, rungs=3, trials=4)
 
     def bench(*words: object, code: int = 0) -> dict[str, Any]:
         command = [sys.executable, "-m", "tabsweep.benchmark.cli", *map(str, words), "--json"]
