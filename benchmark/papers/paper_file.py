@@ -22,10 +22,10 @@ from pydantic import Field
 
 from ...common.text import suggest
 from ...reports.metrics import METRICS
-from ..planning import toml_file
+from .. import toml_file
 from ..planning.suite import files_in
 from ..planning.suite import names as suite_names
-from ..planning.toml_file import Fault, KeyPath, Strict
+from ..toml_file import Fault, KeyPath, Strict
 
 FOLDER = Path(__file__).resolve().parent  # of the built-in papers; resolved, as a `Paper`'s is
 FILE = "paper.toml"

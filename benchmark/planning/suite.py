@@ -13,8 +13,8 @@ from pydantic import Field
 from ...common.tasks import Task
 from ...common.text import suggest
 from ...datasets.card import PROTOCOLS
-from . import toml_file
-from .toml_file import KeyPath, Strict
+from .. import toml_file
+from ..toml_file import KeyPath, Strict
 
 FOLDER = Path(__file__).parents[1] / "suites"
 PAPERS = Path(__file__).parents[1] / "papers"

@@ -18,8 +18,8 @@ from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ...datasets.errors import DataError
 from ...reports.evidence import Evidence
-from ..planning import toml_file
-from ..planning.toml_file import Strict
+from .. import toml_file
+from ..toml_file import Strict
 from .csv_import import read_results
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"

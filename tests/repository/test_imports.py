@@ -42,7 +42,8 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("results",),
         ("planning",),
         ("arguments", "gpu_check"),
-        ("completion", "console", "errors", "cell", "column_encoding", "prediction_time"),
+        ("completion", "console", "errors", "toml_file"),
+        ("cell", "column_encoding", "prediction_time"),
     ),
     "sweeps": (
         ("ray_tune",),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...common.text import one_line, suggest
+from ..common.text import one_line, suggest
 
 MAX_BYTES = 1_000_000
 MISSPELT = ("extra_forbidden", "invalid_key")
