@@ -21,7 +21,7 @@ help:
 	@echo 'make check                             format, lint, types (nothing is changed)'
 	@echo 'make lint                              format the code and mend what can be mended'
 	@echo 'make docs                              the documentation as a site, in build/docs/'
-	@echo 'make nightly [ARGS="--only screen"]        the nightly benchmark, in nights/, then the slow tests'
+	@echo 'make nightly [ARGS="--against v0.2"]   the nightly benchmark, in nights/, then the slow tests'
 	@echo 'make setup | lock | changelog | clean  .venv | requirements.lock | CHANGELOG.md anew | remove .venv'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
 
