@@ -8,7 +8,6 @@ samplers are told in index order, and the best configuration is chosen by loss a
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
 from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
 from .scheduling.known_results import KnownResults
-from .scheduling.ready_studies import Backlog, ReadyStudies
+from .scheduling.ready_studies import Backlog, ReadyStudies, UnfinishedStudies
 from .scheduling.replay import replay
 from .scheduling.trial_records import Batch, TrialRecords
 from .store.ledger import Ledger, Record
@@ -72,7 +71,7 @@ class Engine:
         self._attempts = Attempts(self._records.deaths)
         self._estimates = Estimates()
         self._ready = ReadyStudies(self._estimates)
-        self._unfinished: Counter[str] = Counter()  # studies that have not ended, by dataset
+        self._unfinished = UnfinishedStudies()
         self._heartbeat = Heartbeat(listener)
         self._in_flight: dict[str, list[Slot]] = {}  # {id of a running trial: its slots}
         self._backlog = Backlog()
@@ -108,7 +107,7 @@ class Engine:
         for study in self.studies.values():
             self._ready.push(study)
             if not study.finished:
-                self._unfinished[study.data_key] += 1
+                self._unfinished.add(study)
         self._records.write_missing_ends(s for s in self.studies.values() if s.finished)
         stopping_since: float | None = None
         try:
@@ -152,14 +151,13 @@ class Engine:
 
     def _fill(self) -> bool:
         """Send off what the workers have room for, first what has waited longest. Trials that need
-        a GPU and trials that need none do not wait for each other; those with a GPU come first, as
-        the others would take the CPUs beside it.
+        a GPU and trials that need none do not wait for each other.
 
         Whoever asks for a stop does not wait until thousands of trials are sent or copied: True
         where there is more to do at once.
         """
         cut = False
-        for with_gpu in (True, False):
+        for with_gpu in (False, True):
             until = time.monotonic() + POLL_S
             if self._send_backlog(with_gpu, until):
                 self._open_slots(with_gpu, until)
@@ -206,6 +204,7 @@ class Engine:
         if self._pool is None:
             self._close_known()  # a start of Ray takes its time
             self._pool = self._make_pool()
+            self._keep_cpus_for_gpus()
         needs = self._estimates.needs(study, trial, own_gpu=self._attempts.needs_own_gpu(trial))
         if not self._pool.room(needs):
             return False
@@ -294,6 +293,13 @@ class Engine:
             return
         self._records.write_end(study)
         self._listener("study", {"study": study})
-        self._unfinished[study.data_key] -= 1
-        if self._pool is not None and not self._unfinished[study.data_key]:
-            self._pool.forget(study.data_key)
+        self._unfinished.remove(study)
+        if self._pool is not None:
+            self._keep_cpus_for_gpus()
+            if not self._unfinished.needs_data(study.data_key):
+                self._pool.forget(study.data_key)
+
+    def _keep_cpus_for_gpus(self) -> None:
+        """As long as trials with a GPU are to come, CPUs beside the GPUs are kept for them."""
+        assert self._pool is not None
+        self._pool.keep_for_gpus(self._unfinished.threads_beside_gpus())

@@ -1,9 +1,9 @@
-"""Queues of studies with a slot to open, and of open slots."""
+"""Queues of studies with a slot to open and of open slots, and what unfinished studies need."""
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 
 from ..study import Slot, Study
 from ..trial import Trial
@@ -67,6 +67,33 @@ class Backlog:
     def pop(self, with_gpu: bool) -> None:
         """Take the first slot out of a queue."""
         self._queues[with_gpu].popleft()
+
+
+class UnfinishedStudies:
+    """Studies that have not ended, counted by dataset, and which of them need a GPU."""
+
+    def __init__(self) -> None:
+        self._by_data: Counter[str] = Counter()
+        self._on_gpus: dict[str, int] = {}  # {study: threads of its trials}
+
+    def add(self, study: Study) -> None:
+        """Count a study that is about to run."""
+        self._by_data[study.data_key] += 1
+        if uses_gpu(study):
+            self._on_gpus[study.name] = study.needs.threads
+
+    def remove(self, study: Study) -> None:
+        """Count a study out that has ended."""
+        self._on_gpus.pop(study.name, None)
+        self._by_data[study.data_key] -= 1
+
+    def needs_data(self, data_key: str) -> bool:
+        """Whether an unfinished study works on this data."""
+        return bool(self._by_data[data_key])
+
+    def threads_beside_gpus(self) -> int:
+        """CPUs that a trial with a GPU needs at most; 0 where no such trial is to come."""
+        return max(self._on_gpus.values(), default=0)
 
 
 def uses_gpu(study: Study) -> bool:

@@ -29,11 +29,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Room:
-    """What a node has left. share: the most that is left of one GPU, as a worker gets no parts of
-    two."""
+    """What a node has left. idle_gpus: GPUs of which some share is free. share: the most that is
+    left of one GPU, as a worker gets no parts of two."""
 
     threads: int
     memory_mb: float
+    idle_gpus: int
     share: float
 
     def holds(self, shape: Shape) -> bool:
@@ -69,6 +70,7 @@ class Placement:
 
     def __init__(self, nodes: Mapping[str, Node], limit: int | None = None) -> None:
         self.limit = limit
+        self.reserve = 0
         self.refused: Mapping[str, str] = {}  # {id of a node that is not used: the reason}
         self._nodes = dict(nodes)
         self._gpu_mb: dict[str, float] = {}
@@ -181,18 +183,28 @@ class Placement:
 
         ending_idle: as if all workers without a job had ended.
 
-        A worker without a GPU goes to a node without GPUs, if it can.
+        A worker without a GPU goes to a node without GPUs, if it can, and leaves the reserved CPUs
+        beside idle GPUs free; of the limit on all workers, at most half is so reserved.
         """
-        if self.cpus_left(ending_idle=ending_idle) < shape.threads:
+        left = self.cpus_left(ending_idle=ending_idle)
+        if left < shape.threads:
             return None
-        found = [(self._room(node, ending_idle=ending_idle), node) for node in self.usable()]
-        fits = [(room.threads, node) for room, node in found if room.holds(shape)]
-
-        def rank(fit: tuple[int, Node]) -> tuple[bool, int, str]:
-            threads, node = fit
-            return node.gpus > 0 and not shape.gpus, -threads, node.id
-
-        return min(fits, key=rank)[1] if fits else None
+        rooms = {node.id: self._room(node, ending_idle=ending_idle) for node in self.usable()}
+        reserve = 0 if shape.gpus else self.reserve
+        if self.limit is not None and reserve:
+            idle_gpus = sum(room.idle_gpus for room in rooms.values())
+            if left - min(reserve * idle_gpus, self.limit // 2) < shape.threads:
+                return None
+        threads = {id: room.threads - reserve * room.idle_gpus for id, room in rooms.items()}
+        fits = [
+            id for id, room in rooms.items() if room.holds(shape) and threads[id] >= shape.threads
+        ]
+        if not fits:
+            return None
+        nodes, with_gpu = self._nodes, shape.gpus > 0
+        return nodes[
+            min(fits, key=lambda id: (nodes[id].gpus > 0 and not with_gpu, -threads[id], id))
+        ]
 
     def _room(self, node: Node, *, ending_idle: bool) -> Room:
         """What a node has left. Added up afresh: sums that are only kept up to date would drift."""
@@ -203,6 +215,7 @@ class Placement:
             rooms[node.id] = Room(
                 node.cpus - sum(worker.shape.threads for worker in there),
                 node.memory_mb - sum(worker.shape.memory_mb for worker in there),
+                math.ceil(sum(rests) - TOLERANCE),
                 max(rests, default=0.0),
             )
         return rooms[node.id]

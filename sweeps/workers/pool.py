@@ -102,6 +102,11 @@ class WorkerPool(Protocol):
         """Free this data: no study needs it any more."""
         ...
 
+    def keep_for_gpus(self, threads: int) -> None:
+        """Keep so many CPUs free beside each GPU for trials that need one; 0: no such trial is
+        left."""
+        ...
+
     def close(self) -> None:
         """End all workers; what runs is lost."""
         ...
@@ -281,6 +286,9 @@ class InProcessPool:
 
     def forget(self, data_key: str) -> None:
         """Does nothing: data are loaded for each job."""
+
+    def keep_for_gpus(self, threads: int) -> None:
+        """Does nothing: one job runs at a time."""
 
     def close(self) -> None:
         """Drop a queued job."""

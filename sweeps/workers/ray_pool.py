@@ -67,6 +67,10 @@ class RayWorkerPool:
 
     # ------------------------------------------------------------------ room and jobs
 
+    def keep_for_gpus(self, threads: int) -> None:
+        """Keep so many CPUs free beside each idle GPU for trials that need one."""
+        self._placement.reserve = threads
+
     def room(self, needs: Needs) -> bool:
         """Whether a job with these needs can be submitted now, ending idle actors if need be."""
         shape = self._placement.shape(needs)

@@ -148,6 +148,7 @@ class OneKindFirst(ScriptedPool):
         super().__init__(script=lambda job, nth: self.ended.append(job.trial.dataset))
         self.first, self.polls = first, 0
         self.ended: list[str] = []
+        self.kept: list[int] = []
 
     def room(self, needs: Needs) -> bool:
         kind = "gpu" if needs.gpu_mb else "cpu"
@@ -158,6 +159,9 @@ class OneKindFirst(ScriptedPool):
         assert self.polls < 100, "the trials with room wait for those without"
         return super().poll(timeout_s)
 
+    def keep_for_gpus(self, threads: int) -> None:
+        self.kept.append(threads)
+
 
 def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_path):
     for first, other in (("cpu", "gpu"), ("gpu", "cpu")):
@@ -165,6 +169,8 @@ def test_trials_with_a_gpu_and_trials_without_do_not_wait_for_each_other(tmp_pat
         pool = OneKindFirst(first)
         run(tmp_path / first, [make_study("cpu", sampler="random", n_trials=3), with_gpu], pool)
         assert pool.ended == [first] * 3 + [other] * 3
+        # CPUs are kept for the trials with a GPU until the last of them has ended.
+        assert pool.kept == ([2, 2, 0] if first == "cpu" else [2, 0, 0])
 
 
 def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkeypatch):

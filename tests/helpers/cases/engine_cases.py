@@ -97,6 +97,9 @@ class ScriptedPool:
     def forget(self, data_key: str) -> None:
         self.log.append(("forget", data_key))
 
+    def keep_for_gpus(self, threads: int) -> None:
+        pass
+
     def close(self) -> None:
         self.log.append(("close",))
 

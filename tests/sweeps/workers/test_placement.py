@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from engine_cases import make_study, run_trial
 from simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
 from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
-from tabsweep.sweeps.study import Needs
+from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers import ray_actors, supervisor
 from tabsweep.sweeps.workers.placement import Placement, Shape
@@ -96,28 +99,56 @@ def test_all_idle_workers_make_way_for_trials_of_another_shape_not_one_of_them()
     assert busy_for({node.id: node}, [half] * 160, 32) < 1.5 * 100
 
 
-@pytest.mark.parametrize("slots", [4, 2])
-def test_trials_that_need_no_gpu_take_no_cpu_from_those_that_do(tmp_path, slots: int):
-    """Studies of both kinds, one trial after the other in each: no GPU is idle before the last
-    trial that needs one, also where fewer CPUs may be used than there are."""
-    node = node_of(0, 4, 1)
+def test_the_cpus_beside_gpus_are_kept_within_a_limit_below_the_clusters():
+    node = node_of(0, 16, 2)
+    placement = Placement({node.id: node}, limit=8)
+    placement.reserve = 1
+    held = 0
+    while (found := placement.place(Shape(1, 0.0, 1024.0))) is not None:
+        placement.add(Worker(Shape(1, 0.0, 1024.0), found))
+        held += 1
+    assert held == 6 and placement.place(Shape(1, 1.0, 1024.0)) is not None
+    placement.reserve = 0
+    assert placement.place(Shape(1, 0.0, 1024.0)) is not None
+
+
+def ends_of(folder: Path, studies: list[Study], slots: int, gpus: int) -> dict[str, list[float]]:
+    """{study: simulated seconds at which its trials of 5 to 15 s ended} on a node of 4 CPUs."""
+    node = node_of(0, 4, gpus)
     calls = SimulatedRay({node.id: node}, run_trial, trial_s=10.0)
-    ended: list[tuple[str, float]] = []
+    began, ended = calls.clock(), defaultdict[str, list[float]](list)
 
-    def listen(event, details):
+    def listen(event: str, details: Mapping[str, Any]) -> None:
         if event == "result":
-            ended.append((details["study"].name, calls.clock()))
+            ended[details["study"].name].append(calls.clock() - began)
 
-    studies = [make_study(f"cpu {i}", n_trials=10) for i in range(8)]
-    studies.append(make_study("gpu", n_trials=6, needs=Needs(gpu_mb=40_000.0)))
-    ledger = Ledger(tmp_path, write=True)
+    ledger = Ledger(folder, write=True)
     pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
-    began = calls.clock()
     Engine(studies, ledger=ledger, pool=lambda: pool, listener=listen).run()
     ledger.close()
-    on_gpu = [at - began for name, at in ended if name == "gpu"]
-    assert len(ended) == 86 and len(on_gpu) == 6
-    assert on_gpu[-1] < 6 * 15.0 + 5.0  # trials take 5 to 15 s
+    return ended
+
+
+@pytest.mark.parametrize("slots", [4, 2])
+def test_trials_that_need_no_gpu_take_no_cpu_from_those_that_do(tmp_path: Path, slots: int) -> None:
+    """Studies of both kinds, one trial after the other in each: no GPU is idle before the last
+    trial that needs one, also where fewer CPUs may be used than there are."""
+    studies = [make_study(f"cpu {i}", n_trials=10) for i in range(8)]
+    studies.append(make_study("gpu", n_trials=6, needs=Needs(gpu_mb=40_000.0)))
+    ended = ends_of(tmp_path, studies, slots, gpus=1)
+    assert sum(map(len, ended.values())) == 86 and len(ended["gpu"]) == 6
+    assert ended["gpu"][-1] < 6 * 15.0 + 5.0
+
+
+def test_a_second_gpu_is_there_when_trials_for_both_come(tmp_path: Path) -> None:
+    """A search has one trial at a time, its evaluation 20 at once: the second GPU's CPU is still
+    free then, though trials without a GPU have waited all the time."""
+    studies = [make_study(f"cpu {i}", n_trials=60) for i in range(8)]
+    needs = Needs(gpu_mb=70_000.0)
+    studies.append(make_study("gpu", n_trials=2, needs=needs, seeds=list(range(100, 120))))
+    ended = ends_of(tmp_path, studies, slots=4, gpus=2)
+    assert sum(map(len, ended.values())) == 502 and len(ended["gpu"]) == 22
+    assert ended["gpu"][-1] - ended["gpu"][1] < 20 / 2 * 12.0 + 15.0
 
 
 def test_a_whole_gpu_is_not_put_together_from_parts_of_two():

@@ -159,6 +159,9 @@ def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
     assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
     assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
     assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
+    placement.reserve = 1
+    assert placement.place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for GPU trials
+    placement.reserve = 0
     assert placement.place(Shape(1, 0.0, 1024.0)) == node
 
 
