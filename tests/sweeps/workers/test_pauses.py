@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from chaos import Sweep
 from small_sweeps import write_suite
 from tabsweep.sweeps.trial import DONE
+from tabsweep.sweeps.workers import awake_clock
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -61,3 +64,19 @@ def test_a_pause_longer_than_the_time_limit_of_a_trial_is_no_timeout(tmp_path: P
     assert finish.time - line.time > PAUSE_S > LIMIT_S + 5.0  # the fault did happen
     assert {record["status"] for record in sweep.results()} == {DONE}
     assert not sweep.events("retry", "lost worker")
+
+
+def test_of_a_pause_five_seconds_count_and_of_a_long_computation_all(monkeypatch) -> None:
+    """C code that keeps Python's lock lets no thread look at the clock, but uses the CPU."""
+    now = {"monotonic": 100.0, "process_time": 1.0}
+    looks = {name: lambda name=name: now[name] for name in now}
+    still = SimpleNamespace(**looks, sleep=threading.Event().wait)
+    monkeypatch.setattr(awake_clock, "time", still)
+    monkeypatch.setattr(awake_clock, "TICK_S", 3600.0)
+    clock = awake_clock._AwakeClock()
+    began = clock.now()
+    for seconds, cpu_s, counts in ((2.0, 0.0, 2.0), (36.0, 0.5, 5.0), (36.0, 30.0, 36.0)):
+        now["monotonic"] += seconds
+        now["process_time"] += cpu_s
+        assert clock.now() - began == counts
+        began = clock.now()
