@@ -16,7 +16,7 @@ from ..scheduling.interface import Stop
 from ..study import Study
 from ..trial import MAX_ATTEMPTS, Result, Trial, failure
 from ..workers.awake_clock import awake_s
-from ..workers.crash_report import output_of
+from ..workers.crash_report import CrashOutputs
 from ..workers.ray_calls import RayCalls
 from ..workers.ray_cluster import death_of
 from ..workers.ray_private import take_crash_cause
@@ -52,6 +52,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         self._late: set[int] = set()
         self._leased: set[int] = set()
         self._calls = RayCalls()
+        self._outputs = CrashOutputs(self._calls.here())
         self._beat = self._looked = 0.0
 
     @contextlib.contextmanager
@@ -143,7 +144,7 @@ class LedgerCallback(NotPickled, tune.Callback):
         host = trial.run_metadata.last_result.get("hostname")
         on_host = [node.id for node in there.values() if node.host == host]
         place = here if here in on_host or not on_host else on_host[0]
-        return output_of(f"{self.session}-{index}", place, here)
+        return self._outputs.take(f"{self.session}-{index}", place)
 
     def _count(self, lease: Trial, cause: str) -> int:
         with self._own_errors():

@@ -15,7 +15,7 @@ from typing import Any
 from ..store.checkpoints import CheckpointFolder
 from ..trial import failure
 from .awake_clock import awake_s
-from .crash_report import output_of
+from .crash_report import CrashOutputs
 from .placement import Placement, Shape
 from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
 from .ray_calls import RayCalls
@@ -209,6 +209,7 @@ class ActorGroup:
         self._grace_s = grace_s
         self._here = here
         self._news = news
+        self._outputs = CrashOutputs(here)
         self._depth = depth
         # Of each shape, those that can take another job, by rank: how many jobs they have, and
         # whether their process is up. Within a rank, the first has waited longest.
@@ -317,7 +318,7 @@ class ActorGroup:
 
     def output_of(self, actor: TrialActor) -> str:
         """What the trial of an actor that died, or is about to be ended, has printed."""
-        return output_of(actor.name, actor.node.id, self._here)
+        return self._outputs.take(actor.name, actor.node.id)
 
     def worker_died(self, actor: TrialActor, death: str) -> list[JobOutcome]:
         """Remove an actor that died. Its first job ran and died with it; the others are lost.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
+from tabsweep.sweeps.workers import crash_report
 from tabsweep.sweeps.workers.placement import Shape
 from tabsweep.sweeps.workers.ray_actors import TrialActor
 from tabsweep.sweeps.workers.ray_cluster import Node
@@ -35,3 +37,20 @@ def test_the_cpu_seconds_of_a_job_are_those_of_its_worker_since_it_began() -> No
         worker.kill()
         worker.wait()
         assert actor.cpu_s() is None
+
+
+def test_workers_that_die_with_their_machine_hold_the_driver_up_no_longer_than_a_few(monkeypatch):
+    """Twenty outputs on a machine that does not answer take the time of two."""
+    waits: list[float] = []
+
+    def silent(worker: str, node_id: str, within_s: float) -> str:
+        waits.append(within_s)
+        time.sleep(within_s)
+        raise TimeoutError
+
+    monkeypatch.setattr(crash_report, "output_there", silent)
+    monkeypatch.setattr(crash_report, "WAIT_S", 0.1)
+    monkeypatch.setattr(crash_report, "MOST_S", 0.2)
+    outputs = crash_report.CrashOutputs("here")
+    assert [outputs.take(str(i), "far") for i in range(20)] == [""] * 20
+    assert waits[0] == 0.1 and sum(waits) <= 0.2 + 1e-6
