@@ -11,12 +11,15 @@ import re
 import shutil
 import sys
 import time
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.schedulers import (
     AsyncHyperBandScheduler,
@@ -29,14 +32,15 @@ from ..trial import MAX_ATTEMPTS, derive_seed
 from ..workers.pool import ClusterLost
 from ..workers.ray_actors import start_keeper
 from ..workers.ray_calls import RayCalls
-from ..workers.ray_cluster import nodes
-from ..workers.ray_thread import RAY
+from ..workers.ray_cluster import nodes, on_node
+from ..workers.ray_thread import ANSWER_S, RAY
 from .callbacks import LedgerCallback, NotPickled, Stopper
 from .pbt import perturb
 from .search_records import SearchRecords, Settings
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
 
+SEES_S = 60.0  # for another machine to start a process and to answer
 # No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -98,6 +102,37 @@ def resources_of(study: Study, slots: int | None) -> dict[str, float]:
     return resources
 
 
+def sees(node_id: str, path: Path) -> bool:
+    """Whether a machine of the cluster sees a file. Raises ClusterLost where it gives no answer."""
+
+    def asked() -> bool:
+        remote: Any = ray.remote(num_cpus=0)(os.path.exists)
+        seen = remote.options(scheduling_strategy=on_node(node_id)).remote(str(path))
+        return ray.get(seen, timeout=SEES_S)
+
+    return RAY.ask(asked, SEES_S + ANSWER_S)
+
+
+def check_shared(folder: Path) -> None:
+    """PBT hands states from trial to trial through the run's folder. Raises ClusterLost where a
+    machine of the cluster does not see it."""
+    there = nodes()
+    if len(there) < 2:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    marker = folder / f".{uuid.uuid4().hex}"
+    marker.touch()
+    try:
+        for node in there.values():
+            if not sees(node.id, marker.resolve()):
+                raise ClusterLost(
+                    f"{node.host} does not see {folder}: PBT on several machines needs a --runs "
+                    "folder that all of them share"
+                )
+    finally:
+        marker.unlink()
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Tune's settings, and nothing of Tune on standard output."""
@@ -131,6 +166,8 @@ def fit(
     name = f"{slug}-{hashlib.sha256(study.name.encode()).hexdigest()[:8]}"
     shutil.rmtree(records.folder / name, ignore_errors=True)
     resources = resources_of(study, settings.slots)
+    if records.how == "pbt":
+        check_shared(records.folder)
     if study.data_key and study.data_key not in settings.data:
         settings.data[study.data_key] = RayCalls().put(settings.load(study.data_key))
     tracks = {index: records.track(study, index) for index in left}

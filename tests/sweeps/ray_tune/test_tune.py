@@ -26,6 +26,7 @@ from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
 from tabsweep.sweeps.ray_tune.async_search import Asynchronous
+from tabsweep.sweeps.ray_tune import tuner
 from tabsweep.sweeps.ray_tune.pbt import perturb
 from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
@@ -36,6 +37,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
 from tabsweep.sweeps.workers.pool import ClusterLost
+from tabsweep.sweeps.workers.ray_cluster import Node
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -377,6 +379,25 @@ def test_a_stop_ends_a_population_within_seconds_and_leaves_it_to_be_resumed(tmp
         for event in row["info"]["history"]:
             assert set(event) == {"step", "from", "changes"} and event["from"] != row["index"]
     assert not list((ledger.run / "checkpoints").glob("*.checkpoint"))
+
+
+def test_a_population_on_a_machine_that_does_not_see_the_runs_folder_is_refused(
+    tmp_path, monkeypatch
+):
+    machines = {name: Node(name, f"host {name}", 1, 0, 1000.0) for name in "ab"}
+    monkeypatch.setattr(tuner, "nodes", lambda: dict(machines))
+    monkeypatch.setattr(tuner, "sees", lambda id, path: path.exists() and id not in blind)
+    blind = {"b"}
+    ledger = Ledger(tmp_path / "run", write=True)
+    study = toy_study(tmp_path / "log", 2)
+    search = search_of(study, "pbt", ledger)
+    with pytest.raises(ClusterLost, match="host b does not see .*: PBT on several machines needs"):
+        tuner.fit(search.records, search.settings, study, [0, 1], None)
+    ledger.close()
+    assert [*search.records.folder.iterdir()] == []
+    blind.clear()
+    tuner.check_shared(search.records.folder)
+    assert [*search.records.folder.iterdir()] == []
 
 
 @pytest.mark.nightly
