@@ -178,12 +178,12 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
         }
         with confined(), fewer_parts():
             ray.init(**options)
+            answer_agents()
     else:
         if pinned():  # a local Ray inherits the variables
             options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
-    answer_agents()
     say_deaths_of_workers(not quiet)
 
 

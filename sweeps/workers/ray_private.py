@@ -164,7 +164,7 @@ def _start_raylet(
 
 
 def answer_agents() -> None:
-    """Leave the address of a dashboard server that agents look for, where there is none."""
+    """Leave the address of a dashboard server that the agents of a Ray of our own look for."""
     from ray._private import ray_constants
     from ray.experimental import internal_kv
 
