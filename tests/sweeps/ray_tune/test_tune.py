@@ -25,8 +25,8 @@ from small_sweeps import write_suite
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
-from tabsweep.sweeps.ray_tune.async_search import Asynchronous
 from tabsweep.sweeps.ray_tune import tuner
+from tabsweep.sweeps.ray_tune.async_search import Asynchronous
 from tabsweep.sweeps.ray_tune.pbt import perturb
 from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
