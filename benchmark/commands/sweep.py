@@ -297,6 +297,7 @@ def run_and_report(console: Console, request: Request) -> int:
             )
             code, document = summary(console, request, outcome, files, sections)
             if request.options.predict_missing:
+                progress.end("the predictions of rows without a target")
                 document["predicted"] = predict_missing(console, request)
     finally:  # after the report, which MLflow shows, too; nobody waits for it to read the tables
         if syncer is not None:

@@ -17,7 +17,7 @@ from ..console import count, duration, printable
 from ..planning.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
-EVERY_S = 15.0  # the longest silence
+EVERY_S = 14.0  # of silence, then a line: a busy machine has a second to print it within 15 s
 TRUST_S = 10.0  # seconds of trials after which their pace weighs as much as the estimate's
 
 
@@ -84,11 +84,16 @@ def score_of(loss: float, metric: str) -> float:
     return METRICS[metric].loss(loss) + 0.0 if metric in METRICS else loss  # 0.0, not -0.0
 
 
+def runs_a_trial(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker (as in `WorkerPool.workers`) is up and has a trial."""
+    return bool(worker.get("trial")) and not worker.get("starting")
+
+
 class Progress:
     """Counts results and shows them; `listen` is a listener of the engine.
 
     From its making to its `end` a thread prints a line wherever nothing was printed for `every_s`
-    seconds, but on a terminal, whose bar moves by itself.
+    seconds, but beside the bar of a terminal, which moves by itself.
     """
 
     def __init__(
@@ -103,7 +108,7 @@ class Progress:
         self._every_s = every_s
         self._spoke = time.monotonic()
         self._waits = "the data"  # what is waited for; "" while trials run
-        self._ended_all = threading.Event()
+        self._over = threading.Event()
         self._pace = Pace({}, 1)
         self._work = 0.0  # expected seconds of the trials that are left
         self._left = 0.0, time.monotonic()  # seconds to go, and when that was said
@@ -113,13 +118,18 @@ class Progress:
         self._notebook = in_notebook() and not quiet and not self._terminal
         self._line = ""  # the bar that stands in a notebook
         self._color = color
-        if not (quiet or self._terminal):
-            threading.Thread(target=self._look, daemon=True, name="progress").start()
+        self._thread = threading.Thread(target=self._look, daemon=True, name="progress")
+        if not quiet:
+            self._thread.start()
 
     def _look(self) -> None:
-        while not self._ended_all.wait(self._every_s / 10):
-            if time.monotonic() - self._spoke > self._every_s:
+        due = self._spoke + self._every_s
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            if self._live is not None:
+                self._spoke = time.monotonic()
+            elif time.monotonic() >= self._spoke + self._every_s:
                 self._say_where_it_is()
+            due = self._spoke + self._every_s
 
     # ------------------------------------------------------------------ life
 
@@ -177,11 +187,13 @@ class Progress:
         where nothing is, no more is printed."""
         self._waits = then
         if not then:
-            self._ended_all.set()
-        self._leave_line()
+            self._over.set()
+            if self._thread.is_alive():
+                self._thread.join()
+        sys.stderr.write(self._line_left())
         if self._live is not None:
             self._live.stop()
-            self._live = None
+            self._spoke, self._live = time.monotonic(), None
 
     # ------------------------------------------------------------------ events
 
@@ -220,6 +232,8 @@ class Progress:
             self._say(f"warning: {details['message']}")
         elif event == "beat":
             self._pace.found(len(details["workers"]))
+            if self._waits and any(map(runs_a_trial, details["workers"])):
+                self._wait_for("")
         elif event == "waiting":
             self._wait_for(details["for"])
         elif event == "lost node":
@@ -237,12 +251,12 @@ class Progress:
         self._left = self._pace.left_s(self._work), time.monotonic()
 
     def _wait_for(self, what: str) -> None:
-        """Before the first result: what the sweep waits for, on a terminal or with --verbose; said
-        elsewhere where it lasts."""
+        """Before the first trial runs: what the sweep waits for, on a terminal or with --verbose;
+        said elsewhere where it lasts. "" for nothing any more."""
         self._waits = what
         if self._live is not None:
-            self._live.update(self._task, note=f"waiting for {what}")
-        elif self.verbose or self._terminal:
+            self._live.update(self._task, note=what and f"waiting for {what}")
+        elif what and (self.verbose or self._terminal):
             self._say(f"waiting for {what}")
 
     @property
@@ -261,18 +275,19 @@ class Progress:
             self._line = f"{bar(ended, self.total)} {ended}/{self.total}, ETA {self._eta()}{best}"
             sys.stderr.write(f"\r{printable(self._line).ljust(before)}")
             sys.stderr.flush()
+            self._spoke = time.monotonic()
 
     def _say_where_it_is(self) -> None:
         parts = [f"waiting for {self._waits}"] if self._waits else []
         if self.total:
-            parts.insert(0, f"{self._ended} of {self.total} trials, ETA {self._eta()}")
+            eta = f", ETA {self._eta()}" if self._ended < self.total else ""
+            parts.insert(0, f"{self._ended} of {count(self.total, 'trial')}{eta}")
         self._say("; ".join(filter(None, [*parts, self._best])))
 
-    def _leave_line(self) -> None:
-        """What is printed next stands below the bar of a notebook."""
-        if self._line:
-            sys.stderr.write("\n")
-            self._line = ""
+    def _line_left(self) -> str:
+        """What ends the bar of a notebook, so that the next words stand below it."""
+        left, self._line = "\n" if self._line else "", ""
+        return left
 
     def _eta(self) -> str:
         left, said = self._left
@@ -288,5 +303,6 @@ class Progress:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         else:
-            self._leave_line()
-            print(text, file=sys.stderr, flush=True)
+            # in one piece: the thread and the sweep may print at the same moment
+            sys.stderr.write(f"{self._line_left()}{text}\n")
+            sys.stderr.flush()

@@ -327,7 +327,7 @@ class _Sweep:
         self._listener("started", {})
 
     def _show(self, stage: str) -> None:
-        """Say what a start waits for."""
+        """Say what a start waits for; "" for nothing any more."""
         self._listener("waiting", {"for": stage})
 
     def _studies(self) -> Iterable[Study]:
@@ -401,6 +401,7 @@ class _Sweep:
         if n_workers == 0:
             if any(study.needs.gpu_mb for study in self._studies()):
                 check_gpu("cuda")
+            self._show("")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
         self._ray.wait(self._stop, self._show)
         self._check_gpus()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
 import time
@@ -51,6 +53,19 @@ def test_in_a_notebook_a_bar_is_written_over_and_messages_stand_below_it(capsys,
     assert [part.split(",")[0][-3:] for part in bars.split("\r")] == ["", "1/4", "2/4"]
 
 
+def test_a_bar_that_moves_in_a_notebook_is_left_alone_by_the_thread(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    progress = Progress(quiet=False, color=False, every_s=2.0)
+    progress.begin(30, "r")
+    done = SimpleNamespace(status="done", cause="", costs={}, info={})
+    for index in range(30):
+        time.sleep(0.1)
+        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": done})
+    progress.end()
+    first, bars, end = capsys.readouterr().err.split("\n")
+    assert (first, end) == ("r: 30 trials planned", "") and bars.count("\r") == 30
+
+
 def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
     """The thread speaks: nothing calls the progress meanwhile, as while Ray starts, while a trial
     runs and while the report is made."""
@@ -73,10 +88,52 @@ def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
     progress.end("the report")
     assert all(line.endswith("; waiting for the report") for line in said())
     progress.end()
-    said()
+    capsys.readouterr()
     assert said() == []
     Progress(quiet=True, color=False, every_s=0.2)
     assert said() == []
+
+
+def test_what_was_waited_for_is_forgotten_when_a_worker_has_a_trial(capsys):
+    progress = Progress(quiet=False, color=False, every_s=0.2)
+    progress.begin(1, "r")
+    slot, done = Slot(NAME, "tune", 0), SimpleNamespace(status="done", cause="", costs={}, info={})
+
+    def last() -> str:
+        time.sleep(1.0)
+        return capsys.readouterr().err.splitlines()[-1]
+
+    def beat(**worker: object) -> None:
+        progress.listen("beat", {"workers": [worker], "queued": 1})
+
+    progress.listen("waiting", {"for": "the first worker"})
+    beat(trial=None, starting=False)
+    beat(trial="iris/0/knn", starting=True)
+    assert re.fullmatch(r"0 of 1 trial, ETA \d+ s; waiting for the first worker", last())
+    beat(trial="iris/0/knn", starting=False)
+    assert re.fullmatch(r"0 of 1 trial, ETA \d+ s", last())
+    progress.listen("waiting", {"for": "the first worker"})
+    progress.listen("waiting", {"for": ""})
+    assert re.fullmatch(r"0 of 1 trial, ETA \d+ s", last())
+    progress.listen("reused", {"slot": slot, "result": done})
+    progress.end("the report")
+    assert last() == "1 of 1 trial; waiting for the report"
+    progress.end()
+
+
+def test_on_a_terminal_the_thread_speaks_where_no_bar_is(monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = Progress(quiet=False, color=False, every_s=0.2)
+    progress.begin(4, "r")
+    time.sleep(1.0)
+    assert "of 4 trials" not in terminal.getvalue()
+    progress.end("the report")
+    time.sleep(1.0)
+    progress.end()
+    assert "\n0 of 4 trials, ETA " in terminal.getvalue()
+    assert "; waiting for the report\n" in terminal.getvalue()
 
 
 def test_the_best_score_keeps_its_sign(capsys):
