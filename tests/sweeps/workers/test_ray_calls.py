@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from tabsweep.sweeps.workers import crash_report
 from tabsweep.sweeps.workers.placement import Shape
 from tabsweep.sweeps.workers.ray_actors import TrialActor
@@ -39,7 +40,9 @@ def test_the_cpu_seconds_of_a_job_are_those_of_its_worker_since_it_began() -> No
         assert actor.cpu_s() is None
 
 
-def test_workers_that_die_with_their_machine_hold_the_driver_up_no_longer_than_a_few(monkeypatch):
+def test_workers_that_die_with_their_machine_hold_the_driver_up_no_longer_than_a_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Twenty outputs on a machine that does not answer take the time of two."""
     waits: list[float] = []
 
