@@ -41,13 +41,12 @@ def track() -> None:
 @click.option(
     "--trials",
     type=click.IntRange(min=0),
-    default=1000,
-    show_default=True,
-    help="Write one MLflow run per trial if the sweep has at most this many trials.",
+    help="Write one MLflow run per trial if the sweep has at most this many trials.  "
+    "[default: as in the run's last sync; at first 1000]",
 )
 @STORE
 @common
-def track_sync(console: Console, run: Path, trials: int, tracking_uri: str | None) -> int:
+def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: str | None) -> int:
     """Bring MLflow up to date with the run's ledger; a second call adds nothing."""
     check_run(run)
     from ..tracking.sync import sync

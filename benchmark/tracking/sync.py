@@ -90,14 +90,14 @@ def sync(
     *,
     uri: str | None = None,
     live: bool | None = None,
-    trials_shown: int = TRIALS_SHOWN,
+    trials_shown: int | None = None,
 ) -> SyncReport:
     """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
     and store.
 
     `live`: a driver is at work (None: look for one), so studies that have not ended are left out,
     and so is the report. `trials_shown`: up to how many trials of the sweep each has a run of its
-    own. Raises TrackingError (a store that is refused,
+    own; None: as in the last pass, 1,000 at first. Raises TrackingError (a store that is refused,
     unreachable or broken; the message holds no credentials) and LedgerError.
     """
     run = Path(run)
@@ -106,6 +106,8 @@ def sync(
     probe(uri)
     ledger = Ledger(run)
     live = owner_of(run) is not None if live is None else live
+    if trials_shown is None:
+        trials_shown = (last_sync(run, uri=uri) or {}).get("trials_shown", TRIALS_SHOWN)
     projection = project(ledger, live=live, trials_shown=trials_shown)
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
@@ -122,6 +124,7 @@ def sync(
         report.seconds = time.monotonic() - started
         cursor = {
             **report.to_data(),
+            "trials_shown": trials_shown,
             "records": len(ledger),
             "complete": not live,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -131,7 +134,8 @@ def sync(
 
 
 def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any] | None:
-    """What the last pass that ended well reported, with `records`, `complete`, `time`; or None."""
+    """What the last pass that ended well reported, with `trials_shown`, `records`, `complete` and
+    `time`; or None."""
     try:
         return json.loads(_cursor_path(Path(run), uri or default_uri(Path(run))).read_bytes())
     except (OSError, ValueError):

@@ -313,6 +313,9 @@ def test_a_sweep_of_too_many_trials_shows_studies_alone_and_says_so(fresh: Any) 
         assert "trial/val_rmse" in item["metrics"] or "trial/val_roc_auc" in item["metrics"]
     sync(run, trials_shown=12)
     assert len(trials_shown(run)) == 12
+    sync(run, trials_shown=11)
+    sync(run)  # as bench resume does it: with the limit of the last sync
+    assert trials_shown(run) == {}
 
 
 def test_the_learning_curve_of_the_chosen_fit_stands_by_its_steps(fresh: Any) -> None:
