@@ -63,7 +63,6 @@ def files(
         made.append(_reference(tests, widest, names))
     made.append(_costs(tables["costs"], names))
     texts = {table.name: to_latex([table]) for table in made}
-    packages: list[str] = []
     pdfs: dict[str, bytes] = {}
     for matrix in sorted(matrices, key=lambda matrix: matrix is not widest):
         if why_no_friedman(matrix):
@@ -71,11 +70,12 @@ def files(
         drawing = critical_difference.diagram(matrix, named=lambda m: names(escape.label(m)))
         name = "critical-difference"
         if matrix is widest:
-            packages.append("\\usepackage{tikz}\n")
             pdfs[name] = critical_difference.to_pdf(drawing)
         else:
             name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
         texts[name] = _diagram(name, drawing, matrix)
+    diagrams = any(name.startswith("critical-difference") for name in texts)
+    packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
     drawn = paper_figures.plots(evidence, widest, costs, time)
     for name, (plot, caption) in drawn.items():

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 from report_cases import HOSTILE, evidence_of, mixed, readable, rows_of, texts
 from tabsweep.reports import report
@@ -51,6 +52,16 @@ def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path
     assert "paper/critical-difference-binary.tex" in files
     for name, text in files.items():
         assert text.count("\\caption") == (name != "paper/setup.tex"), name
+
+
+def test_a_narrower_scope_s_diagram_alone_has_its_package(tmp_path):
+    of_regression = rows_of({f"regression-{i}": "regression" for i in range(8)}, ["a", "b", "c"])
+    binary = rows_of({f"binary-{i}": "binary" for i in range(8)}, ["d", "e", "f"])
+    frame = pd.concat([of_regression, binary], ignore_index=True)
+    written = texts(evidence_of(frame.assign(id=[str(i) for i in range(len(frame))])), tmp_path)
+    main = written["paper/main.tex"].decode()
+    assert "\\input{critical-difference-binary}" in main
+    assert "\\input{critical-difference}" not in main and "\\usepackage{tikz}" in main
 
 
 def test_models_and_datasets_with_a_source_are_cited(tmp_path):
