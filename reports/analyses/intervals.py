@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..evidence import Evidence, EvidenceError
 from ..output import escape, footnotes
-from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
 from ..statistics.conformal import LEVEL, judged
 
 HEADS = {
@@ -58,14 +58,21 @@ def section(
     return Section("intervals", "Intervals", (table,), frame.reset_index(drop=True), (remark,))
 
 
+def texts(column: Sequence[float]) -> list[str]:
+    """The values of a column, with four significant digits of the smallest."""
+    decimals = decimals_for(column, 4)
+    return [fixed(value, decimals) for value in column]
+
+
 def _panels(means: pd.DataFrame) -> tuple[Panel, ...]:
     """A panel a dataset, its lowest losses bold."""
     panels = []
     for dataset, part in means.groupby("dataset", sort=True):
         best = part[["pinball", "crps"]].min()
-        rows = []
-        for _, row in part.iterrows():
-            cells = [TableCell(f"{row[c]:.4g}", bold=row[c] == best.get(c)) for c in HEADS]
-            rows.append((TableCell(escape.label(row["model"])), *cells))
-        panels.append(Panel(tuple(rows), escape.label(str(dataset))))
+        columns = [[TableCell(escape.label(model)) for model in part["model"]]]
+        for name in HEADS:
+            values = part[name].tolist()
+            pairs = zip(texts(values), values, strict=True)
+            columns.append([TableCell(text, bold=v == best.get(name)) for text, v in pairs])
+        panels.append(Panel(tuple(zip(*columns, strict=True)), escape.label(str(dataset))))
     return tuple(panels)

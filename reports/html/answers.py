@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.intervals import HEADS
+from ..analyses.intervals import HEADS, texts
 from ..metrics import METRICS
 from ..output import escape
 from . import figures
@@ -97,12 +97,13 @@ def _confusion(
 def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:
     """Coverage, width, pinball loss and CRPS of the models' intervals."""
     known = source.evidence.meta.get("intervals") or {}
-    rows = [
-        (escape.one_line(model), [f"{known[model][key]:.4g}" for key in HEADS])
-        for model in order
-        if model in known
-    ]
-    return {"heads": [*HEADS.values()], "rows": rows} if rows else None
+    models = [model for model in order if model in known]
+    if not models:
+        return None
+    columns = [texts([known[model][key] for model in models]) for key in HEADS]
+    named = map(escape.one_line, models)
+    rows = [(name, list(row)) for name, row in zip(named, zip(*columns, strict=True), strict=True)]
+    return {"heads": [*HEADS.values()], "rows": rows}
 
 
 def _predicted(source: Source, model: str, answers: Answers) -> dict[str, str]:

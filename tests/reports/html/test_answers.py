@@ -7,6 +7,7 @@ import pytest
 from page_cases import MODELS, drawn, evidence_of, results
 from sklearn import metrics as oracle
 from tabsweep.reports import report
+from tabsweep.reports.analyses.intervals import texts
 from tabsweep.reports.html import write
 from tabsweep.reports.statistics.conformal import judged
 
@@ -45,12 +46,17 @@ def test_a_page_on_one_dataset_has_scores_and_no_ranks():
     assert "mean rank" not in text.partition("</h1>")[2].partition("</p>")[0]
 
 
+def test_a_column_of_intervals_has_one_number_of_decimals_and_no_powers():
+    assert texts([219100.0, 431.0]) == ["219100.0", "431.0"]
+    assert texts([0.9, 0.95]) == ["0.9000", "0.9500"]
+
+
 def test_regression_has_predicted_against_true_values():
     y = RNG.normal(size=1000)
     worth = judged(y, y + 1, RNG.normal(size=100))
     answers = dict.fromkeys(MODELS, (y, y + 1))
     text = page_on("data-2", answers, intervals=dict.fromkeys(MODELS, worth))
-    cells = "".join(f'<td class="num">{number:.4g}</td>' for number in worth.values())
+    cells = "".join(f'<td class="num">{texts([number])[0]}</td>' for number in worth.values())
     assert text.count(cells) == len(MODELS) - 1 and "CRPS" in text  # one has no score
     figures = titled(text)
     (points,) = [f["points"] for title, f in figures.items() if title.startswith("Predicted")]
