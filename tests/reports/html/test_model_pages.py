@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from page_cases import MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
-from tabsweep.reports.html import model, page, slices, speed, write
+from tabsweep.reports.html import dataset, model, page, slices, speed, write
 
 FACTS = {
     "title": "Data of the test",
@@ -198,6 +198,16 @@ def test_a_note_about_one_dataset_is_on_no_other_dataset_s_page(made):
 def test_a_learning_curve_is_drawn_where_a_trial_kept_one(made):
     assert "Learning curves of chosen fits" in made["model-net.html"]
     assert "Learning curves" not in made["model-forest.html"]
+
+
+def test_a_long_configuration_keeps_every_name():
+    config = {f"parameter-{i}": "x" * 200 for i in range(60)}
+    one = evidence_of(results(MODELS[:2], n=1).assign(config=json.dumps(config)))
+    text = write.pages(one, report.sections(one))["dataset-data-0.html"]
+    document = next(raw for _, about, raw in Tags(text).raw if about.get("id") == "data")
+    shown = json.loads(json.loads(document)["trials"]["config"][0])
+    assert list(shown) == list(config)
+    assert all(len(value) == dataset.MAX_VALUE for value in shown.values())
 
 
 def test_hostile_hyperparameters_stay_text(hostile):
