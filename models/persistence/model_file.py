@@ -451,8 +451,11 @@ def _restore(
         if key.startswith("__") or not fitted or key in estimator.get_params(deep=False):
             raise NotPlain(f"the attribute {key!r}")
         setattr(estimator, key, reader.read(state[key]))
-    if reader.n_features > estimator.preprocessor_.n_out_:
+    width = estimator.preprocessor_.n_out_
+    if reader.n_features > width:
         raise NotPlain("a tree that asks for a feature which is not there")
+    if reader.widths - {width}:
+        raise NotPlain(f"rows of another width than {width}")
 
 
 def _refit(

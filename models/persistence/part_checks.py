@@ -87,7 +87,9 @@ def _check_machine(state: State) -> int:
     pairs = n_classes * (n_classes - 1) // 2
     used = counts.sum() if "classes_" in state else counts[0]
     fits = (
-        (counts >= 0).all()
+        vectors.ndim == 2
+        and vectors.shape[1] == state["n_features_in_"]
+        and (counts >= 0).all()
         and used == len(vectors) == len(state["support_"])
         and len(counts) == n_classes
         and len(state["_probA"]) in (0, pairs)
@@ -95,26 +97,29 @@ def _check_machine(state: State) -> int:
         and state["_intercept_"].shape == (pairs,)
     )
     _need(fits, "a support vector machine whose parts do not fit together")
-    return int(vectors.shape[1])
+    return state["n_features_in_"]
 
 
 def _check_neighbours(state: State) -> int:
     """The rows of a neighbour search and their answers."""
     rows, answers = state["_fit_X"], np.asarray(state["_y"])
-    fits = len(answers) == len(rows)
+    fits = rows.ndim == 2 and rows.shape == (len(answers), state["n_features_in_"])
     if "classes_" in state:
         fits = fits and answers.dtype.kind in "iu" and _width(answers) <= len(state["classes_"])
     _need(fits, "neighbours whose rows and answers do not fit together")
-    return int(rows.shape[1])
+    return state["n_features_in_"]
 
 
+MACHINES, NEIGHBOURS = ("SVC", "SVR"), ("KNeighborsClassifier", "KNeighborsRegressor")
+EXACT = (*MACHINES, *NEIGHBOURS)
+"""Classes whose compiled code reads rows of just the width of their own, without a comparison."""
 CHECKS: dict[str, Callable[[State], int]] = {
     "TreePredictor": _check_predictor,
     **dict.fromkeys(("GradientBoostingClassifier", "GradientBoostingRegressor"), _check_rounds),
     "HistGradientBoostingClassifier": _check_histograms,
     "HistGradientBoostingRegressor": _check_histograms,
-    **dict.fromkeys(("SVC", "SVR"), _check_machine),
-    **dict.fromkeys(("KNeighborsClassifier", "KNeighborsRegressor"), _check_neighbours),
+    **dict.fromkeys(MACHINES, _check_machine),
+    **dict.fromkeys(NEIGHBOURS, _check_neighbours),
 }
 """Class -> a check of its attributes: NotPlain where they do not fit together, else how many
-features a row must have."""
+features a row must have: at least, or exactly (EXACT)."""

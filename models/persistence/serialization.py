@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from ...common.text import one_line
 from .allowlist import CLASSES, DROPPED, LOSSES, NATIVE, TYPES, NotPlain
 from .boosters import BOOSTER_MEMBERS, BOOSTERS
-from .part_checks import CHECKS, check_tree
+from .part_checks import CHECKS, EXACT, NEIGHBOURS, check_tree
 
 MAX_DEPTH = 60  # of nested values; trees are arrays, so honest files stay below 15
-_NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
 _SCALARS = "biufUS"
 
 
@@ -98,7 +98,7 @@ class Writer:
             return {"$": "loss", "name": type(value).__name__, **made}
         if name in CLASSES:
             state = dict(vars(value))
-            if type(value).__name__ in _NEIGHBOURS:
+            if type(value).__name__ in NEIGHBOURS:
                 state.pop("_tree", None)
             state = {str(k): inner(v) for k, v in state.items()}
             return {"$": "object", "class": name, "state": state}
@@ -160,9 +160,9 @@ def _dtype_data(dtype: np.dtype) -> Any:
 class Reader:
     """Turns plain data back into values; NotPlain for anything that `Writer` cannot have written.
 
-    Trees of scikit-learn are compared before it sees them; `n_features` is then the number of
-    features that they ask for, at most. What other compiled code reads (`is_native`) may still
-    point anywhere, see `trial_prediction.py`.
+    Parts of scikit-learn are compared before it sees them; `n_features` is then the number of
+    features that they ask for, at most, and `widths` holds the widths that rows must have. What
+    other compiled code reads (`is_native`) may still point anywhere, see `trial_prediction.py`.
     """
 
     def __init__(self, arrays: bytes, boosters: Mapping[str, bytes], *, threads: int) -> None:
@@ -170,6 +170,7 @@ class Reader:
         self._boosters = boosters
         self._threads = threads
         self.n_features = 0
+        self.widths: set[int] = set()
 
     def read(self, data: Any, depth: int = 0) -> Any:
         """The value of plain data that `Writer.write` gave."""
@@ -185,7 +186,8 @@ class Reader:
         try:
             return getattr(self, f"_{kind}")(data, depth + 1)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise NotPlain(f"a broken {kind}: {type(error).__name__}: {error}") from None
+            why = f"{type(error).__name__}: {one_line(error, 200)}"
+            raise NotPlain(f"a broken {kind}: {why}") from None
 
     def _items(self, data: dict[str, Any], depth: int) -> list[Any]:
         if not isinstance(data["items"], list):
@@ -270,10 +272,12 @@ class Reader:
             if key.startswith("__"):
                 raise NotPlain(f"the attribute {key!r}")
             vars(made)[key] = self.read(value, depth)
-        if cls_name in _NEIGHBOURS:
-            vars(made)["_tree"] = _search_tree(made)
         if cls_name in CHECKS:
-            self.n_features = max(self.n_features, CHECKS[cls_name](vars(made)))
+            width = CHECKS[cls_name](vars(made))
+            self.n_features = max(self.n_features, width)
+            self.widths |= {width} if cls_name in EXACT else set()
+        if cls_name in NEIGHBOURS:
+            vars(made)["_tree"] = _search_tree(made)
         return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import zipfile
@@ -19,11 +20,13 @@ from saved_models import (
 )
 from tabsweep.models.persistence import archive as container
 from tabsweep.models.persistence.allowlist import CLASSES
+from tabsweep.models.persistence.checking_process import fault_of
 from tabsweep.models.persistence.model_file import (
     ModelFileError,
     load_model,
     open_members,
 )
+from tabsweep.models.persistence.serialization import is_native
 
 
 def test_a_change_of_any_byte_is_found(tmp_path):
@@ -118,6 +121,21 @@ def test_paths_doubles_strangers_and_bombs_are_refused_before_unpacking(tmp_path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
 
 
+def narrower(rows, *widths, by=1):
+    """An edit: the rows of scikit-learn's model have a feature less, or (None) are numbers; and
+    attributes say the same width."""
+
+    def edit(members):
+        state = members["state.json"]["model_"]["state"]
+        shape = state[rows]["shape"]
+        n, width = shape
+        shape[1:] = [width - by] if by else []
+        for name in widths:
+            state[name] = width - by if name == "n_features_in_" else {"$": "tuple", "items": shape}
+
+    return edit
+
+
 def hostile_states(canary):
     """(what, model, edit of the members): each is refused, whatever its checksums say."""
 
@@ -156,7 +174,13 @@ def hostile_states(canary):
         ("narrower rows", "random-forest", set_(*width, value=1)),
         ("narrower rows", "hist-gradient-boosting", set_(*width, value=1)),
         ("an odd machine", "svm", set_(*model, "state", "_n_support", value=[1, 1])),
+        ("narrow vectors", "svm", narrower("support_vectors_")),
+        ("vectors of one number", "svm", narrower("support_vectors_", by=None)),
+        ("a narrow machine", "svm", narrower("support_vectors_", "n_features_in_", "shape_fit_")),
         ("rows without answers", "knn", set_(*model, "state", "_y", value=[0, 1])),
+        ("narrow neighbours", "knn", narrower("_fit_X")),
+        ("neighbours of one number", "knn", narrower("_fit_X", by=None)),
+        ("a narrow search", "knn", narrower("_fit_X", "n_features_in_")),
         (
             "other rounds",
             "gradient-boosting",
@@ -176,26 +200,29 @@ COMPARED = {*TREES, "svm", "knn"}  # parts of scikit-learn
 
 @pytest.mark.fault(19)
 def test_forged_contents_are_refused_and_run_nothing(tmp_path, canary):
-    forge(saved(tmp_path, make("linear", "binary"), "binary"), lambda members: None)
-    load_model(tmp_path / "m.tabsweep")  # the forger's tools work: an honest edit is read
     honest: dict[str, bytes] = {}
     path = tmp_path / "m.tabsweep"
     cases = hostile_states(canary)
-    assert len(cases) == 27
+    assert len(cases) == 33
     for what, name, edit in cases:
+        inside = name in COMPARED and name in honest  # not the first case of each
         if name not in honest:
             honest[name] = saved(tmp_path, make(name, "binary"), "binary").read_bytes()
+            forge(path, lambda members: None)
+            members = container.unpack(path.read_bytes())
+            assert fault_of(path.read_bytes()) == ""  # the forger's tools work: it is read
+            assert is_native(json.loads(members["state.json"])) == (name != "linear")
         path.write_bytes(honest[name])
         forge(path, edit)
         try:
-            if name in COMPARED:  # as the process that reads it first does, without its start
+            if inside:  # as the process that reads it first does, without its start
                 open_members(container.unpack(path.read_bytes()), **QUIET)
             else:
                 load_model(path, **QUIET)
             pytest.fail(f"{what} of {name} was loaded")
         except ModelFileError as error:
             assert len(str(error).splitlines()) == 1, what
-            assert str(error).startswith("m.tabsweep: ") == (name not in COMPARED)
+            assert str(error).startswith("m.tabsweep: ") != inside
         assert not canary.exists(), what
 
 
