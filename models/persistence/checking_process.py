@@ -34,6 +34,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
     answer.write(fault_of(sys.stdin.buffer.read()) or SOUND)
     answer.close()
+    os._exit(0)  # a library that crashes as the interpreter ends says nothing about the file
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from typing import Any
 
@@ -19,6 +21,7 @@ SOUND = "sound"
 FEW, MOST = 64, 512  # rows: every category of a column, as far as these go
 GAPS = 7  # every so many numbers one is missing
 SCALES = np.array([1.0, -1.0, 1e-3, 1e3, -1e6, 30.0])
+LAST_BYTES = 10_000  # of what the other process says: the line that it ends with
 CPU_S, WALL_S = 120, 1200  # a file that keeps its reader busy for longer is refused
 
 
@@ -69,10 +72,15 @@ def check_apart(data: bytes) -> None:
     """Load the bytes of a model file and predict with it in another process: a library that reads
     crafted trees may crash. Raises ModelFileError where that process finds a fault, or dies."""
     command = [sys.executable, "-P", "-m", f"{__package__}.checking_process"]
-    try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=WALL_S)
-    except subprocess.TimeoutExpired:
-        raise ModelFileError(f"it was not read within {WALL_S} s; refused") from None
+    with tempfile.TemporaryFile() as said:
+        try:
+            done = subprocess.run(
+                command, input=data, stdout=subprocess.PIPE, stderr=said, timeout=WALL_S
+            )
+        except subprocess.TimeoutExpired:
+            raise ModelFileError(f"it was not read within {WALL_S} s; refused") from None
+        said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_BYTES))
+        last = said.read().decode(errors="replace")
     if done.returncode < 0:
         raise ModelFileError(
             "its trees crashed the library that reads them, or kept it busy without end (signal "
@@ -80,7 +88,7 @@ def check_apart(data: bytes) -> None:
         )
     answer = done.stdout.decode(errors="replace")
     if answer != SOUND:
-        (*_, line) = ["", *done.stderr.decode(errors="replace").strip().splitlines()]
+        (*_, line) = ["", *last.strip().splitlines()]
         raise ModelFileError(
             answer or f"the process that reads it first has ended: {one_line(line)}"
         )

@@ -44,7 +44,13 @@ def test_a_process_that_does_not_answer_or_cannot_start_is_no_endless_wait(tmp_p
         short.setattr(trial_prediction, "WALL_S", 0.01)
         with pytest.raises(ModelFileError, match="not read within 0.01 s; refused"):
             load_model(path, **QUIET)
-    (tmp_path / "numpy.py").write_text("raise ImportError('numpy is broken here')")
+    (tmp_path / "sitecustomize.py").write_text("import atexit, os\natexit.register(os.abort)")
+    with monkeypatch.context() as broken:  # a crash at the end says nothing about the file
+        broken.setenv("PYTHONPATH", str(tmp_path))
+        assert load_model(path, **QUIET).how == "state"
+    (tmp_path / "sitecustomize.py").unlink()
+    chatter = "import sys\nsys.stderr.write('no\\n' * 10**6)\n"
+    (tmp_path / "numpy.py").write_text(chatter + "raise ImportError('numpy is broken here')")
     with monkeypatch.context() as broken:
         broken.setenv("PYTHONPATH", str(tmp_path))
         with pytest.raises(ModelFileError, match="has ended: ImportError: numpy is broken here"):
