@@ -37,6 +37,7 @@ import pandas as pd
 from ...common.columns.encoder import ColumnEncoder
 from ...common.decisions import decisions
 from ...common.files import write_atomically
+from ...common.text import one_line
 from .. import registry
 from ..base import Estimator
 from ..in_context.checkpoint_file import CheckpointError
@@ -401,15 +402,28 @@ def open_members(
         if ENCODED in state:
             learned = Reader(members["arrays.bin"], {}, threads=1).read(state[ENCODED])
             encoder = ColumnEncoder.of_data(learned)
+        made = Fitted(estimator, schema, name, how, manifest["about"], encoder)
+        _try_about(made)
     except NotPlain as error:
         raise ModelFileError(f"it holds {error}; refused") from None
     except CheckpointError as error:  # the file is whole, the user's own part is not there
         raise ModelFileError(str(error)) from None
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         if isinstance(error, ModelFileError):
             raise
-        raise ModelFileError(f"it is no whole model: {type(error).__name__}: {error}") from None
-    return Fitted(estimator, schema, name, how, manifest["about"], encoder)
+        why = f"{type(error).__name__}: {one_line(error, 200)}"
+        raise ModelFileError(f"it is no whole model: {why}") from None
+    return made
+
+
+def _try_about(model: Fitted) -> None:
+    """TypeError or ValueError where the remarks are none, or their costs are no matrix of classes.
+    A model that is fitted again is not tried on made-up rows, which would find it."""
+    if not isinstance(model.about, dict):
+        raise TypeError(f"remarks that are a {type(model.about).__name__}")
+    if model.schema.task != "regression" and "costs" in model.about:
+        n_classes = len(model.labels)
+        model.decided(np.full((1, n_classes), 1 / n_classes))
 
 
 def _trusted(name: str, target: str, trust: Collection[str]) -> str:

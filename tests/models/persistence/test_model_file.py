@@ -22,6 +22,7 @@ from saved_models import (
     outside_models,
     same,
     saved,
+    set_,
 )
 from tabsweep.models import registry
 from tabsweep.models.persistence import archive as container
@@ -145,6 +146,33 @@ def test_a_refit_that_predicts_otherwise_says_so(outside, tmp_path):
     outside(noise="1.5")
     with pytest.warns(ModelWarning, match="does not predict as it did"):
         load_model(path, trust=[name])
+
+
+def test_remarks_that_are_none_and_costs_of_no_classes_are_refused_at_load(outside, tmp_path):
+    outside()
+    name = "foreign_mean:Mean"
+    model = registry.make_model(name, task="binary").fit(X, Y["binary"])
+    more = {"name": name, "config": {}, "training": (X, Y["binary"])}
+    path = saved(tmp_path, model, "binary", about={"costs": [[0, 9], [1, 0]]}, **more)
+    fitted, honest = load_model(path, trust=[name]), path.read_bytes()
+    assert fitted.how == "refit" and set(fitted.predict(X, **QUIET)) == {0}
+    for costs in (
+        None,
+        5,
+        "ab",
+        {"a": 1},
+        [[1]],
+        ["ab", "cd"],
+        [["a", 0], [1, 2]],
+        [[10**400, 0]] * 2,
+    ):
+        for about in (costs, {"costs": costs}):
+            path.write_bytes(honest)
+            forge(path, set_("manifest.json", "about", value=about))
+            if about != {"a": 1}:  # a remark
+                with pytest.raises(ModelFileError, match="it is no whole model"):
+                    load_model(path, trust=[name])
+                    pytest.fail(f"{about} was loaded")
 
 
 def test_other_library_versions_are_a_warning_that_names_both(tmp_path):
