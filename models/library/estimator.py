@@ -319,6 +319,7 @@ class LibraryClassifier(ClassifierMixin, LibraryEstimator):
 
     def _target(self, y: Any) -> np.ndarray:
         multiclass = "multiclass" in self.spec.tasks
+        self._costs = ()  # of other labels, perhaps: a fit is that of `clone(self)`
         self.classes_, codes = inputs.labels_of(self, y, multiclass=multiclass)
         return codes
 

@@ -394,6 +394,13 @@ def test_columns_of_numbers_are_categories_where_they_are_named():
             tabsweep.LinearRegressor(categorical_features=mask).fit(X, y)
 
 
+def test_a_column_of_tuples_is_learnt_from():
+    X = pd.DataFrame({"pair": [(1, 2), (3, 4)] * 30, "size": 1.0})
+    for name in CHEAP:
+        model = getattr(tabsweep, name)().fit(X, [0, 1] * 30)
+        assert model.score(X, [0, 1] * 30) > 0.9, name
+
+
 @pytest.mark.nightly
 def test_every_network_learns_a_messy_table_with_its_quick_preset():
     X, value = messy(240)
