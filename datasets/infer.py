@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -249,17 +252,30 @@ def _class_named(label: str, classes: Collection[str], target: str) -> str:
     return label
 
 
+def _pairs_named(label: str, classes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The pairs of classes that "CLASS:OTHER", where classes may have colons, or a JSON list of the
+    two can mean."""
+    parts = label.split(":")
+    pairs: list[Any] = [(":".join(parts[:i]), ":".join(parts[i:])) for i in range(1, len(parts))]
+    if label.startswith("["):
+        with suppress(ValueError, RecursionError):
+            pairs.append(json.loads(label))
+    return [tuple(p) for p in pairs if len(p) == 2 and p[0] in classes and p[1] in classes]
+
+
 def costs_of(reading: Reading, classes: tuple[str, ...]) -> tuple[tuple[float, ...], ...]:
     """(C, C) the cost matrix of `reading`, see `Table`; () where nothing is said. What is said of
-    two classes counts before what is said of one. DataError for a class that is none."""
+    two classes counts before what is said of one; what is the name of one class is not read as two.
+    DataError for a class that is none."""
     of_rows, of_pairs = dict.fromkeys(classes, 1.0), dict[tuple[str, str], float]()
     for said in reading.costs:
         label, _, number = said.rpartition("=")
-        parts = label.split(":")  # classes may have colons, too
-        halves = [(":".join(parts[:i]), ":".join(parts[i:])) for i in range(1, len(parts))]
-        pairs = [pair for pair in halves if set(pair) <= set(classes)]
-        if len(pairs) > 1 or (pairs and label in classes):
-            raise DataError(f"cost {said!r} names classes of target {reading.target!r} in two ways")
+        pairs = [] if label in classes else _pairs_named(label, classes)
+        if len(pairs) > 1:
+            raise DataError(
+                f"cost {said!r} names two classes of target {reading.target!r} in two ways; write "
+                f"{json.dumps(pairs[0])} or {json.dumps(pairs[1])} before the ="
+            )
         if pairs:
             of_pairs[pairs[0]] = as_float(number)
         else:

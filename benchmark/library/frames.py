@@ -8,6 +8,7 @@ reads them: numbers, categories, dates and texts.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from decimal import Decimal
@@ -247,9 +248,14 @@ class FrameData:
                 raise SweepError(f"target {self.target!r} has no label {label!r}")
             return self._texts[label]
 
-        pairs = {k: isinstance(k, tuple) and k not in self._texts for k in costs}
-        names = {k: ":".join(map(text, k)) if pair else text(k) for k, pair in pairs.items()}
-        found = {"costs": tuple(f"{names[k]}={float(v)!r}" for k, v in costs.items())}
+        def named(key: Any) -> str:
+            if key in self._texts or not isinstance(key, tuple) or len(key) != 2:
+                return text(key)
+            pair = [text(label) for label in key]
+            plain = ":".join(pair)
+            return json.dumps(pair) if plain.count(":") > 1 or plain in self.labels else plain
+
+        found = {"costs": tuple(f"{named(key)}={float(v)!r}" for key, v in costs.items())}
         return found | ({} if positive is None else {"positive": text(positive)})
 
     def csv(self) -> bytes:

@@ -31,7 +31,8 @@ class Reading:
     whether rows without a target are left out, and not refused. positive: the class that counts as
     positive in average precision and F1; None: the last by name. costs: "CLASS:OTHER=NUMBER", what
     a row of CLASS costs that is taken for OTHER, and "CLASS=NUMBER", the same for every other
-    class; 1 where nothing is said, 0 for the right class.
+    class; 1 where nothing is said, 0 for the right class. Where the colons of classes make
+    CLASS:OTHER doubtful, a JSON list of the two stands for it.
     """
 
     target: str

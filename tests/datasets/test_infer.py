@@ -253,9 +253,20 @@ def test_costs_are_a_matrix_in_which_two_classes_count_before_one(reads) -> None
     for said in ("d=1", "a:d=1", "a", "a:c=-1", "a=inf"):
         with pytest.raises(DataError, match="no class|is not CLASS"):
             reads(text, costs=(said,))
-    twice = column([5 * k % 7 for k in range(12)], ["a", "b", "a:b"] * 4)
-    with pytest.raises(DataError, match="in two ways"):
-        reads(twice, costs=("a:b=1",))
+
+
+def test_a_cost_names_one_class_before_two_and_a_list_always_names_two(reads) -> None:
+    one_or_two = column([5 * k % 7 for k in range(12)], ["a", "b", "a:b"] * 4)
+    found = reads(one_or_two, costs=("a:b=3", '["a", "b"]=5'))
+    assert found.classes == ("a", "a:b", "b")
+    assert found.costs == ((0, 1, 5), (3, 0, 3), (1, 1, 0))
+    twice = column([5 * k % 7 for k in range(12)], ["a", "a:b", "b:c", "c"] * 3)
+    with pytest.raises(DataError, match=r'in two ways; write \["a", "b:c"\] or \["a:b", "c"\]'):
+        reads(twice, costs=("a:b:c=1",))
+    assert reads(twice, costs=('["a:b", "c"]=2',)).costs[1] == (1, 0, 1, 2)
+    for said in ('["a", "z"]=1', '["a"]=1', "[=1", "[1, 2]=1", '{"a": "c"}=1', "[" * 10**5 + "=1"):
+        with pytest.raises(DataError, match="no class"):
+            reads(twice, costs=(said,))
 
 
 def test_two_notations_of_one_number_are_two_classes_with_a_notice(load) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tabsweep
+from sklearn.base import clone
 from tabsweep.benchmark.errors import NoRun, SweepError
 from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
@@ -122,8 +123,18 @@ def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame
     X, model = frame().drop(columns="dear"), found.best_model
     cheapest = model.predict_proba(X) @ [[0, 1], [3, 0]]  # in the order of False, True
     assert model.predict(X).tolist() == (cheapest.argmin(axis=1) == 1).tolist()
+    for labels in (frame()["dear"], frame()["rooms"]):  # the same classes, others
+        fresh = clone(model).fit(X, labels)
+        assert fresh.predict(X).tolist() == model.fit(X, labels).predict(X).tolist()
     costs = FrameData(frame(), "dear").about_classes(None, {False: 2, (True, False): 3})["costs"]
     assert costs == ("False=2.0", "True:False=3.0")
+    for odd in ((), (True,), (True, False, True)):
+        with pytest.raises(SweepError, match="no label"):
+            FrameData(frame(), "dear").about_classes(None, {odd: 3})
+    names = frame().assign(dear=["a", "b", "a:b", "b:c"] * (len(frame()) // 4))
+    said = {("a", "b"): 3, ("a", "b:c"): 2, "a:b": 4, ("b", "a"): 5}
+    costs = FrameData(names, "dear").about_classes(None, said)["costs"]
+    assert costs == ('["a", "b"]=3.0', '["a", "b:c"]=2.0', "a:b=4.0", "b:a=5.0")
     with pytest.raises(SweepError, match="no label 'no'"):
         tabsweep.sweep(frame(), "dear", metric="cost", costs={(True, "no"): 3}, **how)
     with pytest.raises(SweepError, match="no label 'yes'"):
