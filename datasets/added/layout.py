@@ -18,6 +18,7 @@ import numpy as np
 
 from ...common.text import one_line, suggest
 from ..errors import DataError
+from ..reading.files import check_memory
 from .npy import read_array
 
 PARTS = ("train", "val", "test")
@@ -27,6 +28,7 @@ COUNTS = {"num": "n_num_features", "bin": "n_bin_features", "cat": "n_cat_featur
 SPLIT = "split-default"
 INFO = "info.json"
 MAX_INFO_BYTES = 10_000_000
+BYTES_PER_BYTE = 4  # memory for each byte of the arrays: the parts, all of a block, and a mask
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def read_folder(folder: Path, shown: str, *, name: str | None = None) -> Arrays:
     """The dataset in `folder`, which errors call `shown`; `name` replaces the folder's own. Raises
     DataError in one line."""
     info = read_info(folder, shown)
+    check_memory(shown, sum(file.stat().st_size for file in folder.glob("*.npy")), BYTES_PER_BYTE)
     cut = _stem(folder, "y", "_train", shown)
     if cut is not None or any((folder / f"y_{part}.npy").exists() for part in PARTS):
         unused = 0

@@ -100,12 +100,13 @@ def check_size(path: Path) -> None:
     check_memory(path.name, size)
 
 
-def check_memory(name: str, size: int) -> None:
-    """DataError where a table of `size` bytes in its file needs more memory than is free."""
-    free = free_memory()
-    if size * BYTES_PER_BYTE > free:
+def check_memory(name: str, size: int, factor: float | None = None) -> None:
+    """DataError where a table of `size` bytes in its file needs more memory than is free: `factor`
+    bytes for each, by default BYTES_PER_BYTE."""
+    free, needed = free_memory(), size * (BYTES_PER_BYTE if factor is None else factor)
+    if needed > free:
         raise DataError(
-            f"{name}: {size / 1e6:.0f} MB need about {size * BYTES_PER_BYTE / 1e6:.0f} MB of"
+            f"{name}: {size / 1e6:.0f} MB need about {needed / 1e6:.0f} MB of"
             f" memory, {free / 1e6:.0f} MB are free; use a sample of the rows"
         )
 

@@ -16,6 +16,7 @@ from tabsweep.datasets.added import importing, store
 from tabsweep.datasets.added.layout import folders_in, read_folder
 from tabsweep.datasets.added.tar import unpack_arrays
 from tabsweep.datasets.errors import ChecksumMismatch, DataError, UnknownDataset
+from tabsweep.datasets.reading import files
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,18 @@ def test_each_form_keeps_the_values_the_kinds_the_gaps_and_the_split(form, tmp_p
     if form == "tabred":
         assert list(table.frame["bin_0"].cat.categories) == ["0", "1"]
         assert "4 rows are in no part" in card.notes
+
+
+def test_arrays_for_which_there_is_no_memory_are_refused_before_they_are_read(
+    tmp_path, monkeypatch
+):
+    folder = write_parts(tmp_path / "large")
+    size = sum(file.stat().st_size for file in folder.glob("*.npy"))
+    monkeypatch.setattr(files, "free_memory", lambda: 4 * size)
+    read_folder(folder, "large")
+    monkeypatch.setattr(files, "free_memory", lambda: 4 * size - 1)
+    with pytest.raises(DataError, match="large: .* MB of memory"):
+        read_folder(folder, "large")
 
 
 def test_a_part_of_the_features_may_be_absent_and_a_column_may_have_one_dimension(tmp_path):
