@@ -82,7 +82,7 @@ def test_intervals_are_reported_shown_and_added_to_predictions(work):
     assert rows.loc["linear", "crps"] < rows.loc["constant", "crps"]
     assert rows.loc["linear", "width"] < rows.loc["constant", "width"]
     assert rows["coverage"].between(0.8, 1.0).all()
-    assert "90% intervals" in Path(RUN, "report/html/index.html").read_text()
+    assert "What 90 % intervals are worth" in Path(RUN, "report/html/index.html").read_text()
     assert bench("fit", RUN, "--out", "m.tabsweep").code == 0
     table(600).iloc[300:].to_csv("new.csv", index=False)
     ran = bench("predict", "m.tabsweep", "new.csv", "--out", "p.csv", "--interval", 0.9)

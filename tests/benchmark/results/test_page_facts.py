@@ -58,11 +58,6 @@ def test_the_curves_of_chosen_trials_are_read_from_their_records(run):
     record = ledger.at(latest_results(ledger)[chosen["id"]])
     curve = {"by": "epochs", "points": [[1, 0.5], [2, 0.25]]}
     ledger.append([{**record, "info": {**record["info"], CURVE: curve}}])
-    rungs = [[1, 0.5], [3, 0.25]]  # what an asynchronous search of an earlier version kept there
-    other = ledger.at(
-        latest_results(ledger)[evidence.trials[evidence.trials["selected"]].iloc[1].id]
-    )
-    ledger.append([{**other, "info": {**other["info"], CURVE: rungs}}])
     ledger.close()
     found = with_curves(evidence_of([run]), [run]).meta["curves"]
     place = {"dataset": chosen["dataset"], "fold": chosen["fold"]}
