@@ -20,8 +20,8 @@ from .reproduction.comparison import compare
 from .reproduction.published_table import PublishedTable
 from .statistics.ranking import ranks
 
-SCORES, RANKS = "scores", "ranks"
-TABLES = (SCORES, RANKS)
+SCORES, LEADERBOARD = "scores", "leaderboard"
+TABLES = (SCORES, LEADERBOARD)
 MOST = 12  # terms of a sum that are printed; longer sums are shortened
 
 TRIAL_COLUMNS = "fold stage index seed status cause validation test seconds config id origin"
@@ -61,7 +61,8 @@ def trace(
     published: Mapping[str, PublishedTable] | None = None,
     elsewhere: Iterable[str] = (),
 ) -> Trace:
-    """Explain a cell of scores or ranks, or of a published table's comparison.
+    """Explain a score, a rank on a dataset (`leaderboard`), or a cell of a published table's
+    comparison.
 
     `model` may be the paper's name of a method where `table` is one of the `published`. Raises
     ValueError, with a suggestion, for a table, dataset or model that is not there; `elsewhere`
@@ -81,7 +82,7 @@ def trace(
     score = _score(evidence, dataset, model)
     if table == SCORES:
         return score
-    if table == RANKS or published[table].shape == "medians":
+    if table == LEADERBOARD or published[table].shape == "medians":
         return _ranks(evidence, score, table)
     return _reproduction(evidence, score, published[table])
 

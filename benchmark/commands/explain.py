@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...reports.explain import Trace
 
 SHOWN = ("table", "dataset", "model", "metric", "value", "state", "steps", "flags")  # of a trace
-REGIMES = "regimes"  # default, tuned and ensembled
+REGIMES = "default-and-tuned"
 FEATURES = "features"
 FRESH = "recomputed"  # folder of runs in which nothing can be reused
 
@@ -59,9 +59,9 @@ def explain(
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
     that makes it again.
 
-    TABLE is scores, ranks, regimes (default, tuned and ensembled) or a published table (`bench
-    reproduce --list`). With `features` it shows what the MODEL (default: the best by validation)
-    loses on test rows where a feature is shuffled; DATASET may be a run of one dataset.
+    TABLE is scores, leaderboard (the rank on the DATASET), default-and-tuned or a published table
+    (`bench reproduce --list`). With `features` it shows what the MODEL (default: the best by
+    validation) loses on test rows where a feature is shuffled; DATASET may be a run of one dataset.
 
     \b
     bench explain scores iris knn --run runs/smoke-quick
@@ -168,7 +168,7 @@ def _regimes(
     )
     shown = rows[["regime", "fold", "score", "val", "n_candidates", "members", "reason"]]
     words = shown.map(lambda value: "" if value != value or value is None else str(value))
-    console.say(f"regimes, {dataset}, {model}; metric {rows['metric'].iloc[0]}\n")
+    console.say(f"{REGIMES}, {dataset}, {model}; metric {rows['metric'].iloc[0]}\n")
     console.table(list(words.columns), words.to_numpy().tolist())
     for regime, value in means.items():
         console.say(f"{regime}: {'no score on every fold' if value != value else f'{value:.12g}'}")

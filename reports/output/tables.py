@@ -100,6 +100,7 @@ class Section:
     tables: tuple[ReportTable, ...]
     frame: pd.DataFrame
     remarks: tuple[str, ...] = field(default=())  # paragraphs above the tables in Markdown
+    about: str = ""  # what it holds, for the list of files in about.md
 
     @property
     def endings(self) -> tuple[str, ...]:

@@ -98,9 +98,17 @@ def section(
         _scores(evidence, task, frame, cells[cells["task"] == task], reasons)
         for task in evidence.tasks
     ]
-    said = (*tables[0].notes, *_notes(frame), *notes)
+    said = (*tables[0].notes, *_notes(frame, several), *notes)
     tables[0] = replace(tables[0], notes=said)
-    return Section(NAME, TITLE, tuple(tables), _tidy(frame, cells, reasons))
+    rows = [_tidy(frame, cells, reasons).assign(part="scores")]
+    rows += [board.assign(part="ranks")] if several else []
+    tidy = pd.concat(rows, ignore_index=True)
+    tidy.insert(0, "part", tidy.pop("part"))
+    about = (
+        "default, tuned and ensembled results of each model: ranked together, and their scores on "
+        "every dataset"
+    )
+    return Section(NAME, TITLE, tuple(tables), tidy, about=about)
 
 
 def _by_row(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
@@ -157,19 +165,23 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
     return Panel(tuple(lines), n)
 
 
-def _notes(frame: pd.DataFrame) -> list[str]:
+def _notes(frame: pd.DataFrame, several: bool) -> list[str]:
+    """several: whether there are ranks."""
+    of_ranks = [
+        "The rows of a model share trials and are not independent; all figures are among the rows "
+        "of this table, so they are not those of the leaderboard, and no other table ranks them.",
+        "Norm.: normalised score, 1 for the smallest error of a dataset and 0 for the largest. "
+        "Improv.: improvability, 1 − best error of the dataset / own error, in percent.",
+    ]
     notes = [
         "default: the configuration that a study tried first, where its budget begins with the "
         "model's default, under the tuning seed; not measured elsewhere. tuned: the configuration "
         "that validation chose, the score of all other tables. tuned + ensembled: forward "
         "selection with replacement of the study's own trials on the validation rows (Caruana et "
         "al. 2004), from stored predictions; nothing was fitted again. The test rows only score.",
-        "The rows of a model share trials and are not independent; all figures are among the rows "
-        "of this table, so they are not those of the leaderboard, and no other table ranks them.",
-        "Norm.: normalised score, 1 for the smallest error of a dataset and 0 for the largest. "
-        "Improv.: improvability, 1 − best error of the dataset / own error.",
-        "bench explain regimes DATASET MODEL --run RUN names the trials and weights behind every "
-        "score and computes it again.",
+        *(of_ranks if several else []),
+        "bench explain default-and-tuned DATASET MODEL --run RUN names the trials and weights "
+        "behind every score and computes it again.",
     ]
     if (frame["model"] == EVERYONE).any():
         notes.append(f"{EVERYONE}: one ensemble of the trials of all models of a fold.")

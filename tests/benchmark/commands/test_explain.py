@@ -74,7 +74,7 @@ def test_every_score_is_the_number_of_the_table(work):
 def test_a_rank_is_the_place_among_the_models_of_the_table(work):
     ranks = cells("runs/smoke-quick", "leaderboard", "scope", "datasets", "model")
     for model in ("constant", "knn", "linear"):
-        each = [explain("ranks", dataset, model)["value"] for dataset in ("iris", "wine")]
+        each = [explain("leaderboard", dataset, model)["value"] for dataset in ("iris", "wine")]
         assert np.mean(each) == ranks.loc[("multiclass", "all", model), "mean_rank"]
 
 
@@ -107,9 +107,9 @@ def test_the_command_makes_a_score_again(work):
 
 
 def test_the_command_makes_a_rank_again(work):
-    found = explain("ranks", "iris", "linear")
+    found = explain("leaderboard", "iris", "linear")
     run = again(found["command"])
-    same(found, explain("ranks", "iris", "linear", "--run", run))
+    same(found, explain("leaderboard", "iris", "linear", "--run", run))
     alone = cells(str(run), "leaderboard", "scope", "datasets", "model")
     assert alone.loc[("multiclass", "all", "linear"), "mean_rank"] == found["value"]
 
@@ -197,9 +197,9 @@ def test_a_partial_cell_says_so_and_is_in_no_ranking():
     assert (found.value, found.state) == (0.5, "partial")
     assert found.flags[0].startswith("partial (oom): 1 of 2 folds have a score")
     assert found.steps[1] == "fold 1: no score, failed (oom)"
-    rank = trace.trace(mine, "ranks", "d", "a")
+    rank = trace.trace(mine, "leaderboard", "d", "a")
     assert rank.value is None and "too few" in rank.flags[-1]
-    assert trace.trace(mine, "ranks", "d", "c").value == 1.5
+    assert trace.trace(mine, "leaderboard", "d", "c").value == 1.5
 
 
 def test_a_cell_without_a_score_has_no_number_but_its_reason():
@@ -231,7 +231,11 @@ def test_every_published_table_can_be_explained_or_says_why_not():
     "args, id, says",
     [
         (("scors", "iris", "knn"), "E017", "no table 'scors' (did you mean 'scores'?)"),
-        (("regims", "iris", "knn"), "E017", "no table 'regims' (did you mean 'regimes'?)"),
+        (
+            ("default-and-tund", "iris", "knn"),
+            "E017",
+            "no table 'default-and-tund' (did you mean 'default-and-tuned'?)",
+        ),
         (("scores", "wine", "kn"), "E017", "no model 'kn' planned on wine (did you mean 'knn'?)"),
         (("scores", "irs", "knn", "--run", "runs/smoke-quick"), "E017", "did you mean 'iris'?"),
         (("scores", "irs", "knn"), "E020", "no run in runs holds 'irs'; name one: --run DIR/NAME"),

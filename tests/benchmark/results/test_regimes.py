@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -72,6 +73,15 @@ def test_the_default_is_the_first_trial_and_the_tuned_the_score_of_the_other_tab
             assert of(rows, dataset, model, "tuned")["mean"] == pytest.approx(tuned, abs=1e-11)
 
 
+def test_the_csv_has_the_ranks_of_the_table(work):
+    ranks = table("default-and-tuned").query("part == 'ranks'")
+    text = Path("runs/five/report/default-and-tuned.md").read_text()
+    assert len(ranks) == 10 and ranks["metric"].isna().all()
+    for row in ranks.itertuples():
+        line = rf"\| {row.model} +\| {re.escape(row.regime)} +\| \D*{row.mean_rank:.2f}"
+        assert re.search(line, text), line
+
+
 def by_hand(block, model):
     """Forward selection with replacement, plainly: the test accuracy of what validation chose."""
     trials = [t for t in block.trials if (model is None or t.model == model) and t.stage == "tune"]
@@ -104,7 +114,7 @@ def test_the_ensemble_is_chosen_on_validation_rows_and_scored_on_test_rows(work)
 
 def test_explain_computes_each_of_these_numbers_again(work):
     rows = table("default-and-tuned")
-    said = bench("explain", "regimes", "wine", "knn", "--run", "runs/five", "--json")
+    said = bench("explain", "default-and-tuned", "wine", "knn", "--run", "runs/five", "--json")
     assert said.code == 0, said.err
     found = json.loads(said.out)
     assert [v["regime"] for v in found["regimes"]] == ["default", "tuned", "tuned + ensembled"]
@@ -113,7 +123,7 @@ def test_explain_computes_each_of_these_numbers_again(work):
         assert regime["value"] == pytest.approx(expected, abs=1e-11)
     assert shlex.split(found["command"])[:2] == ["bench", "sweep"]
     assert all(row["members"] for row in found["folds"] if row["regime"] != "tuned")
-    wrong = bench("explain", "regimes", "wine", "kn", "--run", "runs/five")
+    wrong = bench("explain", "default-and-tuned", "wine", "kn", "--run", "runs/five")
     assert wrong.code == 2 and "knn" in wrong.err
 
 
