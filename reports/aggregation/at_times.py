@@ -112,21 +112,17 @@ def cells_at(steps: pd.DataFrame, headline: pd.DataFrame, ts: Sequence[float]) -
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def at_equal_time(
-    evidence: Evidence, headline: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # cells, ranks
-    """`cells_at` for the `times` of a report, and their `ranks_at`. `headline`: the cells of the
-    evidence's headline metrics. Computed once for an evidence and equal cells: do not change the
-    frames."""
+def at_equal_time(evidence: Evidence, headline: pd.DataFrame) -> pd.DataFrame:
+    """`ranks_at` for the `times` of a report. `headline`: the cells of the evidence's headline
+    metrics. Computed once for an evidence and equal cells: do not change the frame."""
     asked = headline[["dataset", "task", "model", "n_folds", "state"]]
-    known: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame] | None
+    known: tuple[pd.DataFrame, pd.DataFrame] | None
     known = evidence.__dict__.get("_at_equal_time")
     if known is None or not known[0].equals(asked):
         steps = spent(evidence)
-        cells = cells_at(steps, headline, times(steps))
-        known = asked, cells, ranks_at(evidence, cells)
+        known = asked, ranks_at(evidence, cells_at(steps, headline, times(steps)))
         evidence.__dict__["_at_equal_time"] = known
-    return known[1], known[2]
+    return known[1]
 
 
 def ranks_at(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:

@@ -407,7 +407,7 @@ def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
 
 def _at_equal_time(source: Source) -> list[dict[str, str]]:
     """The figure of mean ranks against the CPU seconds of a study."""
-    found = at_times.at_equal_time(source.evidence, source.headline)[1]
+    found = at_times.at_equal_time(source.evidence, source.headline)
     if found["time"].nunique() < 2:
         return []
     lines = []

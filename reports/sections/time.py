@@ -25,11 +25,13 @@ READ = (
 def section(evidence: Evidence, headline: pd.DataFrame) -> Section | None:
     """The file `time`; None where no two models have CPU seconds and validation scores. `headline`:
     `cells.headline_cells`."""
-    ranked = at_times.at_equal_time(evidence, headline)[1]
+    ranked = at_times.at_equal_time(evidence, headline)
     if not len(ranked):
         return None
     changes = at_times.choices(at_times.spent(evidence))
-    return Section(NAME, "Score against time", (_rank_table(evidence, ranked),), changes)
+    about = "ranks at equal time: after T CPU seconds of each search"
+    table = _rank_table(evidence, ranked)
+    return Section(NAME, "Score against time", (table,), changes, about=about)
 
 
 def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
@@ -65,7 +67,7 @@ def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
 
 def plot(evidence: Evidence, headline: pd.DataFrame) -> Plot | None:
     """Mean rank against time; None where there are no ranks."""
-    ranked = at_times.at_equal_time(evidence, headline)[1]
+    ranked = at_times.at_equal_time(evidence, headline)
     if not len(ranked) or ranked["time"].nunique() < 2:
         return None
     of = looks(evidence.models, evidence.meta.get("families") or {})

@@ -128,11 +128,14 @@ def test_the_grid_of_times_is_short_and_covers_first_scores_and_ends():
 def test_scores_at_equal_time_are_those_of_the_cells_that_are_asked_for(run):
     evidence = evidence_of_run([run])
     headline = parts_of(evidence).headline
-    if not len(at_times.spent(evidence)):
+    steps = at_times.spent(evidence)
+    if not len(steps):
         pytest.skip("no trial took a tick of CPU time")
     whole = at_times.at_equal_time(evidence, headline)
     part = at_times.at_equal_time(evidence, headline[headline["dataset"] == "iris"])
-    assert set(whole[0]["dataset"]) == {"iris", "diabetes"} and set(part[0]["dataset"]) == {"iris"}
+    cells = at_times.cells_at(steps, headline, at_times.times(steps))
+    assert whole.equals(at_times.ranks_at(evidence, cells))
+    assert part.equals(at_times.ranks_at(evidence, cells[cells["dataset"] == "iris"]))
     again = at_times.at_equal_time(evidence, headline.copy())
-    assert again[0].equals(whole[0]) and again[1].equals(whole[1])
-    assert at_times.at_equal_time(evidence, headline)[0] is again[0], "computed once"
+    assert again.equals(whole)
+    assert at_times.at_equal_time(evidence, headline) is again, "computed once"
