@@ -128,8 +128,9 @@ function update() {
   const drawn = [criticalFigure, costFigure, distributionFigure, winFigure];
   const figures = entries.length ? drawn.map((f) => f(DATA, matrix, entries)) : [];
   const first = figures.filter((one) => one.querySelector("svg, table")); // those that say n/a last
-  byId("shown").replaceChildren(...first.slice(0, 1)); // beside the table
-  byId("drawn").replaceChildren(...first.slice(1), ...figures.filter((one) => !first.includes(one)));
+  const beside = first.slice(0, 1).filter((one) => !one.classList.contains("wide"));
+  byId("shown").replaceChildren(...beside); // beside the table
+  byId("drawn").replaceChildren(...first.slice(beside.length), ...figures.filter((one) => !first.includes(one)));
   byId("drawn").hidden = false;
   for (const [id, label, name] of [["models", "Models", "model"], ["datasets", "Datasets", "dataset"]]) {
     const all = DATA[id].length;

@@ -17,7 +17,8 @@ function criticalFigure(data, matrix, entries) {
   const [axis, margin, half] = [56, 16, Math.ceil(k / 2)];
   const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
   const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side) + 20);
-  const width = Math.max(pageWidth(), before + after + (NARROW.matches ? 90 : 200));
+  const between = NARROW.matches ? 90 : Math.max(200, 9 * k);
+  const width = Math.max(pageWidth(), before + after + between);
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
@@ -61,7 +62,7 @@ function criticalFigure(data, matrix, entries) {
     `Nemenyi's test at .05 over ${n} datasets; a bar joins models whose mean ranks differ by less ` +
     "than the critical difference (CD), so that they do not differ significantly. The result depends " +
     "on which models are chosen. Friedman's test, which should come first, is under Tests.";
-  return figure(title, chart(width, top + 19 * half, spoken, parts), note);
+  return figure(title, chart(width, top + 19 * half, spoken, parts), note, k > 20);
 }
 
 /** Each model's ranks: one dot per dataset, quartiles, median and mean. */
