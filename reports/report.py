@@ -202,7 +202,7 @@ def about(evidence: Evidence, parts: list[Section], html: bool = True) -> str:
     lines += ["", "## Files", ""]
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)
-        lines.append(f"- {names}: {part.title}")
+        lines.append(f"- {names}: {part.about}")
     if html:
         lines.append(
             "- `html/index.html`: all of this as a page, with filters; a page a dataset and a model"

@@ -15,7 +15,6 @@ from .tables import TableCell, bare, decimals_for, fixed
 FIGURES = {
     "elo": ("max", 0, 1.0),
     "mean_rank": ("min", 2, 1.0),
-    "median_rank": ("min", 2, 1.0),
     "win_rate": ("max", 2, 1.0),
     "normalised": ("max", 2, 1.0),
     "improvability": ("min", 1, 100.0),

@@ -60,7 +60,11 @@ def section(
     for name in dict.fromkeys(m.scope.name for m in reversed(matrices)):
         mine = [m for m in matrices if m.scope.name == name]
         tables.append(_reference_table(evidence, mine, frame, reference))
-    return Section("tests", "Tests across datasets", tuple(tables), frame)
+    about = (
+        "across datasets: Friedman, Nemenyi, and Wilcoxon with Holm's correction for every pair of "
+        "models and for all against one reference"
+    )
+    return Section("tests", "Tests across datasets", tuple(tables), frame, about=about)
 
 
 def _friedman_rows(matrix: RankingMatrix) -> list[list[object]]:

@@ -60,7 +60,8 @@ def section(evidence: Evidence, frame: pd.DataFrame) -> Section:
         )
     header = ("model", "source", "score", "seeds")
     table = ReportTable(NAME, f"{TITLE}, beside ours", header, tuple(panels), tuple(notes), 2)
-    return Section(NAME, TITLE, (table,), frame)
+    about = "published results on other splits, which are not comparable with ours"
+    return Section(NAME, TITLE, (table,), frame, about=about)
 
 
 def _row(row: Mapping[Any, Any], scale: float, decimals: int) -> tuple[TableCell, ...]:

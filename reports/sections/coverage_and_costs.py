@@ -22,9 +22,10 @@ def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
     tables = [_folds_table(evidence, studies)]
     failures = _failures(evidence)
     if len(failures):
-        tables.append(_failures_table(failures))
-    head = _summary(evidence, studies)
-    return Section("coverage", "Coverage", tuple(tables), _coverage_frame(evidence, studies), head)
+        tables.append(_failures_table(failures, bool(evidence.meta.get("runs"))))
+    head, frame = _summary(evidence, studies), _coverage_frame(evidence, studies)
+    about = "what was run, what failed and why"
+    return Section("coverage", "Coverage", tuple(tables), frame, head, about)
 
 
 def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
@@ -153,7 +154,8 @@ def _failures(evidence: Evidence) -> pd.DataFrame:
     return kinds.reset_index().sort_values(["n", "model"], ascending=[False, True], kind="stable")
 
 
-def _failures_table(failures: pd.DataFrame) -> ReportTable:
+def _failures_table(failures: pd.DataFrame, of_runs: bool) -> ReportTable:
+    """of_runs: whether there are runs, with logs and a ledger, not results of another tool."""
     rows = [
         (
             TableCell(escape.label(row.model)),
@@ -165,8 +167,10 @@ def _failures_table(failures: pd.DataFrame) -> ReportTable:
         for row in failures.head(MAX_FAILURES).itertuples(index=False)
     ]
     more = len(failures) - MAX_FAILURES
-    notes = ["bench logs RUN --failed prints their tracebacks."]
-    notes += [f"{more} more kinds of failure stand in the ledger."] if more > 0 else []
+    notes = ["bench logs RUN --failed prints their tracebacks."] if of_runs else []
+    if more > 0:
+        there = " stand in the ledger" if of_runs else " are not shown"
+        notes.append(f"{more} more kinds of failure{there}.")
     header = ("model", "cause", "message", "datasets", "trials")
     panels = (Panel(tuple(rows)),)
     return ReportTable(
@@ -223,7 +227,8 @@ def costs(evidence: Evidence) -> Section:
         "for both). n/a: too slow for the time that this may take, or not recorded.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
-    return Section("costs", "Costs", (table,), frame)
+    about = "trials, CPU and wall seconds, memory, time of a prediction"
+    return Section("costs", "Costs", (table,), frame, about=about)
 
 
 def _again(trials: pd.DataFrame, ids: np.ndarray, *keys: np.ndarray) -> np.ndarray:

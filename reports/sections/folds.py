@@ -43,7 +43,8 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
             rows += [{**base, **row} for row in _rows(evidence, dataset, name, scores)]
     frame = pd.DataFrame(rows, columns=_COLUMNS)
     tables = tuple(_table(evidence, task, frame[frame["task"] == task]) for task in evidence.tasks)
-    return Section("folds", "Folds of one dataset", tables, frame)
+    about = "within a dataset, across its folds: the best model against each other one"
+    return Section("folds", "Folds of one dataset", tables, frame, about=about)
 
 
 def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:

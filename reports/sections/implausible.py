@@ -20,6 +20,7 @@ from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
 
 NAME, TITLE = "look-first", "Look at these first"
+ABOUT = "implausible cells, each with a likely cause"
 MAX_ROWS = 40  # of the printed table; the CSV has all
 
 CONSTANTS = ("constant", "dummy")  # models that predict one value
@@ -91,7 +92,7 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
     checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
     if not flagged:
         remark = "No implausible cell was found."
-        return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,))
+        return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,), ABOUT)
     cells = sum(len(finding.cells) for finding in flagged)
     remark = (
         f"{footnotes.count(len(flagged), 'finding')} on {footnotes.count(cells, 'cell')}. A "
@@ -100,7 +101,9 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
     if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
         remark += " The trials behind a cell: bench explain scores DATASET MODEL; their ids are in "
         remark += "the CSV."
-    return Section(NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,))
+    return Section(
+        NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,), ABOUT
+    )
 
 
 def findings(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> list[Finding]:

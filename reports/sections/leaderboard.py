@@ -52,7 +52,7 @@ LEVEL = 0.95
 RESAMPLES, SEED = 1000, 0
 MIN_BOOTSTRAP = 15  # with fewer datasets the percentile interval is too narrow
 
-_INTERVALS = [f"{n}_{end}" for n in FIGURES if n != "median_rank" for end in ("low", "high")]
+_INTERVALS = [f"{n}_{end}" for n in FIGURES for end in ("low", "high")]
 _COLUMNS = """scope datasets view fallback model place n_scope n_datasets n_models n_imputed elo
     mean_rank mean_rank_se median_rank win_rate n_best normalised improvability interval""".split()
 
@@ -110,7 +110,11 @@ def section(
     ]
     widest = [m for m in matrices if not m.scope.subset][-1]
     remarks = (f"{verdict(widest)} {caveat}".strip(),)
-    return Section("leaderboard", "Leaderboard", tuple(tables), frame, remarks)
+    about = (
+        "Elo, mean rank, win rate, normalised score and improvability with 95 % intervals: on "
+        "complete datasets, and with missing cells imputed"
+    )
+    return Section("leaderboard", "Leaderboard", tuple(tables), frame, remarks, about)
 
 
 def fallback_of(evidence: Evidence, name: str | None) -> str:
@@ -223,6 +227,7 @@ def _rounded(figured: pd.DataFrame) -> pd.DataFrame:
 
 def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
     """One row per model of the plan, the best first; figures if the model is in the view."""
+    kind = "t" if view.n < MIN_BOOTSTRAP else "bootstrap"
     base = {
         "scope": view.scope.name,
         "datasets": view.scope.selection,
@@ -231,7 +236,7 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
         "n_scope": view.n_scope,
         "n_datasets": 0 if view.reason else view.n,
         "n_models": 0 if view.reason else len(view.models),
-        "interval": "" if view.reason else "t" if view.n < MIN_BOOTSTRAP else "bootstrap",
+        "interval": "" if view.reason or view.n < 2 else kind,
     }
     figured = pd.DataFrame() if view.reason else figures(view)
     rows: list[dict[str, object]] = []
@@ -252,16 +257,15 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
 
 # --- the table ------------------------------------------------------------------------------------
 
-SHOWN = """elo interval mean_rank median_rank win_rate normalised improvability""".split()
+SHOWN = """elo interval mean_rank win_rate normalised improvability""".split()
 HEADER = (
     "model",
     "Elo ↑",
     "95 %",
     "mean rank ↓",
-    "median ↓",
     "win rate ↑",
     "norm. ↑",
-    "improv. ↓",
+    "improv. % ↓",
 )
 
 
@@ -317,8 +321,8 @@ def _notes(
     used = [b for b in views if not b.reason]
     notes = [
         f"Compared: {'; '.join(metrics)}; every dataset counts once. {footnotes.TIES}",
-        f"Ranked are the models with a complete score on at least {100 * MIN_COVERAGE:g} % of the "
-        "datasets, on the datasets on which all of them have one.",
+        "Complete scores: ranked are the models with one on at least "
+        f"{100 * MIN_COVERAGE:g} % of the datasets, on the datasets on which all of them have one.",
         "Elo: Bradley-Terry strengths from which of two models is better on each dataset, a tie "
         f"counting half for both; 400 points are odds of ten to one, the models' mean is "
         f"{ELO_MEAN:g}. On complete data Elo, win rate and mean rank order the models alike.",
@@ -336,13 +340,13 @@ def _notes(
         )
     notes += [
         "After the mean rank: s/√N over the datasets (ddof 1); as ranks of different models are "
-        "not independent, it is no significance test. Median: of the ranks; the CSV also counts "
-        "the datasets on which no ranked model does better. Win rate: share of (opponent, dataset) "
-        "pairs won, ties count one half. Norm.: normalised score, 1 for the smallest error of a "
-        "dataset, 0 for the largest, 1 where all are equal. Improv.: improvability, 1 − best error "
-        "of the dataset / own error, in percent. Errors are 1 − score where more is better. All "
-        "figures depend on which models are compared: a model without any error makes the others' "
-        "improvability 100 %.",
+        "not independent, it is no significance test. The CSV also has the median of the ranks, "
+        "and the number of datasets on which no ranked model does better. Win rate: share of "
+        "(opponent, dataset) pairs won, ties count one half. Norm.: normalised score, 1 for the "
+        "smallest error of a dataset, 0 for the largest, 1 where all are equal. Improv.: "
+        "improvability, 1 − best error of the dataset / own error, in percent. Errors are 1 − "
+        "score where more is better. All figures depend on which models are compared: a model "
+        "without any error makes the others' improvability 100 %.",
     ]
     if any(
         separable((b.losses.shape[1] - ranks(b.losses, "min")).sum(axis=0)[None], b.n)[0]
@@ -370,6 +374,6 @@ def _imputation(views: list[View], fallback: str) -> str:
     return (
         f"¶n: imputed on n datasets. Of {footnotes.count(cells, 'cell')} without a complete score "
         f"each {rule}. "
-        "Every model with any score is ranked. Leaving missing cells out instead would favour a "
-        "model that fails on difficult datasets."
+        "Ranked there is every model with any score, on all datasets. Leaving missing cells out "
+        "instead would favour a model that fails on difficult datasets."
     )

@@ -57,7 +57,9 @@ def section(
         _table(evidence, task, blocks[task, evidence.headline(task)], alone[task])
         for task in evidence.tasks
     ]
-    return Section("scores", "Scores", tuple(tables), pd.concat(frames, ignore_index=True))
+    frame = pd.concat(frames, ignore_index=True)
+    about = "every model on every dataset: mean over folds, its standard error or spread"
+    return Section("scores", "Scores", tuple(tables), frame, about=about)
 
 
 def _frame(

@@ -164,7 +164,8 @@ def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Sec
         for task in TASKS
         if (judged["task"] == task).any()
     ]
-    return Section("seeds", "Seeds of one split", tuple(tables), judged)
+    about = "within one split, across seeds: the chosen configurations, and ensembles of them"
+    return Section("seeds", "Seeds of one split", tuple(tables), judged, about=about)
 
 
 HEADER = ("model", "single", "std", "n", "p", "ensemble", "std", "n", "p")

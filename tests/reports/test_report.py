@@ -33,6 +33,8 @@ def test_the_report_writes_each_part_in_three_forms_and_a_page_about_the_run(tmp
     files = {f"{p}.{e}" for p in parts for e in ("tex", "md", "csv")}
     others = {"about.md", "look-first.md", "look-first.csv"}
     assert {name for name in written if not name.startswith("paper/")} == files | others
+    listed = written["about.md"].decode().partition("## Files")[2].strip().splitlines()
+    assert all(re.search(r"`: \S", line) for line in listed)
 
 
 def test_scores_ranks_and_p_values_are_those_of_the_formulas(tmp_path):
@@ -79,7 +81,8 @@ def test_error_units_do_not_matter_to_any_test(tmp_path):
     scaled["test_rmse"] *= unit
     one, two = texts(evidence_of(frame), tmp_path / "1"), texts(evidence_of(scaled), tmp_path / "2")
     assert one["tests.csv"] == two["tests.csv"]
-    assert [r["mean_rank"] for r in ranked(one)] == [r["mean_rank"] for r in ranked(two)]
+    for name in ("mean_rank", "median_rank", "n_best", "win_rate"):
+        assert [r[name] for r in ranked(one)] == [r[name] for r in ranked(two)], name
 
 
 def test_the_direction_of_the_metric_decides_who_is_better(tmp_path):
@@ -107,6 +110,9 @@ def test_a_failed_cell_is_no_score_and_a_dataset_without_it_is_not_ranked(tmp_pa
     assert coverage["d3", "b"]["causes"] == "oom 1" and coverage["d3", "b"]["folds_failed"] == "1"
     assert "killed at 2 GiB" in written["coverage.md"].decode()
     assert "**1/2**" in written["coverage.md"].decode()
+    assert "bench logs" not in written["coverage.md"].decode()  # of results without a run
+    of_run = texts(evidence_of(frame, runs=["runs/a"]), tmp_path)
+    assert "bench logs" in of_run["coverage.md"].decode()
 
 
 @pytest.mark.fault(16)

@@ -197,6 +197,7 @@ def test_one_dataset_has_places_and_no_spread():
     found, section = rows(TOY[:1])
     assert column(found, "mean_rank") == [1, 2, 3, 4]
     assert np.isnan(column(found, "mean_rank_low") + column(found, "mean_rank_se")).all()
+    assert set(column(found, "interval")) == {""}
     assert [row[3].text for row in section.tables[0].panels[0].rows] == [
         "1.00",
         "2.00",
