@@ -30,11 +30,11 @@ def _check_nodes(left: np.ndarray, right: np.ndarray, inner: np.ndarray) -> None
         _need(((child > at) & (child < len(inner))).all(), "a tree with a child that is not there")
 
 
-def _width(features: np.ndarray) -> int:
-    """How many features a row must have whose features at these indices are asked for."""
-    features = features.astype(np.int64)
-    _need(features.min(initial=0) >= 0, "a tree that asks for a feature which is not there")
-    return int(features.max(initial=-1)) + 1
+def _length(indices: np.ndarray) -> int:
+    """The least length of an array that has these indices; NotPlain for one below 0."""
+    indices = indices.astype(np.int64)
+    _need(indices.min(initial=0) >= 0, "an index below 0, which is not there")
+    return int(indices.max(initial=-1)) + 1
 
 
 def check_tree(state: State, n_features: int) -> int:
@@ -44,7 +44,7 @@ def check_tree(state: State, n_features: int) -> int:
     _need(state["node_count"] == len(nodes) == len(values), "a tree of another size than it says")
     left, right = nodes["left_child"], nodes["right_child"]
     _check_nodes(left, right, left != -1)
-    asked = _width(nodes["feature"][left != -1])
+    asked = _length(nodes["feature"][left != -1])
     _need(asked <= n_features, "a tree that asks for a feature which is not there")
     depth, level = 0, np.array([0])
     while len(level := level[left[level] != -1]):
@@ -60,8 +60,8 @@ def _check_predictor(state: State) -> int:
     _check_nodes(nodes["left"], nodes["right"], inner)
     _need(bits.ndim == 2 and bits.shape[1] in (0, 8), "categories that are no 256 bits")
     sets = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
-    _need(_width(sets) <= len(bits), "a tree that asks for categories which are not there")
-    return _width(nodes["feature_idx"][inner])
+    _need(_length(sets) <= len(bits), "a tree that asks for categories which are not there")
+    return _length(nodes["feature_idx"][inner])
 
 
 def _check_histograms(state: State) -> int:
@@ -105,7 +105,7 @@ def _check_neighbours(state: State) -> int:
     rows, answers = state["_fit_X"], np.asarray(state["_y"])
     fits = rows.ndim == 2 and rows.shape == (len(answers), state["n_features_in_"])
     if "classes_" in state:
-        fits = fits and answers.dtype.kind in "iu" and _width(answers) <= len(state["classes_"])
+        fits = fits and answers.dtype.kind in "iu" and _length(answers) <= len(state["classes_"])
     _need(fits, "neighbours whose rows and answers do not fit together")
     return state["n_features_in_"]
 
