@@ -86,8 +86,9 @@ class GhostNorm(nn.Module):
         weight, bias = (p.repeat_interleave(n_chunks) for p in (weight, bias))
         groups = n * n_chunks
         out, mean, scale = torch.native_group_norm(
-            x.contiguous().view(1, groups, size), weight, bias, 1, groups, size, groups, EPS
-        )
+            x.contiguous().view(1, groups, size).to(weight.dtype),
+            weight, bias, 1, groups, size, groups, EPS,
+        )  # fmt: skip
         with torch.no_grad():
             variance = (scale.pow(-2) - EPS) * (size / max(size - 1, 1))
             kept = 1 - self.momentum

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -109,6 +109,17 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
     )
 
 
+def index(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """Numbers of columns or rows as an index on a device, made once: an index that is a list goes
+    to a GPU anew each time, which waits for all that the GPU has to do."""
+    return _index(tuple(numbers), device)
+
+
+@lru_cache(maxsize=1024)
+def _index(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.long, device=device)
+
+
 def linear_init_(weight: Tensor, bias: Tensor, fan_in: int) -> None:
     """torch's default for a linear layer."""
     bound = fan_in**-0.5
@@ -154,9 +165,9 @@ class CellMaps(nn.Module):
             self.register_buffer(name, torch.tensor(places, dtype=torch.long), persistent=False)
 
 
-def generator(device: torch.device | str, seed: int) -> torch.Generator:
-    """A generator of this device from a seed."""
-    return torch.Generator(device).manual_seed(seed)
+def generator(seed: int) -> torch.Generator:
+    """A generator from a seed, on the CPU: it masks the same cells whatever the device."""
+    return torch.Generator().manual_seed(seed)
 
 
 def hide(
@@ -168,13 +179,13 @@ def hide(
     """
     values, codes = cells.values, cells.codes
     if columns.numeric_at:
-        at = randomised[:, columns.numeric_at]
-        noise = torch.randn(values.shape, generator=g, device=values.device, dtype=values.dtype)
+        at = randomised[:, index(columns.numeric_at, values.device)]
+        noise = torch.randn(values.shape, generator=g, dtype=values.dtype).to(values.device)
         values = torch.where(at, noise, values)
     if columns.categories_at:
-        at = randomised[:, columns.categories_at]
-        sizes = torch.tensor([columns.sizes[j] for j in columns.categories_at], device=codes.device)
-        draws = torch.rand(codes.shape, generator=g, device=codes.device)
+        at = randomised[:, index(columns.categories_at, codes.device)]
+        sizes = index([columns.sizes[j] for j in columns.categories_at], codes.device)
+        draws = torch.rand(codes.shape, generator=g).to(codes.device)
         codes = torch.where(at, (draws * sizes).long().clamp(max=sizes - 1), codes)
     return Cells(values, codes, (cells.hidden | hidden) & ~randomised)
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..base import two_columns
-from .cells import Cells, Columns, linear_init_
+from .cells import Cells, Columns, index, linear_init_
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,12 @@ def cell_losses(
     dtype = truth.values.dtype
     if decoded.numeric:
         place = {j: i for i, j in enumerate(columns.numeric_at)}
-        wanted = truth.values[:, [place[j] for j in decoded.numeric]]
+        at = index([place[j] for j in decoded.numeric], truth.values.device)
+        wanted = truth.values[:, at]
         yield decoded.numeric, (decoded.values.to(dtype) - wanted).square()
     for group, logits in zip(decoded.groups, decoded.logits, strict=True):
-        codes = truth.codes[:, [columns.categories_at.index(j) for j in group]].flatten()
+        at = index([columns.categories_at.index(j) for j in group], truth.codes.device)
+        codes = truth.codes[:, at].flatten()
         losses = F.cross_entropy(logits.flatten(0, 1).to(dtype), codes, reduction="none")
         yield group, losses.view(len(truth), len(group))
 
@@ -101,15 +103,16 @@ class Decoder(nn.Module):
     def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
         """Outputs for some columns, from one vector a cell, (N, d, E)."""
         numeric = [j for j in columns if not self.columns.categorical[j]]
-        rows = [self.starts[j] for j in numeric]
-        values = (state[:, numeric] * self.weight[rows]).sum(dim=-1) + self.bias[rows]
+        rows = index([self.starts[j] for j in numeric], state.device)
+        of_numeric = state[:, index(numeric, state.device)]
+        values = (of_numeric * self.weight[rows]).sum(dim=-1) + self.bias[rows]
         groups = self._groups(columns)
         return Decoded(numeric, values, groups, [self._logits(state, g) for g in groups])
 
     def _logits(self, state: Tensor, group: list[int]) -> Tensor:  # (N, K, C)
         rows, there = self._places(group, state.device)
         weight, bias = self.weight[rows], self.bias[rows]  # (K, C, E), (K, C)
-        x = state[:, group].transpose(0, 1)  # (K, N, E)
+        x = state[:, index(group, state.device)].transpose(0, 1)  # (K, N, E)
         logits = torch.baddbmm(bias[:, None].to(x.dtype), x, weight.transpose(1, 2).to(x.dtype))
         return logits.transpose(0, 1).masked_fill(~there, -torch.inf)
 

@@ -220,9 +220,7 @@ def clip_values(params: Iterable[Tensor], limit: float) -> None:
     DIFF(Kossen 2021, C.1): the text says that gradients are clipped at 1, which usually means their
     norm; the authors' code, and ours for NPT, clamps their elements.
     """
-    for p in params:
-        if p.grad is not None:
-            p.grad.clamp_(-limit, limit)
+    torch.nn.utils.clip_grad_value_(params, limit)
 
 
 def clip_norm(params: Iterable[Tensor], limit: float) -> Tensor:

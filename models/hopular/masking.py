@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..deep.cells import Cells, Columns, hide
+from ..deep.cells import Cells, Columns, hide, index
 from ..deep.column_decoder import Decoded, cell_losses
 
 
@@ -28,8 +28,8 @@ def noisy(
     """
     there = ~cells.hidden
     feature = torch.ones(columns.n, dtype=torch.bool, device=there.device)
-    feature[list(columns.targets)] = False
-    u = torch.rand(there.shape, generator=g, device=there.device)
+    feature[index(columns.targets, there.device)] = False
+    u = torch.rand(there.shape, generator=g).to(there.device)
     flags = there & (~feature | (u < p_mask))
     replaced = there & feature & (u >= p_mask) & (u < p_mask + p_replace)
     return hide(cells, columns, flags, replaced, g), flags
@@ -42,11 +42,11 @@ def column_losses(
     bool, and whether it has any: cross-entropy for categories, squared error of standardised values
     for numbers. Columns that are not decoded, or have no chosen cell, are 0 and not counted."""
     sums = [
-        torch.where(chosen[:, at], losses, 0.0).sum(dim=0)
+        torch.where(chosen[:, index(at, chosen.device)], losses, 0.0).sum(dim=0)
         for at, losses in cell_losses(decoded, truth, columns)
     ]
-    order = torch.tensor([*decoded.numeric, *(j for g in decoded.groups for j in g)])
-    order = order.to(chosen.device)
+    decoded_columns = [*decoded.numeric, *(j for g in decoded.groups for j in g)]
+    order = index(decoded_columns, chosen.device)
     count = chosen[:, order].sum(dim=0)
     losses = truth.values.new_zeros(columns.n)
     counted = torch.zeros(columns.n, dtype=torch.bool, device=chosen.device)

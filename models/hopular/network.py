@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.cells import CellMaps, Cells, Columns
+from ..deep.cells import CellMaps, Cells, Columns, index
 from ..deep.column_decoder import Decoded, Decoder
 from ..deep.layers.attention import attend, attention_weights, join_heads, split_heads
 from ..deep.layers.dropout import Seed, dropout
@@ -231,10 +231,10 @@ class Summary(Decoder):
                 rows += [self.starts[j] + min(c, size - 1) for c in range(longest)]
                 gaps += [c >= size for c in range(longest)]
             sizes.append(len(group) * longest)
-        at = torch.tensor(rows, device=state.device)
+        at = index(rows, state.device)
         out = F.linear(state, self.weight.index_select(0, at), self.bias.index_select(0, at))
         values, *rest = out.split(sizes, dim=1)
-        missing = torch.tensor(gaps, device=state.device, dtype=torch.bool).split(sizes[1:])
+        missing = index(gaps, state.device).bool().split(sizes[1:])
         logits = [
             x.masked_fill(gap, -torch.inf).unflatten(1, (len(group), -1))
             for x, gap, group in zip(rest, missing, groups, strict=True)

@@ -61,7 +61,7 @@ class HopularTask:
         dropout an epoch, not one a batch.
         """
         s = self.settings
-        g = generator(self.cells.hidden.device, seed_of(s.seed, step, 1))
+        g = generator(seed_of(s.seed, step, 1))
         shown, flags = noisy(self.cells, self.columns, s.p_mask, s.p_replace, g)
         weight = gamma(step, s.steps, s.gamma)
         memory = self.module.store(self.cells, (s.seed, step, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..deep.cells import Cells, Columns
+from ..deep.cells import Cells, Columns, index
 from ..deep.column_decoder import Decoded, cell_losses
 
 RANDOM_SHARE = 0.1  # of the selected cells get a random value (NPT, C.4.3)
@@ -28,10 +28,10 @@ def select(candidates: Tensor, p: float, g: torch.Generator) -> tuple[Tensor, Te
         return candidates, nothing
     if p <= 0:
         return nothing, nothing
-    draws = torch.rand(candidates.shape, generator=g, device=candidates.device)
+    draws = torch.rand(candidates.shape, generator=g).to(candidates.device)
     chosen = candidates & (draws < p)
     at = torch.nonzero(chosen.flatten())[:, 0]
-    order = torch.randperm(len(at), generator=g, device=at.device)
+    order = torch.randperm(len(at), generator=g).to(at.device)
     randomised = nothing.flatten().clone()
     randomised[at[order[: round(RANDOM_SHARE * len(at))]]] = True
     randomised = randomised.view_as(chosen)
@@ -49,6 +49,7 @@ def loss_on(
     total = truth.values.new_zeros(())
     count = chosen.new_zeros((), dtype=torch.long)
     for at, losses in cell_losses(decoded, truth, columns):
-        total = total + torch.where(chosen[:, at], losses, 0.0).sum()
-        count = count + chosen[:, at].sum()
+        counted = chosen[:, index(at, chosen.device)]
+        total = total + torch.where(counted, losses, 0.0).sum()
+        count = count + counted.sum()
     return total, count

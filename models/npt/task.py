@@ -57,7 +57,7 @@ class NPTTask:
         """(what is shown, the truth, cells of the feature loss, cells of the target loss)."""
         s = self.settings
         cells, parts = self.rows(step)
-        g = generator(parts.device, seed_of(s.seed, step, 1))
+        g = generator(seed_of(s.seed, step, 1))
         there = ~cells.hidden
         train = (parts == TRAIN)[:, None]
         features = select(there & ~self.is_target, s.p_feature, g)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..deep.cells import Columns
+from ..deep.cells import Columns, index
 from ..deep.column_decoder import Decoder
 from ..deep.layers.dropout import Seed
 from ..deep.pretrained import PretrainedTask
@@ -101,7 +101,7 @@ class Pretext(nn.Module):
         told = self.decoder(hidden.transpose(0, 1), range(columns.n))
         log_loss = x.new_zeros(())
         for group, logits in zip(told.groups, told.logits, strict=True):
-            wanted = cells.codes[:, group].flatten()
+            wanted = cells.codes[:, index(group, x.device)].flatten()
             lost = F.cross_entropy(logits.flatten(0, 1), wanted)
             log_loss = log_loss + lost * len(group)
         if not told.numeric:

@@ -103,11 +103,12 @@ class Placement:
         """The nodes that are not refused."""
         return [node for node in self._nodes.values() if node.id not in self.refused]
 
-    def know_gpu(self, node: str, memory_mb: float, taken_mb: float = 0.0) -> None:
-        """Take in how much memory a GPU of that node has, and how much of it was taken when a
-        worker had come up. The least that was ever taken is the context of one worker."""
-        self._gpu_mb[node] = memory_mb
-        self._context_mb[node] = min(taken_mb, self._context_mb.get(node, taken_mb))
+    def know_gpu(self, node: str, memory_mb: float, context_mb: float = 0.0) -> None:
+        """Take in how much of a GPU's memory a worker of that node found free when it came up, its
+        own context included, and how much that takes. The first worker finds most: all that other
+        programs leave."""
+        self._gpu_mb[node] = max(memory_mb, self._gpu_mb.get(node, 0.0))
+        self._context_mb[node] = min(context_mb, self._context_mb.get(node, context_mb))
 
     # ------------------------------------------------------------------ workers
 

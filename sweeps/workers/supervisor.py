@@ -83,7 +83,7 @@ class Supervisor:
         self._group.is_up(actor, found["pid"])
         self._failed_starts.pop(actor.node.id, None)
         if actor.shape.gpus:
-            self._placement.know_gpu(actor.node.id, found["gpu_mb"], found["taken_mb"])
+            self._placement.know_gpu(actor.node.id, found["gpu_mb"], found["context_mb"])
         if found["wrong"]:
             return self._refuse(actor.node, found["wrong"])
         about = {"worker": actor.name, "host": actor.node.host, "pid": actor.pid}

@@ -105,11 +105,12 @@ class TrialWorker:
         self._signals = SignalWatch()
 
     def ready(self) -> dict[str, Any]:
-        """pid, wrong ("" or what differs from the driver's node), and gpu_mb and taken_mb of
+        """pid, wrong ("" or what differs from the driver's node), and gpu_mb and context_mb of
         `hold_to_share`, 0.0 without a GPU."""
         share = float(os.environ[GPU_SHARE])
-        gpu_mb, taken_mb = hold_to_share(share) if self._gpu else (0.0, 0.0)
-        return {"pid": os.getpid(), "wrong": self._wrong, "gpu_mb": gpu_mb, "taken_mb": taken_mb}
+        gpu_mb, context_mb = hold_to_share(share) if self._gpu else (0.0, 0.0)
+        told = {"gpu_mb": gpu_mb, "context_mb": context_mb}
+        return {"pid": os.getpid(), "wrong": self._wrong, **told}
 
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
@@ -224,20 +225,20 @@ class TrialWorker:
 
 
 def hold_to_share(share: float) -> tuple[float, float]:
-    """Memory of this process's GPU, and what of it is taken before the first trial, both in MB;
-    zeros where there is no GPU. Of a shared one torch gets no more than the share, less the
-    process's own CUDA context."""
+    """Memory of this process's GPU that processes from before it leave, and what this process's
+    CUDA context takes of it, at most CONTEXT_MB, both in MB; zeros where there is no GPU. Of a
+    shared one torch gets no more than the share, less the context."""
     try:
         import torch
 
         free, total = torch.cuda.mem_get_info()  # makes the context
         taken = total - free  # by this context, and by the processes that came before
+        context = min(taken, CONTEXT_MB * 2**20)
         if share < 1.0:
-            context = min(taken, CONTEXT_MB * 2**20)
             torch.cuda.set_per_process_memory_fraction(max(0.0, share - context / total))
     except (ImportError, RuntimeError, AssertionError):
         return 0.0, 0.0
-    return total / 2**20, taken / 2**20
+    return (free + context) / 2**20, context / 2**20
 
 
 RESIDENT, DATA = 1, 5  # fields of statm

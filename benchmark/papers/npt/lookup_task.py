@@ -222,7 +222,7 @@ class LookupTask(NPTTask):
 
     def drawn(self, part: int, step: int, n_tables: int) -> Doubled:
         """Tables of a part; those of a step are always the same."""
-        g = generator(self.device, seed_of(self.seed, part, step))
+        g = torch.Generator(self.device).manual_seed(seed_of(self.seed, part, step))
         return doubled(*self.source.draw(n_tables, part, g), self.variant, g)
 
     def predict(self, tables: Doubled) -> Tensor:  # (B, N)
@@ -234,7 +234,7 @@ class LookupTask(NPTTask):
 
     def draw(self, step: int) -> tuple[Cells, Cells, Tensor, Tensor]:
         """As of `NPTTask`, on fresh tables."""
-        settings, g = self.settings, generator(self.device, seed_of(self.seed, step, 4))
+        settings, g = self.settings, generator(seed_of(self.seed, step, 4))
         tables = self.drawn(TRAIN, step, settings.tables)
         self.module.rows = tables.features.shape[1]
         cells = tables.cells

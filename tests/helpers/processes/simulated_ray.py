@@ -96,7 +96,7 @@ class SimulatedRay(RayCalls):
         """Queue a call behind the earlier ones of its actor."""
         number, future = next(self._numbers), Future[Any]()
         if method == "ready":
-            ready = {"pid": actor.number, "wrong": "", "gpu_mb": GPU_MB, "taken_mb": 0.0}
+            ready = {"pid": actor.number, "wrong": "", "gpu_mb": GPU_MB, "context_mb": 0.0}
             heapq.heappush(self._pending, (self.clock(), number, future, lambda: ready))
             return number
         trial: Trial = args[0]

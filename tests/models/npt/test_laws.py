@@ -227,7 +227,7 @@ def test_masks_select_their_share_and_randomise_a_tenth_of_it(p):
     candidates = torch.from_numpy(rng.random((60, 12)) < 0.7)
     n, counts = int(candidates.sum()), []
     for seed in range(300):
-        hidden, randomised = select(candidates, p, generator("cpu", seed))
+        hidden, randomised = select(candidates, p, generator(seed))
         assert not (hidden & randomised).any() and not ((hidden | randomised) & ~candidates).any()
         chosen = int(hidden.sum() + randomised.sum())
         assert int(randomised.sum()) == round(RANDOM_SHARE * chosen)
@@ -238,10 +238,10 @@ def test_masks_select_their_share_and_randomise_a_tenth_of_it(p):
 
 
 def test_the_ends_of_masking_hide_all_or_nothing():
-    candidates = torch.rand(9, 4, generator=generator("cpu", 0)) < 0.5
-    hidden, randomised = select(candidates, 1.0, generator("cpu", 1))
+    candidates = torch.rand(9, 4, generator=generator(0)) < 0.5
+    hidden, randomised = select(candidates, 1.0, generator(1))
     assert torch.equal(hidden, candidates) and not randomised.any()
-    assert not any(m.any() for m in select(candidates, 0.0, generator("cpu", 1)))
+    assert not any(m.any() for m in select(candidates, 0.0, generator(1)))
 
 
 def test_random_cells_are_open_and_hold_noise_or_any_category_alike():
@@ -249,7 +249,7 @@ def test_random_cells_are_open_and_hold_noise_or_any_category_alike():
     cells = cells_of(np.full((4000, 2), 2.0), columns, torch.double)
     everywhere = torch.ones(4000, 2, dtype=torch.bool)
     nowhere = ~everywhere
-    shown = hide(cells, columns, nowhere, everywhere, generator("cpu", 3))
+    shown = hide(cells, columns, nowhere, everywhere, generator(3))
     assert not shown.hidden.any()
     noise = shown.values[:, 0]
     assert abs(float(noise.mean())) < 5 / 4000**0.5 and abs(float(noise.std()) - 1) < 0.06
@@ -257,7 +257,7 @@ def test_random_cells_are_open_and_hold_noise_or_any_category_alike():
     assert (
         len(counts) == 4 and float((counts / 4000 - 0.25).abs().max()) < 5 * (3 / 16 / 4000) ** 0.5
     )
-    kept = hide(cells, columns, everywhere, nowhere, generator("cpu", 3))
+    kept = hide(cells, columns, everywhere, nowhere, generator(3))
     assert kept.hidden.all() and torch.equal(kept.values, cells.values)
     assert without(cells, everywhere).hidden.all() and not cells.hidden.any()
 
@@ -270,7 +270,7 @@ def decoded_of(cells: Cells, columns=MIXED, seed=0) -> Decoded:
 def test_a_loss_is_a_sum_over_the_chosen_cells_and_their_number():
     cells = table(gaps=0.0)
     decoded = decoded_of(cells)
-    chosen = torch.rand(N, MIXED.n, generator=generator("cpu", 4)) < 0.3
+    chosen = torch.rand(N, MIXED.n, generator=generator(4)) < 0.3
     total, count = loss_on(decoded, cells, MIXED, chosen)
     by_hand = 0.0
     for i, j in torch.nonzero(chosen).tolist():

@@ -41,8 +41,8 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
     placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
     assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
     assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1.0, 1024.0)
-    for taken_mb in (900.0, 300.0, 700.0):  # with the contexts of those that came before
-        placement.know_gpu("b", 4000.0, taken_mb)
+    for left_mb, context_mb in ((4000.0, 300.0), (2700.0, 600.0)):  # the second beside the first
+        placement.know_gpu("b", left_mb, context_mb)
     assert placement.shape(Needs(gpu_mb=1000.0)) == Shape(1, 1 / 3, 1024.0)
     placement.refuse("b", "other libraries")
     assert placement.shape(Needs(gpu_mb=1000.0)) is None
@@ -168,19 +168,22 @@ def test_a_whole_gpu_is_not_put_together_from_parts_of_two():
     assert placement.place(whole) == node and placement.place(Shape(1, 0.5, 1024.0)) == node
 
 
-@pytest.mark.parametrize(("share", "most"), [(0.25, 0.2), (1.0, None)])
+@pytest.mark.parametrize(
+    ("share", "free", "most", "context"),
+    [(0.25, 7600, 0.2, 400), (1.0, 7600, None, 400), (0.25, 2600, 0.175, 600)],
+)
 def test_torch_takes_no_more_of_a_shared_gpu_than_the_share_less_the_context(
-    monkeypatch: pytest.MonkeyPatch, share: float, most: float | None
+    monkeypatch: pytest.MonkeyPatch, share: float, free: int, most: float | None, context: int
 ) -> None:
     told: list[float] = []
     cuda = SimpleNamespace(
-        mem_get_info=lambda: (7600 * 2**20, 8000 * 2**20),
+        mem_get_info=lambda: (free * 2**20, 8000 * 2**20),
         set_per_process_memory_fraction=told.append,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setenv("TABSWEEP_GPU_SHARE", "")
     ready = TrialWorker(lambda trial, data: None, "w", [], None, {}, share).ready()
-    assert (ready["gpu_mb"], ready["taken_mb"]) == (8000.0, 400.0)
+    assert (ready["gpu_mb"], ready["context_mb"]) == (free + context, context)
     assert told == ([] if most is None else [pytest.approx(most)])
 
 
