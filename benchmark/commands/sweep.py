@@ -266,8 +266,10 @@ def run_and_report(console: Console, request: Request) -> int:
                 note = "bench resume leaves MLflow off\n"
                 (request.folder / TRACKING_OFF).write_text(note, encoding="utf-8")
             elif tracking_uri != "none":
+                from ..tracking.follower import Syncer
+
                 (request.folder / TRACKING_OFF).unlink(missing_ok=True)
-            syncer = start_tracking(request.folder, tracking_uri)
+                syncer = Syncer(request.folder, uri=tracking_uri)
         else:
             progress.listen(event, details)
 
@@ -368,17 +370,6 @@ def interrupted(console: Console, request: Request) -> int:
         return INTERRUPTED
     console.tell(f"interrupted; {resume_with(request.folder)}")
     return INTERRUPTED
-
-
-def start_tracking(folder: Path, uri: str | None) -> Syncer | None:
-    """Start to bring the run into MLflow while it runs; None where tracking is off ("none")."""
-    if uri == "none":
-        return None
-    from ..tracking.follower import Syncer
-
-    syncer = Syncer(folder, uri=uri)
-    syncer.start()
-    return syncer
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from io import RawIOBase
 from pathlib import Path
 
 from ...sweeps.store.ledger import LedgerError
@@ -38,18 +37,14 @@ class Syncer:
     """
 
     def __init__(self, run: Path, *, uri: str | None = None) -> None:
-        """Raises TrackingError where the address may not be used."""
+        """Start the process. Raises TrackingError where the address may not be used."""
         self.run = Path(run)
         self.uri = check(uri or default_uri(self.run))
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> Syncer:
-        """Start the process; returns self."""
-        folder = self.run / "tracking"
-        folder.mkdir(parents=True, exist_ok=True)
+        self.log = self.run / "tracking" / "log.txt"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         module = __spec__.name if __spec__ else __name__
-        with open(folder / "log.txt", "ab") as log:
-            self._process = subprocess.Popen(
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", module, str(self.run)],
                 stdin=subprocess.PIPE,  # closed by `stop`, and by the kernel when the driver dies
                 stdout=subprocess.PIPE,
@@ -58,7 +53,6 @@ class Syncer:
                 env={**os.environ, URI_VARIABLE: self.uri},
                 process_group=0,  # Ctrl-C is the driver's affair
             )
-        return self
 
     def stop(
         self, timeout: float = LAST_PASS_S, *, say: Callable[[str], None] = lambda text: None
@@ -67,33 +61,29 @@ class Syncer:
 
         `say` is told once when it takes long; Ctrl-C ends the wait.
         """
-        process, self._process = self._process, None
-        if process is None:
-            return None
         silent = min(SILENT_S, timeout)
         try:
             try:
-                said, _ = process.communicate(timeout=silent)  # closes its standard input
+                said, _ = self.process.communicate(timeout=silent)  # closes its standard input
             except subprocess.TimeoutExpired:
                 rest = timeout - silent
                 say(
                     f"the results above are complete; MLflow ({redact(self.uri)}) is still being "
                     f"written, at most {duration(rest)} (Ctrl-C leaves it for later)"
                 )
-                said, _ = process.communicate(timeout=rest)
+                said, _ = self.process.communicate(timeout=rest)
         except KeyboardInterrupt:
             error = "the last pass was interrupted"
         except subprocess.TimeoutExpired:
             error = f"{redact(self.uri)} took longer than {timeout:.0f} s"
         else:
-            log = self.run / "tracking" / "log.txt"
-            error = f"the sync process ended with {process.returncode}, see {log}"
-            if process.returncode == 0:
+            if self.process.returncode == 0:
                 return None
-            if process.returncode == 3:
+            error = f"the sync process ended with {self.process.returncode}, see {self.log}"
+            if self.process.returncode == 3:
                 error = said.splitlines()[-1]
-        process.kill()
-        process.wait()
+        self.process.kill()
+        self.process.wait()
         again = command_on(self.run, "track sync", *store_option(self.run, self.uri))
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
 
@@ -103,17 +93,17 @@ class Syncer:
         return place_of(self.run, self.uri)
 
 
-def follow(run: Path, *, uri: str, stdin: RawIOBase) -> str | None:
-    """Sync the studies that have ended whenever the ledger has grown, and everything when `stdin`
-    ends; the last pass's error or None.
+def follow(run: Path, uri: str) -> str | None:
+    """Sync the studies that have ended whenever the ledger has grown, and everything when standard
+    input ends; the last pass's error or None.
 
     The last pass is tried again while a server does not answer: it may be on its way up.
     """
-    seen: int | None = None
+    seen = 0
     wait = 0.0
-    while not _ended(stdin, wait):
+    while not select.select([0], [], [], wait)[0]:  # nobody writes to standard input
         now, wait = _log_bytes(run), INTERVAL_S
-        if now is not None and now != seen:
+        if now != seen:
             began = time.monotonic()
             with suppress(TrackingError, LedgerError):  # the last pass says what is wrong
                 sync(run, uri=uri, live=True)
@@ -133,24 +123,18 @@ def follow(run: Path, *, uri: str, stdin: RawIOBase) -> str | None:
         time.sleep(RETRY_S)
 
 
-def _ended(stdin: RawIOBase, wait: float) -> bool:
-    """Wait, at most so long, for the end of a stream to which nobody writes."""
-    return bool(select.select([stdin], [], [], wait)[0])
-
-
-def _log_bytes(run: Path) -> int | None:
-    """The size of the ledger's log; None without one."""
+def _log_bytes(run: Path) -> int:
+    """The size of the ledger's log; 0 without one."""
     try:
         return (run / "ledger" / "log.jsonl").stat().st_size
     except OSError:
-        return None
+        return 0
 
 
 def main() -> int:
     """The process behind `Syncer`: 0, or 3 and one line that says why the store is behind."""
-    run = Path(sys.argv[1])
     os.nice(NICENESS)
-    error = follow(run, uri=os.environ[URI_VARIABLE], stdin=os.fdopen(0, "rb", buffering=0))
+    error = follow(Path(sys.argv[1]), os.environ[URI_VARIABLE])
     if error:
         print(error)
     return 3 if error else 0

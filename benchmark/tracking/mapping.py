@@ -17,7 +17,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
-from ..planning.plan_record import plan_in, study_name
+from ..planning.plan_record import study_name
 from ..results.evidence_builder import planned_rows
 from ..results.learning_curves import CURVE
 
@@ -28,6 +28,7 @@ LISTED = 10  # failures written out in a run's description
 TRIALS_SHOWN = 1000  # a sweep of at most so many trials has a run for each
 STEPS = {"n_estimators": "boosting round", "epochs": "epoch", "steps": "training step"}
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
+TRIAL_ID = "tabsweep.trial_id"  # tag: the id of a trial, of a study the one that was chosen
 
 
 class Point(NamedTuple):
@@ -66,16 +67,20 @@ class StudyRun(Shown):
     them began: studies take turns, so that their first and last trials span most of a sweep.
     `params` and scores of the chosen configuration are there once the study has `ended`. `trials`:
     the runs below it (of a study on rungs once it has ended: the highest rung of each), none where
-    the sweep has too many. `rank`: of its model on this dataset and fold by test score, known once
-    the studies of all models have ended. `dataset` names the data as MLflow does: digest, source,
-    profile.
+    the sweep has too many. `loss`: of the chosen configuration on the test rows. `rank`: of its
+    model on this dataset and fold by test score, known once the studies of all models have ended.
+    `dataset` names the data as MLflow does: digest, source, profile.
     """
 
-    key: str = ""
-    ended: bool = False
     dataset: dict[str, str] = field(default_factory=dict)
     trials: list[Shown] = field(default_factory=list)
+    loss: float | None = None
     rank: Point | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether its search and its evaluation have ended."""
+        return self.status != STOPPED
 
     @property
     def digest(self) -> str:
@@ -88,7 +93,8 @@ class StudyRun(Shown):
 @dataclass(frozen=True)
 class Projection:
     """A run folder as an experiment with runs. metrics: those that the suite judges by; common:
-    tags of all runs, which say where and with what they were made."""
+    tags of all runs, which say where and with what they were made; sweep: the run that holds the
+    report."""
 
     experiment: str
     note: str
@@ -96,16 +102,7 @@ class Projection:
     metrics: list[str]
     common: dict[str, str]
     runs: list[StudyRun]
-    sweep: StudyRun
-
-
-def run_id_of(ledger: Ledger) -> str:
-    """The id of a run, kept when its folder is moved: the hash of its first plan.
-
-    Raises LedgerError where nothing was planned yet.
-    """
-    plan_in(ledger)
-    return digest(next(ledger.records("plan")), length=12)
+    sweep: Shown
 
 
 def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SHOWN) -> Projection:
@@ -114,74 +111,52 @@ def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SH
 
     A sweep of more than `trials_shown` trials has no runs of single trials. Raises LedgerError.
     """
-    run_id = run_id_of(ledger)
     plan, planned = planned_rows(ledger)
     by_study: dict[str, list[Row]] = defaultdict(list)
     for row in planned:
         by_study[row["study"]].append(row)
-    planned_trials = sum(study["n_trials"] for study in plan["studies"])
-    alone = _studies_alone(planned_trials, trials_shown)
+    alone = _studies_alone(sum(study["n_trials"] for study in plan["studies"]), trials_shown)
     results = latest_results(ledger)
     runs = []
     for study in plan["studies"]:
-        rows = by_study.get(study_name(study))
-        if not rows:
+        rows = by_study[study_name(study)]
+        run = _study_run(study, rows, plan, shown=not alone) if rows else None
+        if run is None or (live and not run.ended):
             continue
-        run = _study_run(study, rows, plan, shown=not alone)
-        chosen = next((row for row in rows if row["selected"]), None)
-        if run.ended and chosen is not None:
-            curve = ledger.at(results[chosen["id"]]).get("info", {}).get(CURVE)
-            run.points += _curve_points(curve, run.end_ms)
-            run.tags["mlflow.note.content"] += _curve_note(curve)
+        if id := run.tags.get(TRIAL_ID):
+            _add_curve(run, ledger.at(results[id]).get("info", {}).get(CURVE))
         run.tags["mlflow.note.content"] += alone
-        run.key = f"{run_id}:{run.name}"
-        if run.ended or not live:
-            runs.append(run)
+        runs.append(run)
     _rank(runs, plan)
     suite = plan["suite"]
     name = ledger.run.resolve().name
+    note = f"{suite['title']}. The report is under Artifacts.{alone}"
     return Projection(
         experiment=f"{suite['name']}-{plan['options']['budget']}",
         note=f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip(),
-        run_id=run_id,
+        run_id=digest(next(ledger.records("plan")), length=12),
         metrics=list(dict.fromkeys(plan["metric"][study["task"]] for study in plan["studies"])),
         common=_common_tags(plan, name),
         runs=runs,
-        sweep=_sweep_run(
-            name,
-            f"{suite['title']}. The report is under Artifacts.{alone}",
-            f"{run_id}:",
-            runs,
-            planned,
-        ),
+        sweep=_sweep_run(name, note, len(runs), planned),
     )
 
 
 def _rank(runs: list[StudyRun], plan: Record) -> None:
     """Give the runs of studies their ranks: 1 is the best test score on a dataset and fold."""
-    from ...reports.metrics import METRICS
-
+    ended = {run.name: run for run in runs if run.ended}
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    metric = {}
     for study in plan["studies"]:
         if not study.get("reason"):
             groups[study["dataset"], study["fold"]].append(study_name(study))
-            metric[study_name(study)] = plan["metric"][study["task"]]
-    by_name = {run.name: run for run in runs}
     for names in groups.values():
-        group = [by_name[name] for name in names if name in by_name and by_name[name].ended]
-        if len(group) < len(names) or len(group) < 2:
+        if len(names) < 2 or not ended.keys() >= set(names):
             continue
-        losses = {}
-        for run in group:
-            wanted = f"test_{metric[run.name]}"
-            score = next((point.value for point in run.points if point.key == wanted), None)
-            if score is not None:
-                losses[run.name] = METRICS[metric[run.name]].loss(score)
-        end = max(run.end_ms for run in group)
+        end = max(ended[name].end_ms for name in names)
+        losses = {name: loss for name in names if (loss := ended[name].loss) is not None}
         for name, loss in losses.items():
             place = 1.0 + sum(other < loss for other in losses.values())
-            by_name[name].rank = Point("rank", place, end, 0)
+            ended[name].rank = Point("rank", place, end, 0)
 
 
 def _studies_alone(planned: int, shown: int) -> str:
@@ -194,15 +169,13 @@ def _studies_alone(planned: int, shown: int) -> str:
     )
 
 
-def _sweep_run(name: str, note: str, key: str, runs: list[StudyRun], rows: list[Row]) -> StudyRun:
-    """The run of the whole sweep, which holds the report. Its key is no study's: these have
-    names."""
+def _sweep_run(name: str, note: str, n_studies: int, rows: list[Row]) -> Shown:
+    """The run of the whole sweep, which holds the report."""
     end = max((_milliseconds(row["time"]) for row in rows), default=0)
     failed = sum(row["status"] == FAILED for row in rows)
-    counts = {"n_studies": float(len(runs)), "n_trials": float(len(rows)), "n_failed": failed}
-    return StudyRun(
+    counts = {"n_studies": n_studies, "n_trials": len(rows), "n_failed": failed}
+    return Shown(
         name=f"{name} (report)",
-        key=key,
         status=FINISHED,
         start_ms=end,  # the newest comes first in MLflow's list
         end_ms=end,
@@ -212,12 +185,13 @@ def _sweep_run(name: str, note: str, key: str, runs: list[StudyRun], rows: list[
 
 
 def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown: bool) -> StudyRun:
+    from ...reports.metrics import METRICS
+
     metric = plan["metric"][study["task"]]
     search = _search(rows)
     chosen = next((row for row in rows if row["selected"]), None)
-    ended = _state(study, rows, metric).finished
     status = STOPPED
-    if ended:
+    if _finished(study, rows, metric):
         status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
     times = [_milliseconds(row["time"]) for row in rows]
     took_s = [(row["fit_s"] or 0.0) + (row["predict_s"] or 0.0) for row in rows]
@@ -231,24 +205,25 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
         start_ms=max(began, max(times) - round(1000 * sum(took_s))),
         end_ms=max(times),
         tags=tags,
-        ended=ended,
         dataset=_dataset(study["dataset"], plan),
     )
     # MLflow lists metrics in the order of their coming.
-    if ended:
+    if run.ended:
         if chosen is not None:
-            run.params = {k: _text(v) for k, v in _config(chosen).items()}
-            tags["tabsweep.trial_id"] = chosen["id"]
+            run.params = _params(chosen)
+            tags[TRIAL_ID] = chosen["id"]
             tags["tabsweep.trial_index"] = str(chosen["index"])
+            score = chosen.get(f"test_{metric}")
+            run.loss = None if score is None else METRICS[metric].loss(score)
         run.points += _final_points(chosen, search, rows, metric, run.end_ms)
     run.points += _trial_points(search, metric, alone=not shown)
-    if shown and (ended or not study.get("rungs")):
+    if shown and (run.ended or not study.get("rungs")):
         run.trials = [_trial_run(row, metric) for row in _search(rows, highest=True)]
     return run
 
 
-def _state(study: Mapping[str, Any], rows: list[Row], metric: str) -> StudyState:
-    """Where a study stands by its rows."""
+def _finished(study: Mapping[str, Any], rows: list[Row], metric: str) -> bool:
+    """Whether the search and the evaluation of a study have ended."""
     from ...reports.metrics import METRICS
 
     state = StudyState(Shape.of(study))
@@ -256,7 +231,7 @@ def _state(study: Mapping[str, Any], rows: list[Row], metric: str) -> StudyState
         score = row.get(f"val_{metric}") if row["status"] == DONE else None
         loss = None if score is None else METRICS[metric].loss(score)
         state.add(row["stage"], row["index"], loss, row["cpu_s"] or 0.0)
-    return state
+    return state.finished
 
 
 def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
@@ -280,7 +255,7 @@ def _trial_run(row: Row, metric: str) -> Shown:
         "stage": row["stage"],
         "status": "done" if done else row["cause"] or row["status"],
         "tabsweep.trial": str(row["index"]),
-        "tabsweep.trial_id": row["id"],
+        TRIAL_ID: row["id"],
     }
     if row["selected"]:
         tags["chosen"] = "true"
@@ -292,7 +267,7 @@ def _trial_run(row: Row, metric: str) -> Shown:
         start_ms=end - round(1000 * (row["fit_s"] or 0.0)),
         end_ms=end,
         tags=tags,
-        params={k: _text(v) for k, v in _config(row).items()},
+        params=_params(row),
         points=list(_points({name: row.get(name) for name in names}, end, 0)),
     )
 
@@ -303,17 +278,14 @@ def _scores_of(row: Row, metric: str) -> list[str]:
     return sorted(names, key=lambda name: name.partition("_")[2] != metric)
 
 
-def _curve_points(curve: Any, time_ms: int) -> list[Point]:
-    """The validation loss of the chosen configuration's fit, by its steps."""
-    points = curve["points"] if curve else ()
-    return [Point("curve/val_loss", float(loss), time_ms, int(step)) for step, loss in points]
-
-
-def _curve_note(curve: Any) -> str:
-    if not curve:
-        return ""
-    by = STEPS.get(curve["by"], curve["by"])
-    return f"\n\n`curve/val_loss` is the validation loss of the chosen fit by {by}."
+def _add_curve(run: StudyRun, curve: Any) -> None:
+    """The validation loss of the chosen configuration's fit, by its steps, where it has any."""
+    if curve:
+        by = STEPS.get(curve["by"], curve["by"])
+        note = f"\n\n`curve/val_loss` is the validation loss of the chosen fit by {by}."
+        run.tags["mlflow.note.content"] += note
+        for step, loss in curve["points"]:
+            run.points.append(Point("curve/val_loss", float(loss), run.end_ms, int(step)))
 
 
 def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Point]:
@@ -390,6 +362,7 @@ def _study_tags(
 ) -> dict[str, str]:
     samplers = plan["identity"]["sampler"]
     described = plan["datasets"].get(study["dataset"], {})
+    failures = _failures(row for row in rows if row["stage"] != EVAL)
     tags = {
         "dataset": study["dataset"],
         "protocol": described.get("protocol", ""),
@@ -399,7 +372,7 @@ def _study_tags(
         "metric": metric,
         "sampler": samplers.get(f"{study['model']} on {study['task']} data", ""),
         "rungs": ", ".join(map(str, study.get("rungs") or ())),
-        "failures": _counts(_failures(_tuned(rows))) or "none",
+        "failures": ", ".join(f"{cause} {n}" for cause, n in sorted(failures.items())) or "none",
     }
     return {name: value for name, value in tags.items() if value}
 
@@ -427,14 +400,14 @@ def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
 def _description(status: str, metric: str, chosen: Row | None, rows: list[Row]) -> str:
     """The description at the top of a run's page."""
     n_done = sum(row["status"] == DONE for row in _search(rows))
-    lines = [f"{status}; {n_done} configurations have a score"]
+    text = f"{status}; {n_done} configurations have a score"
     if chosen is not None:
-        lines[0] += f"; trial {chosen['index']} leads by validation {metric}"
+        text += f"; trial {chosen['index']} leads by validation {metric}"
     failed = [row for row in rows if row["status"] != DONE]
-    lines += [f"- {row['stage']} {row['index']}: {_failure(row)}" for row in failed[:LISTED]]
+    lines = [f"- {row['stage']} {row['index']}: {_failure(row)}" for row in failed[:LISTED]]
     if len(failed) > LISTED:
         lines.append(f"- and {len(failed) - LISTED} more")
-    return "\n".join(lines[:1] + ([""] if failed else []) + lines[1:])
+    return "\n".join([text, "", *lines] if lines else [text])
 
 
 def _failure(row: Row) -> str:
@@ -442,25 +415,14 @@ def _failure(row: Row) -> str:
     return f"{row['cause']} `{message or '-'}`"
 
 
-def _tuned(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["stage"] != EVAL]
-
-
 def _failures(rows: Iterable[Row]) -> Counter[str]:
     return Counter(row["cause"] for row in rows if row["status"] == FAILED)
 
 
-def _counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
-
-
-def _config(row: Row) -> dict[str, Any]:
-    return json.loads(row["config"])
-
-
-def _text(value: Any) -> str:
-    """A parameter as text; MLflow keeps 6,000 characters of one."""
-    return (value if isinstance(value, str) else canonical(value))[:6000]
+def _params(row: Row) -> dict[str, str]:
+    """The configuration of a row as texts; MLflow keeps 6,000 characters of one."""
+    config = json.loads(row["config"])
+    return {k: (v if isinstance(v, str) else canonical(v))[:6000] for k, v in config.items()}
 
 
 def _milliseconds(time: str) -> int:

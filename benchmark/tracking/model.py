@@ -6,6 +6,7 @@ it by `_load_pyfunc` below, so that tabsweep must be installed where it is loade
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +17,9 @@ import pandas as pd
 
 from ...models.persistence.model_file import Fitted, load_model
 from ...sweeps.store.ledger import Ledger
-from .experiments import experiment_of, user_of, view_of
-from .mapping import project, run_id_of
-from .store import Refused, TrackingError, check, default_uri, open_store, probe, quiet_mlflow
-from .sync import explain
+from .experiments import experiment_of
+from .mapping import project
+from .store import Refused, check, default_uri, opened, user_of
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -46,21 +46,18 @@ class PyFunc:
 def _load_pyfunc(path: str) -> PyFunc:
     """MLflow's way in. Classes from outside tabsweep are imported only where TABSWEEP_TRUST names
     them, separated by commas."""
-    import os
-
     trust = [name for name in os.environ.get(TRUST_VARIABLE, "").split(",") if name]
     return PyFunc(load_model(path, trust=trust))
 
 
 @dataclass(frozen=True)
 class Logged:
-    """Where a model went: its registered name and version, and addresses for MLflow."""
+    """Where a model went: its registered name and version, its address and its run in MLflow."""
 
     name: str
     version: str
     uri: str
     run_id: str
-    experiment: str
 
 
 def log_fitted(
@@ -77,88 +74,66 @@ def log_fitted(
     run: the sweep that chose it, in whose experiment it is shown. example: rows of its training
     data. name: of the registered model; default <dataset>-<model>. Raises TrackingError.
     """
+    from mlflow.exceptions import MlflowException
+
     uri = check(uri or default_uri(run))
-    probe(uri)
     fitted = load_model(path, trust=trust)
     dataset = str(fitted.about.get("dataset", "table"))
     registered = name or re.sub(r"[/:]+", "-", f"{dataset}-{fitted.name}")
-    ledger = Ledger(run)
-    shown = project(ledger)
-    try:
-        with quiet_mlflow():
-            client = open_store(uri)
-            view = view_of(shown.metrics)
-            found = experiment_of(client, shown.experiment, shown.note, view, run, uri)
-            tags = {
-                "dataset": dataset,
-                "model": fitted.name,
-                "run": run.resolve().name,
-                "fitted_run_id": run_id_of(ledger),
-                "mlflow.user": user_of(uri),
-                "mlflow.source.name": "bench fit",
-                "mlflow.source.type": "LOCAL",
-                "mlflow.note.content": f"{fitted.name} fitted on {fitted.about.get('fitted_on')}",
-            }
-            made = client.create_run(
-                found.experiment_id, tags=tags, run_name=f"{dataset}/{fitted.name} (fit)"
-            )
-            id = made.info.run_id
-            try:
-                version, address = _log(client, id, uri, path, fitted, example, registered)
-            except BaseException:
-                client.set_terminated(id, status="FAILED")
+    shown = project(Ledger(run))
+    with opened(uri, run) as client:
+        found = experiment_of(client, shown, run, uri)
+        tags = {
+            "dataset": dataset,
+            "model": fitted.name,
+            "run": run.resolve().name,
+            "fitted_run_id": shown.run_id,
+            "mlflow.user": user_of(uri),
+            "mlflow.source.name": "bench fit",
+            "mlflow.source.type": "LOCAL",
+            "mlflow.note.content": f"{fitted.name} fitted on {fitted.about.get('fitted_on')}",
+        }
+        made = client.create_run(
+            found.experiment_id, tags=tags, run_name=f"{dataset}/{fitted.name} (fit)"
+        )
+        id = made.info.run_id
+        try:
+            version = _log(id, uri, path, fitted, example, registered)
+        except MlflowException as error:
+            if error.error_code != "PERMISSION_DENIED":
                 raise
-            client.set_terminated(id)
-    except TrackingError:
-        raise
-    except Exception as error:
-        if getattr(error, "error_code", None) == "PERMISSION_DENIED":
             raise Refused(
                 f"the registered model {registered!r} belongs to somebody else: name another with "
                 f"--register-as ({type(error).__name__})"
             ) from None
-        raise explain(error, uri) from None
-    return Logged(registered, version, address, id, found.name)
+    return Logged(registered, version, f"models:/{registered}/{version}", id)
 
 
 def _log(
-    client: Any,
-    id: str,
-    uri: str,
-    path: Path,
-    fitted: Fitted,
-    example: pd.DataFrame,
-    registered: str,
-) -> tuple[str, str]:
-    """(version, address) of the model in the registry."""
+    id: str, uri: str, path: Path, fitted: Fitted, example: pd.DataFrame, registered: str
+) -> str:
+    """Write what a run of MLflow shows of a model, with the model; returns its version in the
+    registry."""
     import mlflow
 
-    import_path = __name__
-    rows = plain_rows(example.iloc[:EXAMPLE_ROWS], fitted)
     about = fitted.about
     validation = about.get("validation", {})
-    if isinstance(validation, Mapping) and "mean" in validation:
-        key = f"val_{validation['metric']}"
-        client.log_metric(id, key, float(validation["mean"]))
-    for key, value in dict(about.get("chosen_config", {})).items():
-        client.log_param(id, key, str(value)[:6000])
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
-    try:
-        with mlflow.start_run(run_id=id):
-            info = mlflow.pyfunc.log_model(
-                name="model",
-                loader_module=import_path,
-                data_path=str(path),
-                signature=signature_of(fitted, example),
-                input_example=rows,
-                registered_model_name=registered,
-                pip_requirements=requirements(fitted),
-            )
-    finally:
-        mlflow.set_tracking_uri(before)
-    version = str(info.registered_model_version)
-    return version, f"models:/{registered}/{version}"
+    with mlflow.start_run(run_id=id):  # which has failed where anything is raised within
+        if isinstance(validation, Mapping) and "mean" in validation:
+            mlflow.log_metric(f"val_{validation['metric']}", float(validation["mean"]))
+        config = dict(about.get("chosen_config", {}))
+        mlflow.log_params({key: str(value)[:6000] for key, value in config.items()})
+        info = mlflow.pyfunc.log_model(
+            name="model",
+            loader_module=__name__,
+            data_path=str(path),
+            signature=signature_of(fitted, example),
+            input_example=plain_rows(example.iloc[:EXAMPLE_ROWS], fitted),
+            registered_model_name=registered,
+            pip_requirements=requirements(fitted),
+        )
+    return str(info.registered_model_version)
 
 
 def plain_rows(frame: pd.DataFrame, fitted: Fitted) -> pd.DataFrame:

@@ -1,38 +1,38 @@
 """MLflow stores: which addresses are allowed, and how one is opened without harm.
 
-SQLite under the run folder by default, or a server. A fresh SQLite store is made beside its place
-under a file lock and moved there whole: several first users at once would otherwise break it.
+SQLite under the run folder by default, or a server. A fresh SQLite store is put in its place whole,
+under a file lock: several first users at once would otherwise break it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import getpass
 import logging
 import os
 import re
-import shutil
-import socket
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from ...common.files import write_atomically
 from ...common.network import is_loopback
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 INSECURE = "TABSWEEP_ALLOW_INSECURE_TRACKING"
-PORTS = {"http": 80, "https": 443}
-PROBE_S = 3.0  # for a connection
-ANSWER_S = 10.0  # for an answer on it
+SERVERS = ("http", "https")
+REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")  # MLflow's words
 
-# What MLflow reads when it is asked to do something; restored afterwards.
+# What MLflow reads when it is asked to do something.
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run whose making was not answered may exist
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{ANSWER_S:g}",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # else a deleted file stays open in the pool
@@ -66,21 +66,21 @@ def scheme_of(uri: str) -> str:
 
 def is_server(uri: str) -> bool:
     """Whether an address is that of an MLflow server, not of a file."""
-    return scheme_of(uri) in PORTS
+    return scheme_of(uri) in SERVERS
 
 
 def check(uri: str) -> str:
     """The address itself, or TrackingError where it may not be used."""
     scheme = scheme_of(uri)
     if scheme == "sqlite":
-        path = sqlite_path(uri)
-        if path is None or "?" in str(path):
+        path = uri.partition(":///")[2]
+        if not path or path.startswith(":memory:") or "?" in path:
             raise TrackingError(
                 f"{redact(uri)} names no SQLite file that can be used: write "
                 "sqlite:////absolute/path/mlflow.db, without '?'"
             )
         return uri
-    if scheme not in PORTS:
+    if scheme not in SERVERS:
         raise TrackingError(
             f"tracking to {redact(uri)!r} is not supported: give sqlite:////path/mlflow.db or the "
             "http(s) address of an MLflow server"
@@ -100,10 +100,9 @@ def check(uri: str) -> str:
     return uri
 
 
-def sqlite_path(uri: str) -> Path | None:
-    """The file of a SQLite address, None for one in memory."""
-    text = uri.partition(":///")[2]
-    return Path(text) if text and not text.startswith(":memory:") else None
+def sqlite_path(uri: str) -> Path:
+    """The file of a SQLite address."""
+    return Path(uri.partition(":///")[2])
 
 
 def has_secret(uri: str) -> bool:
@@ -124,66 +123,82 @@ def redact(uri: str) -> str:
 
 
 def scrub(text: object, uri: str) -> str:
-    """One line of an error message without anything secret of the address."""
+    """One line of an error message without anything secret of an address that may be used."""
     line = " ".join(str(text).split()).replace(uri, redact(uri))
     if has_secret(uri):
-        try:
-            secrets = [urlsplit(uri).password or "", *urlsplit(uri).query.split("&")]
-        except ValueError:
-            secrets = []
-        for secret in secrets:
+        for secret in (urlsplit(uri).password or "", *urlsplit(uri).query.split("&")):
             for form in {secret, unquote(secret), secret.partition("=")[2]}:
                 if form:
                     line = line.replace(form, "***")
     return re.sub(r"(://)[^/\s@]*@", r"\1***@", line)[:500]
 
 
-def probe(uri: str) -> None:
-    """Raise Unreachable within seconds where no server answers; without MLflow."""
-    if not is_server(uri):
-        return
-    scheme = scheme_of(uri)
-    parts = urlsplit(uri)
-    host, port = parts.hostname or "", parts.port or PORTS[scheme]
-    page = f"{parts.path.rstrip('/')}/health"
-    try:
-        with socket.create_connection((host, port), timeout=PROBE_S) as link:
-            if scheme == "http":  # TLS is left to MLflow, which knows the certificates
-                link.settimeout(ANSWER_S)
-                link.sendall(f"GET {page} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-                if not link.recv(1):
-                    raise OSError("the connection was closed")
-    except OSError as error:
-        raise Unreachable(
-            f"no answer from the tracking server {redact(uri)} ({scrub(error, uri)})"
-        ) from None
-
-
 # ---------------------------------------------------------------------- opening
 
 
-@contextmanager
-def quiet_mlflow() -> Iterator[None]:
-    """MLflow with short timeouts, without telemetry, and with nothing on standard output."""
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic", "urllib3")]
-    levels = [logger.level for logger in loggers]
-    os.environ.update(ENVIRONMENT)
-    try:
-        with redirect_stdout(sys.stderr):
-            import mlflow.tracking  # noqa: F401  (it sets its own logging up)
+def user_of(uri: str) -> str:
+    """The name that runs are written under: the server's user where one is named, else the
+    system's."""
+    if is_server(uri):
+        from mlflow.utils.credentials import read_mlflow_creds
 
-            for logger in loggers:
-                logger.setLevel(logging.CRITICAL)  # what went wrong is in the exception
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        named = unquote(urlsplit(uri).username or "") or read_mlflow_creds().username
+        if named:
+            return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"uid {os.getuid()}"
+
+
+@contextmanager
+def opened(uri: str, run: Path) -> Iterator[MlflowClient]:
+    """MLflow's client of a store, which is made first where it is SQLite. Within, nothing goes to
+    standard output, and whatever goes wrong becomes a TrackingError.
+
+    MLflow's short timeouts and its silence last as long as the process. A run's own SQLite store is
+    not synced to disk: it can be rebuilt, and its waiting would slow the ledger's. A file that the
+    user named may hold other people's experiments and keeps SQLite's default.
+    """
+    os.environ.update(ENVIRONMENT)
+    with redirect_stdout(sys.stderr), _unsynced() if uri == default_uri(run) else nullcontext():
+        from mlflow.tracking import MlflowClient
+
+        for name in ("mlflow", "alembic", "urllib3"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # the exception says what is wrong
+        try:
+            if not is_server(uri):
+                _make_sqlite(sqlite_path(uri))
+            yield MlflowClient(tracking_uri=uri)
+        except TrackingError:
+            raise
+        except Exception as error:
+            raise _explained(error, uri) from None
+
+
+def _explained(error: Exception, uri: str) -> TrackingError:
+    """The error of a store in one line without secrets."""
+    from mlflow.exceptions import MlflowException
+
+    text = scrub(error, uri) or type(error).__name__
+    if not is_server(uri):
+        return TrackingError(
+            f"cannot write {sqlite_path(uri)} ({text}): sync again, and if that does not help, "
+            "delete the file: it is rebuilt from the ledger"
+        )
+    if getattr(error, "error_code", None) in REFUSALS or "error code 401" in text:
+        return Refused(
+            f"the tracking server {redact(uri)} refuses {user_of(uri)!r} ({text}): check "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
+    cause: BaseException = error
+    while deeper := cause.__cause__ or cause.__context__:
+        cause = deeper
+    if isinstance(error, MlflowException) and isinstance(cause, OSError):
+        return Unreachable(
+            f"no answer from the tracking server {redact(uri)} ({scrub(cause, uri)})"
+        )
+    return TrackingError(f"the tracking server {redact(uri)} failed ({text})")
 
 
 @contextmanager
@@ -195,20 +210,15 @@ def file_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def open_store(uri: str) -> MlflowClient:
-    """A client of a store that is there, made first where it is SQLite. Within `quiet_mlflow`."""
-    from mlflow.tracking import MlflowClient
-
-    path = None if is_server(uri) else sqlite_path(uri)
-    if path is not None:
-        with file_lock(path.with_name(f".{path.name}.lock")):
-            if not path.exists() or not path.stat().st_size:
-                _make_sqlite(path)
-    return MlflowClient(tracking_uri=uri)
-
-
 def _make_sqlite(path: Path) -> None:
-    """Move an empty store of this version of MLflow into place, complete.
+    """Put an empty store in place, complete, where there is none."""
+    with file_lock(path.with_name(f".{path.name}.lock")):
+        if not path.exists() or not path.stat().st_size:
+            write_atomically(path, _empty_store())
+
+
+def _empty_store() -> bytes:
+    """An empty SQLite store of this version of MLflow.
 
     The first one is kept beside the datasets, where a folder there can be written: MLflow's
     migrations take as long as many small sweeps.
@@ -217,49 +227,22 @@ def _make_sqlite(path: Path) -> None:
 
     from ...datasets.source import cache_dir
 
-    empty = cache_dir() / "mlflow" / f"{mlflow.__version__}.db"
-    with suppress(OSError), file_lock(empty.with_suffix(".lock")):
-        if not empty.exists():
-            with _whole(empty) as fresh:
-                _migrate(fresh)
-    with _whole(path) as fresh:
-        if empty.exists():
-            shutil.copyfile(empty, fresh)
-        else:
-            _migrate(fresh)
-
-
-def _migrate(path: Path) -> None:
-    """Make an empty store by MLflow's own migrations, unsynced."""
-    import mlflow
-
-    with _pragma("synchronous=OFF"):
-        client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{path}")
-        client.search_experiments(max_results=1)
+    kept = cache_dir() / "mlflow" / f"{mlflow.__version__}.db"
+    with suppress(OSError):
+        return kept.read_bytes()
+    with tempfile.TemporaryDirectory(prefix="tabsweep-") as folder, _unsynced():
+        fresh = Path(folder, "mlflow.db")
+        mlflow.MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments(max_results=1)
+        empty = fresh.read_bytes()
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, empty)
+    return empty
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file that is written beside `path` and, once it is whole and on the disk, moved there."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.fresh")
-    _remove(fresh)
-    try:
-        yield fresh
-        with open(fresh, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    finally:
-        _remove(fresh)
-
-
-def _remove(path: Path) -> None:
-    for name in (path.name, f"{path.name}-journal", f"{path.name}-wal", f"{path.name}-shm"):
-        path.with_name(name).unlink(missing_ok=True)
-
-
-@contextmanager
-def _pragma(text: str) -> Iterator[None]:
-    """Every SQLite connection that SQLAlchemy opens meanwhile starts with this pragma."""
+def _unsynced() -> Iterator[None]:
+    """SQLite does not wait for the disk on connections that SQLAlchemy opens meanwhile."""
     import sqlite3
 
     from sqlalchemy import event
@@ -267,24 +250,10 @@ def _pragma(text: str) -> Iterator[None]:
 
     def set_it(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
-            connection.execute(f"PRAGMA {text}")
+            connection.execute("PRAGMA synchronous=OFF")
 
     event.listen(Engine, "connect", set_it)
     try:
         yield
     finally:
         event.remove(Engine, "connect", set_it)
-
-
-@contextmanager
-def writing(uri: str, run: Path) -> Iterator[None]:
-    """Within: a run's own SQLite store is not synced to disk.
-
-    It can be rebuilt, and its waiting would slow the ledger's. A file that the user named may hold
-    other people's experiments and keeps SQLite's default.
-    """
-    if uri != default_uri(run):
-        yield
-        return
-    with _pragma("synchronous=OFF"):
-        yield

@@ -21,31 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.files import write_atomically
-from ...sweeps.store.ledger import Ledger, LedgerError
+from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.run_lock import owner_of
-from .experiments import experiment_of, user_of, view_of
+from .experiments import experiment_of
 from .mapping import TRIALS_SHOWN, Projection, Shown, StudyRun, project
-from .store import (
-    Refused,
-    TrackingError,
-    check,
-    default_uri,
-    file_lock,
-    is_server,
-    open_store,
-    probe,
-    quiet_mlflow,
-    redact,
-    scrub,
-    sqlite_path,
-    writing,
-)
+from .store import check, default_uri, file_lock, is_server, opened, redact, user_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 KEY = "tabsweep.key"  # tag: which study of which run folder
 DIGEST = "tabsweep.digest"  # tag: `StudyRun.digest`, or a hash of the report's files
 PARENT = "mlflow.parentRunId"
@@ -100,27 +85,20 @@ def sync(
     own; None: as in the last pass, 1,000 at first. Raises TrackingError (a store that is refused,
     unreachable or broken; the message holds no credentials) and LedgerError.
     """
-    run = Path(run)
     uri = check(uri or default_uri(run))
     started = time.monotonic()
-    probe(uri)
     ledger = Ledger(run)
     live = owner_of(run) is not None if live is None else live
     if trials_shown is None:
-        trials_shown = (last_sync(run, uri=uri) or {}).get("trials_shown", TRIALS_SHOWN)
+        trials_shown = last_sync(run, uri=uri).get("trials_shown", TRIALS_SHOWN)
     projection = project(ledger, live=live, trials_shown=trials_shown)
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
-        try:
-            with quiet_mlflow(), writing(uri, run):
-                store = _Store(open_store(uri), projection, report, run, uri)
-                store.write_studies()
-                if not live:
-                    store.write_report()
-        except (TrackingError, LedgerError):
-            raise
-        except Exception as error:
-            raise explain(error, uri) from None
+        with opened(uri, run) as client:
+            store = _Store(client, projection, report, run, uri)
+            store.write_studies()
+            if not live:
+                store.write_report()
         report.seconds = time.monotonic() - started
         cursor = {
             **report.to_data(),
@@ -133,38 +111,19 @@ def sync(
     return report
 
 
-def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any] | None:
+def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any]:
     """What the last pass that ended well reported, with `trials_shown`, `records`, `complete` and
-    `time`; or None."""
+    `time`; empty without one."""
     try:
-        return json.loads(_cursor_path(Path(run), uri or default_uri(Path(run))).read_bytes())
+        return json.loads(_cursor_path(run, uri or default_uri(run)).read_bytes())
     except (OSError, ValueError):
-        return None
+        return {}
 
 
 def _cursor_path(run: Path, uri: str) -> Path:
-    folder = run / "tracking"
-    folder.mkdir(exist_ok=True)
     # The default store moves with its folder; of other addresses the secret part does not count.
     place = "default" if uri == default_uri(run) else redact(uri)
-    return folder / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
-
-
-def explain(error: Exception, uri: str) -> TrackingError:
-    """The error of a store in one line without secrets."""
-    text = scrub(error, uri) or type(error).__name__
-    if not is_server(uri):
-        return TrackingError(
-            f"cannot write {sqlite_path(uri)} ({text}): sync again, and if that does not help, "
-            "delete the file: it is rebuilt from the ledger"
-        )
-    code = getattr(error, "error_code", None)
-    if code in REFUSALS or "error code 401" in text:
-        return Refused(
-            f"the tracking server {redact(uri)} refuses {user_of(uri)!r} ({text}): check "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-        )
-    return TrackingError(f"the tracking server {redact(uri)} failed ({text})")
+    return run / "tracking" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
 
 
 # ---------------------------------------------------------------------- one pass
@@ -177,8 +136,7 @@ class _Store:
         self, client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
     ) -> None:
         self.client, self.projection, self.report, self.run = client, projection, report, run
-        view = view_of(projection.metrics)
-        found = experiment_of(client, projection.experiment, projection.note, view, run, uri)
+        found = experiment_of(client, projection, run, uri)
         report.experiment, report.experiment_id = found.name, found.experiment_id
         self.common = {
             **projection.common,
@@ -186,17 +144,16 @@ class _Store:
             "mlflow.user": user_of(uri),
         }
         self.at_once = AT_ONCE if is_server(uri) else 1  # SQLite has one writer
-        self.known = self._known()
+        self.known: dict[str, Run] = {}  # by their keys
+        mine = self._search(f"tags.`tabsweep.run_id` = '{projection.run_id}'")
+        # Of several of a key (a server did what it did not answer) one stays, if possible a whole.
+        for known in sorted(mine, key=lambda r: (r.info.status == "RUNNING", r.info.run_id)):
+            if self.known.setdefault(known.data.tags.get(KEY, ""), known) is not known:
+                self._remove(known)
 
-    def _known(self) -> dict[str, Run]:
-        """{key: run} of this run folder. Of several of a key (a server did what it did not answer)
-        all but one are deleted, the unfinished ones first."""
-        runs = self._search(f"tags.`tabsweep.run_id` = '{self.projection.run_id}'")
-        known: dict[str, Run] = {}
-        for run in sorted(runs, key=lambda r: (r.info.status == "RUNNING", r.info.run_id)):
-            if known.setdefault(run.data.tags.get(KEY, ""), run) is not run:
-                self._remove(run)
-        return known
+    def _key(self, study: str) -> str:
+        """The tag `tabsweep.key` of the run of a study; that of the report's for ""."""
+        return f"{self.projection.run_id}:{study}"
 
     def _search(self, filter: str) -> list[Run]:
         runs: list[Run] = []
@@ -221,25 +178,24 @@ class _Store:
     def write_studies(self) -> None:
         """Write the studies that the store lacks or shows otherwise, and the ranks of all."""
         for study in self.projection.runs:
-            known = self.known.get(study.key)
-            whole = known is not None and known.info.status != "RUNNING"
-            if known is None or not whole or known.data.tags.get(DIGEST) != study.digest:
+            known = self.known.get(self._key(study.name))
+            if known is not None and _shows(known, study):
+                id, rank = known.info.run_id, known.data.metrics.get("rank")
+            else:
                 if known is not None:
                     self._remove(known)
                     self.report.replaced += 1
                 id, rank = self._write_study(study), None
                 self.report.created += 1
-            else:
-                id, rank = known.info.run_id, known.data.metrics.get("rank")
             if study.rank is not None and study.rank.value != rank:
                 self.client.log_metric(id, *study.rank)
 
     def _write_study(self, study: StudyRun) -> str:
         from mlflow.entities import Dataset, DatasetInput
 
-        id = self._create(study, {**self.common, KEY: study.key, DIGEST: study.digest})
-        if study.dataset:
-            self.client.log_inputs(id, [DatasetInput(Dataset(**study.dataset))])
+        keys = {KEY: self._key(study.name), DIGEST: study.digest}
+        id = self._create(study, {**self.common, **keys})
+        self.client.log_inputs(id, [DatasetInput(Dataset(**study.dataset))])
         tags = {**self.common, **study.tags}
         inherited = {PARENT: id, **{k: tags[k] for k in INHERITED if k in tags}}
         inherited["mlflow.user"] = tags["mlflow.user"]
@@ -274,15 +230,21 @@ class _Store:
     def write_report(self) -> None:
         """Copy the run's report, if there is one, to a run of its own where it has changed."""
         shown, now = self.projection.sweep, _report_hash(self.run)
-        known = self.known.get(shown.key)
+        key = self._key("")
+        known = self.known.get(key)
         if not now or known is not None and known.data.tags.get(DIGEST) == now:
             return
-        tags = {**self.common, KEY: shown.key, DIGEST: ""}
+        tags = {**self.common, KEY: key, DIGEST: ""}
         id = known.info.run_id if known is not None else self._create(shown, tags)
         self.client.log_artifacts(id, str(self.run / REPORT), REPORT)
         self._fill(id, shown)
         self.client.set_tag(id, DIGEST, now)
         self.report.report = True
+
+
+def _shows(known: Run, study: StudyRun) -> bool:
+    """Whether a run of MLflow is whole and shows a study as it stands."""
+    return known.info.status != "RUNNING" and known.data.tags.get(DIGEST) == study.digest
 
 
 def _report_hash(run: Path) -> str:

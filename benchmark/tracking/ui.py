@@ -8,23 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from ..errors import command_on
 from .experiments import page_of
-from .store import (
-    TrackingError,
-    Unreachable,
-    check,
-    default_uri,
-    is_server,
-    probe,
-    redact,
-    sqlite_path,
-)
+from .store import TrackingError, check, default_uri, is_server, redact, sqlite_path
 from .sync import last_sync, sync
 
+ANSWER_S = 3.0  # for one answer of the server
 ENDING_S = 10.0  # for the server to end by itself
 
 
@@ -43,7 +36,7 @@ def store_option(run: Path, uri: str) -> list[str]:
 
 
 def _page(run: Path, uri: str) -> str:
-    id = (last_sync(run, uri=uri) or {}).get("experiment_id")
+    id = last_sync(run, uri=uri).get("experiment_id")
     return page_of(id) if id else ""
 
 
@@ -56,7 +49,7 @@ def ui_command(run: Path, uri: str | None = None, port: int = 5000) -> list[str]
     if is_server(uri):
         raise TrackingError(f"{redact(uri)} is a server with its own page: open it in a browser")
     path = sqlite_path(uri)
-    if path is None or not path.exists():
+    if not path.exists():
         raise TrackingError(f"{path} is not there yet: run `{command_on(run, 'track sync')}` first")
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--allowed-hosts", f"127.0.0.1:{port},localhost:{port}"]
@@ -69,26 +62,25 @@ def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None
     `say` is told the address once the server answers.
 
     SIGTERM and SIGHUP do the same as Ctrl-C: the server ends with all its processes. Returns
-    whether it ended well. To be called in the main thread. Raises TrackingError as `ui_command`.
+    whether it ended well. To be called in the main thread, at the end of a process. Raises
+    TrackingError as `ui_command`.
     """
     if uri is None:
         sync(run)
     command = ui_command(run, uri, port)
     address = f"http://127.0.0.1:{port}"
     quietly = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
     ended: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, frame: ended.append(number))
-        for number in (signal.SIGINT, *numbers)
-    }
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda number, frame: ended.append(number))
     say(f"MLflow is starting (port {port}) ...")
     # A session of its own: its workers end with it, and Ctrl-C reaches it through this process.
     server = subprocess.Popen(command, env={**os.environ, **quietly}, start_new_session=True)
     told = False
     try:
         while not ended and server.poll() is None:
-            if not told and _answers(address):
+            if not told and _answers(port):
                 told = True
                 page = _page(run, uri or default_uri(run))
                 say(f"MLflow UI: {address}{page}  (Ctrl-C stops it)")
@@ -96,14 +88,16 @@ def serve_ui(run: Path, uri: str | None, port: int, *, say: Callable[[str], None
         return bool(ended) or server.returncode == 0
     finally:
         _end_group(server)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
-def _answers(uri: str) -> bool:
-    with suppress(Unreachable):
-        probe(uri)
-        return True
+def _answers(port: int) -> bool:
+    """Whether MLflow answers at a port of this machine."""
+    with (
+        suppress(OSError, HTTPException),
+        closing(HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)) as link,
+    ):
+        link.request("GET", "/health")
+        return link.getresponse().status == 200
     return False
 
 

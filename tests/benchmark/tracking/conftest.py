@@ -17,8 +17,7 @@ from tracking_records import make_run, records
 
 def _first_use(run: Path, uri: str, barrier: Any, answers: Any) -> None:
     try:
-        path = sqlite_path(uri)
-        existed = path is not None and path.exists()
+        existed = sqlite_path(uri).exists()
         barrier.wait(60)
         answers.put((existed, sync(run, uri=uri).created))
     except BaseException as error:  # it is the answer

@@ -30,13 +30,12 @@ pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 def test_a_follower_shows_the_sweep_and_says_nothing_when_all_is_well(fresh: Any) -> None:
     rows = records()
     run = fresh("a", rows[:5])
-    syncer = Syncer(run).start()
+    syncer = Syncer(run)
     add(run, rows[5:])
     assert syncer.stop(timeout=240) is None
-    assert syncer.stop() is None  # twice is once
     assert {item["status"] for item in shown(run).values()} == {"FINISHED"}
     known = last_sync(run)
-    assert known is not None and known["complete"] and known["records"] == 13
+    assert known["complete"] and known["records"] == 13
 
 
 def test_a_follower_whose_driver_was_killed_makes_one_last_pass_and_ends(fresh: Any) -> None:
@@ -44,8 +43,8 @@ def test_a_follower_whose_driver_was_killed_makes_one_last_pass_and_ends(fresh: 
     code = (
         "import sys, time; from pathlib import Path\n"
         "from tabsweep.benchmark.tracking.follower import Syncer\n"
-        "s = Syncer(Path(sys.argv[1])).start()\n"
-        "print(s._process.pid, flush=True); time.sleep(600)"
+        "s = Syncer(Path(sys.argv[1]))\n"
+        "print(s.process.pid, flush=True); time.sleep(600)"
     )
     driver = subprocess.Popen([sys.executable, "-c", code, str(run)], stdout=subprocess.PIPE)
     assert driver.stdout is not None
@@ -55,7 +54,7 @@ def test_a_follower_whose_driver_was_killed_makes_one_last_pass_and_ends(fresh: 
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and not (last_sync(run) or {}).get("complete"):
+    while time.monotonic() < deadline and not last_sync(run).get("complete"):
         time.sleep(0.2)
     (item,) = shown(run).values()
     assert item["status"] == "FINISHED"

@@ -66,14 +66,13 @@ def test_a_silent_server_is_given_up_and_never_holds_the_end_of_a_sweep_beyond_t
 ) -> None:
     run = make_run(tmp_path / "a", records())
     with monkeypatch.context() as patch:
-        patch.setattr(tracking_store, "ANSWER_S", 0.5)
+        patch.setitem(tracking_store.ENVIRONMENT, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
         with pytest.raises(Unreachable, match="timed out") as caught:
             sync(run, uri=f"http://me:{SECRET}@{silent.uri}/path")
     assert len(silent.heard) == 1 and silent.heard[0], "the server was never spoken to"
     assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
-    syncer = Syncer(run, uri=f"http://me:{SECRET}@{silent.uri}").start()
-    assert syncer._process is not None
-    command = Path(f"/proc/{syncer._process.pid}/cmdline").read_text()
+    syncer = Syncer(run, uri=f"http://me:{SECRET}@{silent.uri}")
+    command = Path(f"/proc/{syncer.process.pid}/cmdline").read_text()
     until = time.monotonic() + 120
     while len(silent.heard) < 2 and time.monotonic() < until:
         time.sleep(0.05)

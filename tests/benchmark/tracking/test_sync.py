@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.tracking.experiments import VIEW_TAG
 from tabsweep.benchmark.tracking.mapping import project
-from tabsweep.benchmark.tracking.store import TrackingError, default_uri, quiet_mlflow
+from tabsweep.benchmark.tracking.store import TrackingError, default_uri, opened
 from tabsweep.benchmark.tracking.sync import sync
 from tabsweep.sweeps.store.ledger import Ledger
 from tracking_records import (
@@ -31,6 +31,8 @@ from tracking_records import (
 
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 
+ONE = [result(STUDIES[0], 0)]
+
 
 @pytest.fixture(scope="module")
 def synced(raced: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -41,13 +43,13 @@ def synced(raced: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def everything(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def everything(run: Path) -> tuple[dict[str, Any], dict[tuple[str, int], Any]]:
     """What MLflow shows of a run: its studies with their history, and its trials."""
     return shown(run, history=True), trials_shown(run)
 
 
 def test_syncing_twice_adds_nothing_even_where_the_note_of_the_first_time_is_lost(
-    fresh: Any,
+    fresh: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = fresh("a", records())
     first = sync(run)
@@ -59,27 +61,34 @@ def test_syncing_twice_adds_nothing_even_where_the_note_of_the_first_time_is_los
     for report in (again, once_more):
         assert (report.created, report.replaced, report.trials) == (0, 0, 0)
     assert rows_in(run) == before
+    assert capfd.readouterr().out == ""
 
 
-def test_a_deleted_database_is_rebuilt_with_the_same_runs(fresh: Any, raced: Any) -> None:
+@pytest.mark.parametrize("lost", ["the database", "a run"])
+def test_what_somebody_deleted_in_mlflow_comes_again(fresh: Any, raced: Any, lost: str) -> None:
     run = fresh("a", records())
     sync(run)
     before = everything(run)
-    (run / "mlflow.db").unlink()
-    shutil.copy(raced.database, run / "mlflow.db")  # a store that has never heard of this run
-    assert sync(run).created == 3
+    if lost == "a run":
+        with opened(default_uri(run), run) as client:
+            experiment = client.get_experiment_by_name("tiny-quick").experiment_id
+            mine = "tags.`tabsweep.key` LIKE '%svm' and tags.run = 'a'"
+            (svm,) = client.search_runs([experiment], mine)
+            client.delete_run(svm.info.run_id)
+    else:  # a store that has never heard of this run
+        (run / "mlflow.db").unlink()
+        shutil.copy(raced.database, run / "mlflow.db")
+    report = sync(run)
+    assert (report.created, report.replaced) == (1 if lost == "a run" else 3, 0)
     assert everything(run) == before
 
 
-@pytest.mark.parametrize("cuts", [[1, 4, 5, 9], [0, 2, 7, 10, 11]])
-def test_many_passes_on_the_way_show_what_one_pass_at_the_end_shows(
-    fresh: Any, cuts: list[int]
-) -> None:
+def test_many_passes_on_the_way_show_what_one_pass_at_the_end_shows(fresh: Any) -> None:
     rows = records()
     random.Random(0).shuffle(rows)  # trials end in any order
     once, run = fresh("a", rows), fresh("b/a", [])
     sync(once)
-    for low, high in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+    for low, high in pairwise([0, 0, 2, 5, 7, 10, 11, len(rows)]):
         add(run, rows[low:high])
         sync(run, live=high % 2 == 0)
     sync(run)
@@ -167,22 +176,29 @@ def test_failed_trials_are_counted_by_cause_and_leave_no_score(synced: Path) -> 
     assert "trial/val_rmse" not in svm["history"], "each trial has a run of its own"
 
 
-def test_a_study_in_which_everything_failed_is_shown_as_failed(fresh: Any) -> None:
-    run = fresh("a", [result(STUDIES[0], i, cause="error") for i in range(2)], n_trials=2)
-    sync(run)
-    (item,) = shown(run).values()
-    assert (item["status"], item["params"]) == ("FAILED", {})
-    assert item["tags"]["status"] == "failed: every trial"
-
-
-def test_a_study_comes_when_it_has_ended_or_its_sweep_was_left(fresh: Any) -> None:
-    run = fresh("a", [result(STUDIES[0], 0)])
-    sync(run, live=True)
-    assert shown(run) == {}
-    sync(run)  # nobody holds the lock of this run
-    (item,) = shown(run).values()
-    assert (item["status"], item["tags"]["status"]) == ("KILLED", "stopped: 1 of 4 trials")
-    assert item["params"] == {}
+@pytest.mark.parametrize(
+    ("rows", "planned", "status", "words"),
+    [
+        (ONE, {}, "KILLED", "stopped: 1 of 4 trials"),
+        (ONE, {"n_trials": 1}, "FINISHED", "done"),
+        ([result(STUDIES[0], i, cause="error") for i in range(2)], {"n_trials": 2},
+         "FAILED", "failed: every trial"),
+        (ONE + evaluations(ONE)[:2], {"n_trials": 1, "seeds": 3},
+         "KILLED", "stopped: 1 of 1 trials"),
+        (ONE + evaluations(ONE), {"n_trials": 1, "seeds": 3}, "FINISHED", "done"),
+    ],
+)  # fmt: skip
+def test_a_study_comes_when_it_has_ended_or_its_sweep_was_left(
+    rows: list[dict[str, Any]], planned: Any, status: str, words: str, tmp_path: Path
+) -> None:
+    ledger = Ledger(make_run(tmp_path / "a", rows, **planned))
+    (run,) = project(ledger).runs
+    assert (run.status, run.tags["status"]) == (status, words)
+    assert bool(run.params) == (status == "FINISHED")
+    assert len(project(ledger, live=True).runs) == (status != "KILLED")
+    seeds = [(p.step, p.value) for p in run.points if p.key == "seed/test_rmse"]
+    ended = status == "FINISHED" and "seeds" in planned
+    assert seeds == ([(0, 0.25), (1, 1.25), (2, 2.25)] if ended else [])
 
 
 def test_a_study_that_has_gone_on_is_replaced_with_its_trials(fresh: Any) -> None:
@@ -204,57 +220,20 @@ def test_a_study_that_has_gone_on_is_replaced_with_its_trials(fresh: Any) -> Non
     )
 
 
-def test_a_run_that_somebody_deleted_in_mlflow_comes_again(fresh: Any) -> None:
-    from mlflow.tracking import MlflowClient
-
-    run = fresh("a", records())
-    sync(run)
-    before = shown(run)
-    with quiet_mlflow():
-        client = MlflowClient(default_uri(run))
-        experiment = client.get_experiment_by_name("tiny-quick")
-        mine = "tags.`tabsweep.key` LIKE '%svm' and tags.run = 'a'"
-        client.delete_run(client.search_runs([experiment.experiment_id], mine)[0].info.run_id)
-    report = sync(run)
-    assert (report.created, report.replaced) == (1, 0)
-    assert shown(run).keys() == before.keys()
-
-
 def test_a_run_that_a_slow_server_made_after_all_is_deleted_by_the_next_pass(fresh: Any) -> None:
-    from mlflow.tracking import MlflowClient
-
     run = fresh("a", records())
     sync(run)
     before = shown(run, history=True)
-    with quiet_mlflow():
-        client = MlflowClient(default_uri(run))
+    key = next(key for key in before if key.endswith("svm"))
+    with opened(default_uri(run), run) as client:
         experiment = client.get_experiment_by_name("tiny-quick").experiment_id
-        key = next(key for key in before if key.endswith("svm"))
         made = client.create_run(experiment, tags=before[key]["tags"], run_name="boston/0/svm")
         keys = [r.data.tags.get("tabsweep.key") for r in client.search_runs([experiment])]
     assert keys.count(key) == 2, "the fault was not injected"
     assert sync(run).created == 0
     assert shown(run, history=True) == before
-    with quiet_mlflow():
+    with opened(default_uri(run), run) as client:
         assert client.get_run(made.info.run_id).info.lifecycle_stage == "deleted"
-
-
-def test_evaluation_seeds_stand_as_steps_of_the_chosen_configuration(fresh: Any) -> None:
-    rows = [result(STUDIES[0], i) for i in range(2)]
-    evals = evaluations(rows)
-    run = fresh("a", rows + evals[:2], n_trials=2, seeds=3)
-    sync(run)
-    (item,) = shown(run).values()
-    assert item["status"] == "KILLED"
-    add(run, evals[2:])
-    sync(run)
-    (item,) = shown(run, history=True).values()
-    assert item["status"] == "FINISHED"
-    assert [(s, v) for s, v, _ in item["history"]["seed/test_rmse"]] == [
-        (0, 0.25),
-        (1, 1.25),
-        (2, 2.25),
-    ]
 
 
 def values_of(run: Any) -> dict[str, float]:
@@ -318,23 +297,16 @@ def test_a_sweep_of_too_many_trials_shows_studies_alone_and_says_so(fresh: Any) 
     assert trials_shown(run) == {}
 
 
-def test_the_learning_curve_of_the_chosen_fit_stands_by_its_steps(fresh: Any) -> None:
-    curve = {"by": "epochs", "points": [[2, 0.75], [4, 0.5], [6, 0.625]]}
+def test_the_learning_curve_of_the_chosen_fit_stands_by_its_steps(tmp_path: Path) -> None:
+    points = [(2, 0.75), (4, 0.5), (6, 0.625)]
+    curve = {"by": "epochs", "points": points}
     rows = [result(STUDIES[0], i, info={"curve": curve}) for i in range(4)]
-    run = fresh("a", rows)
-    sync(run)
-    (item,) = shown(run, history=True).values()
-    assert [(s, v) for s, v, _ in item["history"]["curve/val_loss"]] == [
-        (2, 0.75),
-        (4, 0.5),
-        (6, 0.625),
-    ]
-    assert "by epoch" in item["tags"]["mlflow.note.content"]
+    (run,) = project(Ledger(make_run(tmp_path / "a", rows))).runs
+    assert [(p.step, p.value) for p in run.points if p.key == "curve/val_loss"] == points
+    assert "by epoch" in run.tags["mlflow.note.content"]
 
 
 def test_the_first_view_has_dataset_model_score_rank_and_seconds(fresh: Any) -> None:
-    from mlflow.tracking import MlflowClient
-
     rows = records()
     run = fresh("a", [row for row in rows if row["model"] == "knn"])
     sync(run, live=True)
@@ -346,8 +318,8 @@ def test_the_first_view_has_dataset_model_score_rank_and_seconds(fresh: Any) -> 
                   key=lambda item: item["metrics"]["test_rmse"])  # fmt: skip
     assert [item["metrics"]["rank"] for item in pair] == [1.0, 2.0]
     assert "rank" not in items["wine/1/knn"]["metrics"], "nothing to be compared with"
-    with quiet_mlflow():
-        experiment = MlflowClient(default_uri(run)).get_experiment_by_name("tiny-quick")
+    with opened(default_uri(run), run) as client:
+        experiment = client.get_experiment_by_name("tiny-quick")
     columns = json.loads(experiment.tags[VIEW_TAG])["selectedColumns"]
     for column in columns:
         kind, _, name = column.partition(".")
@@ -362,8 +334,6 @@ def test_the_first_view_has_dataset_model_score_rank_and_seconds(fresh: Any) -> 
 def test_the_report_is_among_the_artifacts_of_a_run_of_its_own_and_is_copied_when_it_changes(
     fresh: Any,
 ) -> None:
-    from mlflow.tracking import MlflowClient
-
     run = fresh("a", records())
     (run / "report" / "html").mkdir(parents=True)
     (run / "report" / "scores.md").write_text("first")
@@ -372,8 +342,7 @@ def test_the_report_is_among_the_artifacts_of_a_run_of_its_own_and_is_copied_whe
     assert not sync(run).report
     (run / "report" / "scores.md").write_text("second")
     assert sync(run).report
-    with quiet_mlflow():
-        client = MlflowClient(default_uri(run))
+    with opened(default_uri(run), run) as client:
         experiment = client.get_experiment_by_name("tiny-quick")
         (item,) = client.search_runs([experiment.experiment_id], "run_name = 'a (report)'")
         place = Path(item.info.artifact_uri.removeprefix("file://"))
@@ -393,13 +362,3 @@ def test_the_duration_of_a_study_is_what_its_trials_took_though_studies_take_tur
     runs = project(Ledger(make_run(tmp_path, rows))).runs
     assert [run.end_ms - run.start_ms for run in runs] == [2400] * 3  # 4 times .5 and .1 s
     assert [run.end_ms - runs[0].end_ms for run in runs] == [0, 60_000, 120_000]
-
-
-def test_a_sync_prints_nothing_and_leaves_the_environment_as_it_was(
-    fresh: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = fresh("a", records())
-    before = dict(os.environ)
-    sync(run)
-    assert capfd.readouterr().out == ""
-    assert dict(os.environ) == before

@@ -7,9 +7,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
 import run_records
-from tabsweep.benchmark.tracking import store as tracking_store
 from tabsweep.benchmark.tracking.mapping import project
+from tabsweep.benchmark.tracking.store import default_uri, opened
 from tabsweep.sweeps.store.ledger import Ledger
 
 STUDIES = [("boston", 0, "knn"), ("boston", 0, "svm"), ("wine", 1, "knn")]
@@ -122,18 +123,16 @@ def add(run: Path, rows: list[dict[str, Any]]) -> None:
 
 def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
     """{key: what MLflow shows} of the active runs of this run folder, without ids and times."""
-    from mlflow.tracking import MlflowClient
-
     found: dict[str, Any] = {}
-    with tracking_store.quiet_mlflow():
-        client = MlflowClient(tracking_store.default_uri(run))
+    with opened(default_uri(run), run) as client:
         experiment = client.get_experiment_by_name("tiny-quick")
         run_id = project(Ledger(run)).run_id
         for item in client.search_runs([experiment.experiment_id]):
             tags = item.data.tags
             if tags.get("tabsweep.run_id") != run_id or tags["tabsweep.key"] == f"{run_id}:":
                 continue
-            assert tags["tabsweep.key"] not in found, "two runs with one key"
+            if tags["tabsweep.key"] in found:
+                pytest.fail("two runs with one key")
             found[tags["tabsweep.key"]] = {
                 "name": item.info.run_name,
                 "status": item.info.status,
@@ -153,15 +152,12 @@ def shown(run: Path, *, history: bool = False) -> dict[str, Any]:
     return found
 
 
-def trials_shown(run: Path) -> dict[str, Any]:
+def trials_shown(run: Path) -> dict[tuple[str, int], Any]:
     """{(study, index): what MLflow shows} of the runs of single trials, without ids."""
-    from mlflow.tracking import MlflowClient
-
-    with tracking_store.quiet_mlflow():
-        client = MlflowClient(tracking_store.default_uri(run))
+    with opened(default_uri(run), run) as client:
         experiment = client.get_experiment_by_name("tiny-quick").experiment_id
         every = {item.info.run_id: item for item in client.search_runs([experiment])}
-    found = {}
+    found: dict[tuple[str, int], Any] = {}
     for item in every.values():
         tags = dict(item.data.tags)
         parent = every.get(tags.pop("mlflow.parentRunId", ""))
