@@ -101,6 +101,18 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TABSWEEP_DATA"] = str(tmp_path_factory.mktemp("added"))
 
 
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datasets that this test adds are in no other test."""
+    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No flush to disk: syncing is tested with the ledger."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture(scope="module")
 def tracked() -> Iterator[None]:
     """Sweeps are tracked as by default: in a SQLite file in the folder of each run."""

@@ -11,13 +11,6 @@ from tabsweep.datasets.card import FAULTS, UNKNOWN, parse_card, read_card
 from tabsweep.datasets.errors import DataError, UnknownDataset
 
 BUNDLED = ["breast-cancer-wdbc", "diabetes", "digits", "iris", "wine"]
-UCI_SMALL = [
-    name
-    for name in catalog.names()
-    if catalog.card(name).n_rows <= 2000
-    and (name not in BUNDLED or "wdbc" in name)
-    and catalog.card(name).protocol != "cheatt"
-]
 LARGE = [name for name in catalog.names() if catalog.card(name).n_rows > 2000]
 UNPINNED = {  # addresses without a commit: UCI's own, and the one that scikit-learn pins
     "https://archive.ics.uci.edu/ml/machine-learning-databases/poker/poker-hand-testing.data",
@@ -63,12 +56,6 @@ bytes = 10
 """
     for role in ("features", "labels", "test_masks", "val_masks")
 )
-
-
-def test_the_catalog_has_the_twenty_five_small_sets_and_what_scikit_learn_bundles() -> None:
-    assert len(UCI_SMALL) == 25
-    assert set(BUNDLED) < set(catalog.names())
-    assert catalog.names() == sorted(catalog.names())
 
 
 def test_each_card_is_complete_and_speaks_of_known_datasets() -> None:
@@ -148,12 +135,6 @@ def test_an_unknown_dataset_is_named_with_the_nearest_known_one() -> None:
         with pytest.raises(UnknownDataset) as caught:
             catalog.card(name)
         assert "\n" not in str(caught.value)
-
-
-def test_a_good_card_is_read() -> None:
-    card = parse_card(GOOD, "toy.toml")
-    assert card.kinds == {"a": "numeric", "b": "categorical"}
-    assert [file.role for file in card.files] == ["features", "labels", "test_masks", "val_masks"]
 
 
 WRONG = [  # text of the good card, text in its place, what the error must name

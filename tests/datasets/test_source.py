@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import pickle
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -397,38 +398,21 @@ def test_a_changed_byte_in_a_mirror_is_refused(offline, tmp_path: Path) -> None:
     assert left_behind(tmp_path / "c") == []
 
 
-def no_folder(root: Path) -> Path:
-    return root / "absent"
-
-
-def no_manifest(root: Path) -> Path:
-    (make_mirror(root, DATA) / "MANIFEST.csv").unlink()
-    return root
-
-
-def odd_manifest(root: Path) -> Path:
-    (make_mirror(root, DATA) / "MANIFEST.csv").write_bytes(b"name,size\n\xff,3\n")
-    return root
-
-
-def another_file(root: Path) -> Path:
-    return make_mirror(root, b"something else")
-
-
-def file_gone(root: Path) -> Path:
-    (make_mirror(root, DATA) / "toy" / "data.txt").unlink()
-    return root
-
-
-def path_outside(root: Path) -> Path:
-    root.parent.mkdir(exist_ok=True)
-    (root.parent / "outside.txt").write_bytes(DATA)
-    return make_mirror(root, DATA, path="../outside.txt")
+SPOILT = {  # how a mirror lacks the file
+    "no folder": shutil.rmtree,
+    "no manifest": lambda root: (root / "MANIFEST.csv").unlink(),
+    "odd manifest": lambda root: (root / "MANIFEST.csv").write_bytes(b"name,size\n\xff,3\n"),
+    "another file": lambda root: make_mirror(root, b"something else"),
+    "file gone": lambda root: (root / "toy" / "data.txt").unlink(),
+    "path outside": lambda root: make_mirror(root, DATA, path="../outside.txt"),
+}
 
 
 def test_a_mirror_without_the_file_is_said_beside_the_url(offline, tmp_path: Path) -> None:
-    for make in (no_folder, no_manifest, odd_manifest, another_file, file_gone, path_outside):
-        root = make(tmp_path / make.__name__ / "m")
+    (tmp_path / "outside.txt").write_bytes(DATA)
+    for name, spoil in SPOILT.items():
+        root = make_mirror(tmp_path / name, DATA)
+        spoil(root)
         with pytest.raises(DatasetUnavailable) as caught:
             get(card_at(NOWHERE), tmp_path / "c", root)
         assert "mirror" in str(caught.value) and "nowhere.invalid: offline" in str(caught.value)

@@ -209,19 +209,17 @@ class Told:
 told: list[Any] = []
 
 
+def cell_of(name: str, config: dict[str, Any], **more: Any) -> Any:
+    """What a trial of a class of this module comes to."""
+    how = {"task": "regression", "seed": 0, "threads": 1, "fold": FOLD, **more}
+    table, _ = data("regression")
+    return cell.run_cell(target=f"{__name__}:{name}", config=config, table=table, **how)
+
+
 @pytest.mark.parametrize(("sees", "given"), [(True, [*range(20), 5]), (False, None)])
 def test_a_transductive_model_is_given_the_features_of_the_test_rows_and_no_other_is(sees, given):
     told.clear()
-    found = cell.run_cell(
-        target=f"{__name__}:Told",
-        task="regression",
-        config={"transductive": sees},
-        seed=0,
-        threads=1,
-        table=data("regression")[0],
-        fold=FOLD,
-        device="cuda",
-    )
+    found = cell_of("Told", {"transductive": sees}, device="cuda")
     assert told == ["cuda", given]
     assert found.costs["step_s"] == 0.25
 
@@ -244,15 +242,7 @@ def test_warnings_are_kept_where_they_are_counts_and_do_no_harm_where_they_are_n
         ({"UserWarning": np.int64(2), "other": "text"}, {"UserWarning": 2}),
     ):
         monkeypatch.setattr(Noted, "noted", noted)
-        found = cell.run_cell(
-            target=f"{__name__}:Noted",
-            task="regression",
-            config={},
-            seed=0,
-            threads=1,
-            table=data("regression")[0],
-            fold=FOLD,
-        )
+        found = cell_of("Noted", {})
         assert found.info.get("warnings") == kept
 
 

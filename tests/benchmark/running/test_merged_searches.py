@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,13 +21,10 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.trial import Result, Trial, failure
 
+pytestmark = pytest.mark.usefixtures("unsynced")
+
 # (number of the trial in this call, trial, data and checkpoints) -> result
 Answer = Callable[..., Result]
-
-
-@pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def suite(**more: Any) -> suites.Suite:

@@ -19,6 +19,8 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Slot
 from tabsweep.sweeps.trial import failure
 
+DONE = SimpleNamespace(status="done", cause="", costs={}, info={})
+
 
 def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress = Progress(quiet=False, color=False)
@@ -40,37 +42,25 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
 
 
 def test_in_a_notebook_a_bar_is_written_over_and_messages_stand_below_it(capsys, monkeypatch):
+    """The thread, which speaks every two seconds, leaves a bar that moves alone."""
     monkeypatch.setitem(sys.modules, "ipykernel", sys)  # what a notebook's process has imported
-    progress = Progress(quiet=False, color=False)
-    progress.begin(4, "r")
-    for index in range(2):
-        done = SimpleNamespace(status="done", cause="", costs={}, info={})
-        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": done})
+    progress = Progress(quiet=False, color=False, every_s=2.0)
+    progress.begin(30, "r")
+    for index in range(30):
+        time.sleep(0.1)
+        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": DONE})
     progress.listen("warning", {"message": "beta is left out"})
     progress.end()
     first, bars, *rest = capsys.readouterr().err.split("\n")
-    assert first == "r: 4 trials planned" and rest == ["warning: beta is left out", ""]
-    assert [part.split(",")[0][-3:] for part in bars.split("\r")] == ["", "1/4", "2/4"]
-
-
-def test_a_bar_that_moves_in_a_notebook_is_left_alone_by_the_thread(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    progress = Progress(quiet=False, color=False, every_s=2.0)
-    progress.begin(30, "r")
-    done = SimpleNamespace(status="done", cause="", costs={}, info={})
-    for index in range(30):
-        time.sleep(0.1)
-        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": done})
-    progress.end()
-    first, bars, end = capsys.readouterr().err.split("\n")
-    assert (first, end) == ("r: 30 trials planned", "") and bars.count("\r") == 30
+    assert first == "r: 30 trials planned" and rest == ["warning: beta is left out", ""]
+    assert bars.count("\r") == 30
+    assert re.findall(r"(\d+)/30", bars) == [str(n) for n in range(1, 31)]
 
 
 def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
     """The thread speaks: nothing calls the progress meanwhile, as while Ray starts, while a trial
     runs and while the report is made."""
     progress = Progress(quiet=False, color=False, every_s=0.2)
-    slot, done = Slot(NAME, "tune", 0), SimpleNamespace(status="done", cause="", costs={}, info={})
 
     def said() -> list[str]:
         time.sleep(1.0)
@@ -82,7 +72,7 @@ def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
     first, *lines = said()
     assert first == "r: 4 trials planned" and len(lines) > 2
     assert all(line.endswith("; waiting for Ray's process raylet") for line in lines)
-    progress.listen("reused", {"slot": slot, "result": done})
+    progress.listen("reused", {"slot": Slot(NAME, "tune", 0), "result": DONE})
     lines = said()
     assert len(lines) > 2 and all(line.startswith("1 of 4 trials, ETA ") for line in lines)
     progress.end("the report")
@@ -97,7 +87,6 @@ def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
 def test_what_was_waited_for_is_forgotten_when_a_worker_has_a_trial(capsys):
     progress = Progress(quiet=False, color=False, every_s=0.2)
     progress.begin(1, "r")
-    slot, done = Slot(NAME, "tune", 0), SimpleNamespace(status="done", cause="", costs={}, info={})
 
     def last() -> str:
         time.sleep(1.0)
@@ -115,7 +104,7 @@ def test_what_was_waited_for_is_forgotten_when_a_worker_has_a_trial(capsys):
     progress.listen("waiting", {"for": "the first worker"})
     progress.listen("waiting", {"for": ""})
     assert re.fullmatch(r"0 of 1 trial, ETA \d+ s", last())
-    progress.listen("reused", {"slot": slot, "result": done})
+    progress.listen("reused", {"slot": Slot(NAME, "tune", 0), "result": DONE})
     progress.end("the report")
     assert last() == "1 of 1 trial; waiting for the report"
     progress.end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from array_folders import PARTS, SIZES, info_of, tarred, values, write_parts, write_whole
+from array_folders import PARTS, info_of, tarred, values, write_parts, write_whole
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import importing, store
 from tabsweep.datasets.added.layout import folders_in, read_folder
@@ -18,10 +18,7 @@ from tabsweep.datasets.added.tar import unpack_arrays
 from tabsweep.datasets.errors import ChecksumMismatch, DataError, UnknownDataset
 from tabsweep.datasets.reading import files
 
-
-@pytest.fixture(autouse=True)
-def _own_store(tmp_path, monkeypatch):
-    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
+pytestmark = pytest.mark.usefixtures("own_store")
 
 
 def added(folder: Path, name: str | None = None, origin: str = "here") -> importing.Added:
@@ -316,16 +313,6 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "named"), MALFORMED)
-def test_a_malformed_folder_is_refused_in_one_line_and_leaves_nothing(spoil, named, tmp_path):
-    folder = write_parts(tmp_path / "toy")
-    spoil(folder)
-    with pytest.raises(DataError, match=named) as caught:
-        added(folder)
-    assert "\n" not in str(caught.value)
-    assert not store.folder().exists() or list(store.folder().iterdir()) == []
-
-
 def test_a_regression_target_must_be_finite(tmp_path):
     folder = write_parts(tmp_path / "toy", task="regression")
     edit("y_train.npy", with_nan)(folder)
@@ -357,25 +344,31 @@ def split_of(part: str, change):
     return edit(f"split-default/{part}_idx.npy", change)
 
 
+NO_SPLIT = [
+    (lambda f: (f / "split-default" / "val_idx.npy").unlink(), "val_idx.npy is missing"),
+    (split_of("val", lambda a: a + 1000), "of 108 rows"),
+    (split_of("val", lambda a: -a - 1), "of 108 rows"),
+    (split_of("val", lambda a: np.repeat(a[:1], 20)), "names a row twice"),
+    (split_of("val", lambda a: a.astype(float)), "no list of row numbers"),
+    (lambda f: split_of("val", lambda a: row_numbers(f)[:20])(f), "two parts"),
+    (edit("X_num.npy", lambda a: a[:-1]), "X_num.npy has 107 rows, Y.npy 108"),
+    (edit("X_bin.npy", lambda a: np.arange(len(a))[:, None]), "at most 2 are due"),
+]
+
+
 @pytest.mark.parametrize(
-    ("spoil", "named"),
-    [
-        (lambda f: (f / "split-default" / "val_idx.npy").unlink(), "val_idx.npy is missing"),
-        (split_of("val", lambda a: a + 1000), "of 108 rows"),
-        (split_of("val", lambda a: -a - 1), "of 108 rows"),
-        (split_of("val", lambda a: np.repeat(a[:1], 20)), "names a row twice"),
-        (split_of("val", lambda a: a.astype(float)), "no list of row numbers"),
-        (lambda f: split_of("val", lambda a: row_numbers(f)[:20])(f), "two parts"),
-        (edit("X_num.npy", lambda a: a[:-1]), "X_num.npy has 107 rows, Y.npy 108"),
-        (edit("X_bin.npy", lambda a: np.arange(len(a))[:, None]), "at most 2 are due"),
-    ],
-)  # fmt: skip
-def test_row_numbers_that_are_no_split_are_refused(spoil, named, tmp_path):
-    folder = write_whole(tmp_path / "toy")
+    ("write", "spoil", "named"),
+    [(write_parts, *case) for case in MALFORMED] + [(write_whole, *case) for case in NO_SPLIT],
+)
+def test_a_malformed_folder_is_refused_in_one_line_and_leaves_nothing(
+    write, spoil, named, tmp_path
+):
+    folder = write(tmp_path / "toy")
     spoil(folder)
     with pytest.raises(DataError, match=named) as caught:
         added(folder)
     assert "\n" not in str(caught.value)
+    assert not store.folder().exists() or list(store.folder().iterdir()) == []
 
 
 def hostile(path: Path, member: tarfile.TarInfo) -> Path:
@@ -447,7 +440,3 @@ def test_a_tar_that_is_cut_short_or_none_is_refused_and_shadow_files_are_left(tm
         with pytest.raises(DataError, match="not a readable tar") as caught:
             unpack_arrays(tmp_path / "y.tar.gz", tmp_path / what)
         assert "\n" not in str(caught.value)
-
-
-def test_sizes_are_those_of_the_made_folders():
-    assert tuple(len(values()[part]["y"]) for part in PARTS) == SIZES

@@ -1,4 +1,4 @@
-"""The lock of a run folder on file systems without locks: leases, takeovers, jumping clocks."""
+"""The lock of a run folder, with and without locks of the file system: leases, takeovers."""
 
 from __future__ import annotations
 
@@ -220,9 +220,11 @@ def test_a_process_that_the_owner_forked_does_not_hold_the_lock_after_it(tmp_pat
     try:
         with pytest.raises(RunLocked):  # the child released nothing of its parent's
             RunLock(tmp_path).acquire()
+        assert owner_of(tmp_path)["pid"] == owner.pid
         owner.kill()
         owner.wait()
         os.kill(child, 0)
+        assert owner_of(tmp_path) is None
         RunLock(tmp_path).acquire().release()
     finally:
         owner.kill()
@@ -238,3 +240,33 @@ def test_another_refusal_of_the_lock_is_not_taken_for_a_missing_one(tmp_path, mo
     with pytest.raises(RunLocked, match="cannot be locked"):
         RunLock(tmp_path).acquire()
     assert not (tmp_path / "owner.lease").exists()
+
+
+@pytest.mark.fault(7)
+def test_a_stale_or_senseless_text_in_the_lock_file_locks_no_driver_out(tmp_path):
+    for text in ('{"pid": 1, "host": "elsewhere", "since": 0}', "", "garbage", "[]"):
+        (tmp_path / "owner.lock").write_text(text)
+        assert owner_of(tmp_path) is None
+        with RunLock(tmp_path):
+            with pytest.raises(RunLocked):
+                RunLock(tmp_path).acquire()
+
+
+def test_asking_who_owns_a_run_keeps_no_driver_out(tmp_path):
+    RunLock(tmp_path).acquire().release()
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            owner_of(tmp_path)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        for _ in range(200):
+            with RunLock(tmp_path):
+                pass
+    finally:
+        over.set()
+        thread.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,14 +22,6 @@ def handlers() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-
-
-def test_a_signal_is_known_where_the_trial_replaced_the_handler_and_exited() -> None:
-    watch = SignalWatch()
-    with pytest.raises(SystemExit), watch.trial():
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert watch.received == "SIGTERM"
 
 
 def test_a_signal_in_a_trial_raises_in_it_and_other_signals_are_none_of_ours() -> None:

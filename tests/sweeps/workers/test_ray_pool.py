@@ -148,23 +148,6 @@ class Run:
         return [r["info"][key] for r in self.records if r["model"] == model]
 
 
-def test_a_trial_gets_the_share_of_a_gpu_that_its_memory_needs():
-    node = Node("n", "host", cpus=2, gpus=2, memory_mb=50_000.0)
-    placement = Placement({"n": node})
-    needs = Needs(gpu_mb=9_000.0)
-    assert placement.shape(needs) == Shape(1, 1.0, 1024.0)  # nothing is known of the GPU yet
-    placement.know_gpu("n", 80_000.0)
-    assert placement.shape(needs) == Shape(1, 1 / 8, 1024.0)
-    assert placement.shape(Needs(gpu_mb=30_000.0)) == Shape(1, 1 / 2, 1024.0)
-    assert placement.shape(Needs(gpu_mb=float("inf"))) == Shape(1, 1.0, 1024.0)
-    assert placement.shape(Needs(threads=64, memory_mb=1500.0)) == Shape(2, 0.0, 2048.0)
-    assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, node.memory_mb)
-    placement.reserve = 1
-    assert placement.place(Shape(1, 0.0, 1024.0)) is None  # both CPUs wait for GPU trials
-    placement.reserve = 0
-    assert placement.place(Shape(1, 0.0, 1024.0)) == node
-
-
 class Held(NamedTuple):
     shape: Shape
     node: Node
