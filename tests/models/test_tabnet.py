@@ -13,11 +13,6 @@ from tabsweep.models.registry import make_model
 from tabsweep.models.tabnet import GhostNorm, TabNet, TabNetNetwork
 
 PARITY = names("tabnet_*max")
-SIZES = {
-    "n_numeric": 6, "sizes": [], "width": 1, "n_d": 4, "n_a": 3, "n_steps": 3, "relaxation": 1.4,
-    "n_shared": 2, "n_own": 1, "mask": "sparsemax", "size": 8, "momentum": 0.1,
-    "input_norm": True, "n_out": 2,
-}  # fmt: skip
 
 
 def our_name(name: str, n_shared: int) -> str:

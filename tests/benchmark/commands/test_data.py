@@ -18,7 +18,7 @@ from tabsweep.datasets.added import store
 from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.sweeps.store.ledger import Ledger
 
-pytestmark = pytest.mark.usefixtures("work")
+pytestmark = pytest.mark.usefixtures("work", "own_store")
 
 SUITE = """
 name = "mine"
@@ -46,11 +46,6 @@ trials = 1
 [budgets.quick.model.ft-transformer]
 fixed = {{ {fixed} }}
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_store(tmp_path, monkeypatch):
-    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
 
 
 def archive_of_three(place: Path) -> Path:

@@ -197,17 +197,23 @@ def test_a_model_with_costs_predicts_the_cheapest_class(tmp_path):
         predict_file(path, tmp_path / "in.csv", tmp_path / "out.csv")
 
 
-def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
-    values = [1.234, 12.5, 2.5, 7.25, 9.0, 3.75] * 8
-    written = "".join(f'"{str(v).replace(".", ",")}",{2 * v}\n' for v in values)
-    (tmp_path / "comma.csv").write_text("x,y\n" + written)
-    table = table_from_file(tmp_path / "comma.csv", Reading("y", task="regression"))
+def linear_of(path):
+    """(the table of a CSV, what saves its linear model with these styles of numbers)."""
+    table = table_from_file(path, Reading("y", task="regression"))
     model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
 
     def saved(styles):
         schema = Schema.of(table.frame, "regression", target="y", styles=styles)
-        return [save_model(model, tmp_path / "m", schema=schema)]
+        return [save_model(model, path.with_name("m"), schema=schema)]
 
+    return table, saved
+
+
+def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
+    values = [1.234, 12.5, 2.5, 7.25, 9.0, 3.75] * 8
+    written = "".join(f'"{str(v).replace(".", ",")}",{2 * v}\n' for v in values)
+    (tmp_path / "comma.csv").write_text("x,y\n" + written)
+    table, saved = linear_of(tmp_path / "comma.csv")
     with_commas = saved(table.styles)
     found, heard, lines = ask(with_commas, tmp_path, 'x\n"1,234"\n"2,500"\n')
     assert found == 2 and "'1,234' is read as 1.234" in heard[0]
@@ -226,14 +232,8 @@ def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
 def test_a_sign_that_the_training_rows_lacked_is_refused(tmp_path):
     written = "".join(f'{k % 9}%,"${1000 * k:,}",{k + k % 9}\n' for k in range(1, 49))
     (tmp_path / "signs.csv").write_text("rate,income,y\n" + written)
-    table = table_from_file(tmp_path / "signs.csv", Reading("y", task="regression"))
+    table, saved = linear_of(tmp_path / "signs.csv")
     assert table.frame["income"].tolist() == [1000.0 * k for k in range(1, 49)]
-    model = registry.make_model("linear", task="regression").fit(table.frame, table.target)
-
-    def saved(styles):
-        schema = Schema.of(table.frame, "regression", target="y", styles=styles)
-        return [save_model(model, tmp_path / "m", schema=schema)]
-
     signed = saved(table.styles)
     lines = ask(signed, tmp_path, 'rate,income\n7%,"$7,000"\n7,7000\n')[2]
     np.testing.assert_allclose(np.array(lines[1:], dtype=float), [14, 14], atol=0.4)

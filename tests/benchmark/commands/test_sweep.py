@@ -91,7 +91,7 @@ trials = 1
 """
 
 
-def test_what_would_take_trials_away_or_mix_spaces_is_refused(tmp_path):
+def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_a_new_dataset_joins(tmp_path):
     suite = tmp_path / "mine.toml"
     suite.write_text(LAYERED)
     call = ("sweep", "--suite", suite, "--name", "m", *FAST)
@@ -109,18 +109,11 @@ def test_what_would_take_trials_away_or_mix_spaces_is_refused(tmp_path):
     suite.write_text(LAYERED)
     grown = answer(*call, "--trials", 5)
     assert (grown["done"], grown["ran"] + grown["reused"]) == (20, 8)
-
-
-def test_a_dataset_with_settings_of_its_own_may_join_a_run(tmp_path):
-    suite = tmp_path / "mine.toml"
-    text = LAYERED.replace(', "wine"', "")
-    suite.write_text(text)
-    call = ("sweep", "--suite", suite, "--name", "m", *FAST)
-    assert answer(*call)["done"] == 6
-    own = "[budgets.quick.dataset.wine.model.knn]\nchoices.n_neighbors = [1, 2]\n"
-    suite.write_text(LAYERED + own)
-    grown = answer(*call)
-    assert grown["reused"] + grown["ran"] >= 4 and grown["done"] == grown["planned"] > 6
+    suite.write_text(
+        LAYERED.replace('"wine"', '"wine", "diabetes"') + own.replace("iris", "diabetes")
+    )
+    grown = answer(*call, "--trials", 5)
+    assert grown["done"] == grown["planned"] > 20
 
 
 def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
@@ -135,19 +128,26 @@ def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
     assert refused.code == 2 and "holds no run" in refused.err
 
 
-def test_resuming_a_finished_run_runs_nothing_and_starts_no_ray(copy_run, monkeypatch):
+def test_resuming_a_finished_run_runs_nothing_starts_no_ray_and_removes_torn_checkpoints(
+    copy_run, monkeypatch
+):
     def refuse(**options):
         raise AssertionError("Ray was started")
 
     copy_run("r")
     monkeypatch.setattr(ray_session, "start_ray", refuse)
     before = executions("runs/r")
+    folder, key = Path("runs/r/checkpoints"), "0123456789abcdef"
+    folder.mkdir(exist_ok=True)
+    torn, whole = folder / f".{key}.checkpoint.99999-0a0b0c0d.tmp", folder / f"{key}.checkpoint"
+    for file in (torn, whole):  # as a killed writer leaves the first
+        file.write_bytes(b"half")
     for call in (("resume", "runs/r"), ("sweep", "--suite", "smoke", "--name", "r", *FAST[4:])):
         extra = ("--dataset", "iris", "--model", "knn") if call[0] == "sweep" else ()
         again = answer(*call, *extra, "--tracking-uri", "none")
         assert (again["ran"], again["reused"]) == (0, 0)
         assert again["done"] == again["planned"] == 6
-    assert executions("runs/r") == before
+    assert executions("runs/r") == before and whole.exists() and not torn.exists()
 
 
 def test_the_report_can_be_deleted_and_comes_back_the_same(copy_run):

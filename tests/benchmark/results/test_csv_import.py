@@ -215,6 +215,7 @@ def test_the_command_builds_the_whole_report_beside_the_file():
     assert {"scores.tex", "leaderboard.md", "tests.csv", "coverage.md", "about.md"} <= files
     about = Path("report/about.md").read_text()
     assert "Results of another tool, from results.csv" in about
+    assert "| 0.0 |" not in Path("report/costs.md").read_text(), "costs that nobody recorded"
     pairs = pd.read_csv("report/tests.csv").query("test == 'wilcoxon'")
     assert len(pairs) == 3 and (pairs["n_datasets"] == 8).all()
     before = {p.name: p.read_bytes() for p in Path("report").iterdir() if p.is_file()}
@@ -240,22 +241,3 @@ def test_a_wrong_call_is_refused_and_writes_nothing(args, says):
     found = bench("report", *args)
     assert found.code == 2 and says in found.err and found.out == ""
     assert sorted(path.name for path in Path().iterdir()) == ["good.csv", "results.csv"]
-
-
-LONG = "dataset,method,metric,split,value"
-SCORES = [0.71, 0.64, 0.83, 0.92, 0.55, 0.68, 0.79, 0.88]
-
-
-def lines_of(methods: dict[str, list[float | None]]) -> str:
-    return "".join(
-        f"d{d},{method},accuracy,0,{value!r}\n"
-        for method, values in methods.items()
-        for d, value in enumerate(values)
-        if value is not None
-    )
-
-
-def test_costs_that_nobody_recorded_are_no_zeros():
-    path = file(lines_of({"a": SCORES, "b": SCORES[::-1]}), LONG)
-    assert bench("report", "--from", path, "--out", "out").code == 0
-    assert "| 0.0 |" not in Path("out/costs.md").read_text()

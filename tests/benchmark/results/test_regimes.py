@@ -158,10 +158,3 @@ def test_predictions_that_are_gone_are_named_and_the_other_rows_stay(work):
     assert np.isfinite(of(rows, "iris", "knn", "tuned")["mean"])
     lost = of(rows, "iris", "knn", "tuned + ensembled")
     assert np.isnan(lost["mean"]) and "predictions" in lost["reason"]
-
-
-def test_the_same_run_gives_the_same_bytes(work):
-    assert bench("report", "runs/five", "--out", "again").code == 0
-    for name in ("default-and-tuned.csv", "default-and-tuned.md", "default-and-tuned.tex"):
-        first = (Path("runs/five/report") / name).read_bytes()
-        assert (Path("again") / name).read_bytes() == first

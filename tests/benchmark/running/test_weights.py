@@ -30,7 +30,7 @@ from tabsweep.models.registry import MODELS, load_class, make_model
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import DONE, Trial
 
-pytestmark = pytest.mark.usefixtures("work")
+pytestmark = pytest.mark.usefixtures("work", "own_store")
 
 TAKERS = [name for name, spec in MODELS.items() if spec.sample_weight]
 GROWN_FULL = ("decision-tree", "extra-trees")  # leaves of one class: no weight moves them
@@ -44,11 +44,6 @@ class Mine(ExtraTreesClassifier):
     def __init__(self, n_estimators=5, random_state=0):
         super().__init__(n_estimators=n_estimators, random_state=random_state)
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_store(tmp_path, monkeypatch):
-    monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
 
 
 def people(n: int = 90) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from tabsweep.reports.aggregation.ranking_matrix import ranking_matrices
 from tabsweep.reports.evidence import Evidence
 
 
-def evidence(scores, models=None, *, task="binary", metric="accuracy", planned=None, **meta):
+def evidence(scores, models=None, *, task="binary", metric="accuracy", **meta):
     """(n_datasets, n_models) or (n_datasets, n_models, n_folds) scores, NaN where there is none.
 
     Every (dataset, model, fold) is planned; datasets are d00, d01, ..., models m0, m1, ...

@@ -91,11 +91,6 @@ def test_categories_stay_what_they_are_and_blank_texts_are_gaps():
     assert found["x"].isna().tolist() == [False, True, False, True]
 
 
-def test_a_column_of_tuples_is_read_as_categories():
-    found, notices = read([(1, 2), (3, 4), None, (1, 2)])
-    assert found["x"].tolist() == [(1, 2), (3, 4), None, (1, 2)] and not notices
-
-
 @pytest.mark.parametrize("dtype", [object, "str", "null[pyarrow]"])
 def test_a_column_that_was_empty_in_training_is_a_gap_whatever_comes(dtype):
     if "pyarrow" in str(dtype):
