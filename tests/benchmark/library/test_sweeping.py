@@ -35,6 +35,12 @@ def frame(n=80):
     )
 
 
+def small_sweep(data, *target, runs, **more):
+    """One trial on one fold, in this process and without a word."""
+    how = {"trials": 1, "folds": 1, "workers": 0, "verbose": 0, **more}
+    return tabsweep.sweep(data, *target, runs=runs, **how)
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
@@ -95,30 +101,19 @@ def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
 
 def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
     table = frame().assign(dear=lambda f: np.linspace(1, 2, len(f)))
-    result = tabsweep.sweep(
-        table, "dear", models=["linear"], trials=1, runs=tmp_path, workers=0, verbose=0
-    )
+    result = small_sweep(table, "dear", models=["linear"], runs=tmp_path)
     assert "test_rmse" in result.leaderboard()
     assert result.best_model.predict(table.drop(columns="dear")).dtype == np.float64
-    known = tabsweep.sweep(
-        "iris", models=["knn"], trials=1, folds=1, runs=tmp_path, workers=0, verbose=0
-    )
+    known = small_sweep("iris", models=["knn"], runs=tmp_path)
     assert known.run.name == "only-iris-quick"
     assert known.best_model.predict(tabsweep.load_dataset("iris").frame).shape == (150,)
 
 
 def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame(tmp_path):
-    how = {
-        "models": ["linear"],
-        "trials": 1,
-        "folds": 1,
-        "runs": tmp_path,
-        "workers": 0,
-        "verbose": 0,
-    }
-    f1 = tabsweep.sweep(frame(), "dear", metric="f1", positive=False, **how)
+    how = {"models": ["linear"], "runs": tmp_path}
+    f1 = small_sweep(frame(), "dear", metric="f1", positive=False, **how)
     assert "test_f1" in f1.leaderboard() and list(f1.best_model.classes_) == [True, False]
-    found = tabsweep.sweep(frame(), "dear", metric="cost", costs={True: 3}, name="c", **how)
+    found = small_sweep(frame(), "dear", metric="cost", costs={True: 3}, name="c", **how)
     assert "test_cost" in found.leaderboard()
     X, model = frame().drop(columns="dear"), found.best_model
     cheapest = model.predict_proba(X) @ [[0, 1], [3, 0]]  # in the order of False, True
@@ -136,9 +131,9 @@ def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame
     costs = FrameData(names, "dear").about_classes(None, said)["costs"]
     assert costs == ('["a", "b"]=3.0', '["a", "b:c"]=2.0', "a:b=4.0", "b:a=5.0")
     with pytest.raises(SweepError, match="no label 'no'"):
-        tabsweep.sweep(frame(), "dear", metric="cost", costs={(True, "no"): 3}, **how)
+        small_sweep(frame(), "dear", metric="cost", costs={(True, "no"): 3}, **how)
     with pytest.raises(SweepError, match="no label 'yes'"):
-        tabsweep.sweep(frame(), "dear", metric="f1", positive="yes", **how)
+        small_sweep(frame(), "dear", metric="f1", positive="yes", **how)
 
 
 def test_a_csv_file_holds_what_the_library_reads(tmp_path):
@@ -171,29 +166,29 @@ LABELS = {  # of a column of text or objects -> the class names in the run
 }
 
 
-@pytest.mark.parametrize("case", LABELS)
-def test_the_best_model_gives_labels_of_any_text_back(case, tmp_path):
-    labels, names = LABELS[case]
+def labelled(labels):
+    """A number that tells the label of each row."""
     x = np.arange(48.0)
-    which = (x * len(labels) // len(x)).astype(int)
-    y = np.array(labels, dtype=object)[which]
-    table = pd.DataFrame({"x": x, "y": y})
-    result = tabsweep.sweep(
-        table,
-        "y",
-        models=["knn"],
-        trials=1,
-        workers=0,
-        folds=1,
-        runs=tmp_path,
-        verbose=0,
-        task="classification",
-    )
+    y = np.array(labels, dtype=object)[(x * len(labels) // len(x)).astype(int)]
+    return pd.DataFrame({"x": x, "y": y})
+
+
+def test_labels_of_any_text_have_a_class_of_their_own_in_the_file(tmp_path):
+    for labels, names in LABELS.values():
+        data = FrameData(labelled(labels), "y", task="classification")
+        path, _ = data.write(tmp_path, None)
+        assert table_from_file(path, Reading("y", task="classification")).classes == names
+        assert {repr(data.labels[name]) for name in names} == set(map(repr, labels))
+
+
+@pytest.mark.parametrize("case", ["blanks", "types", "numbers"])
+def test_the_best_model_gives_labels_back(case, tmp_path):
+    labels, _ = LABELS[case]
+    table = labelled(labels)
+    result = small_sweep(table, "y", models=["knn"], runs=tmp_path, task="classification")
     predicted = result.best_model.predict(table[["x"]])
     assert set(map(repr, predicted.tolist())) == set(map(repr, labels))
-    assert (predicted == y).mean() > 0.9
-    csv = table_from_file(result.run.with_suffix(".csv"), Reading("y", task="classification"))
-    assert csv.classes == names
+    assert (predicted == table["y"]).mean() > 0.9
 
 
 def test_labels_that_a_file_cannot_tell_apart_are_refused():
@@ -258,9 +253,7 @@ def test_large_whole_numbers_beside_a_gap_stay_apart_as_categories():
 def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
     values = np.linspace(1, 2, 60)
     table = pd.DataFrame({"x": values, "y": [Decimal(f"{v:.3f}") for v in values]})
-    result = tabsweep.sweep(
-        table, "y", models=["knn"], trials=1, folds=1, runs=tmp_path, workers=0, verbose=0
-    )
+    result = small_sweep(table, "y", models=["knn"], runs=tmp_path)
     assert "test_rmse" in result.leaderboard()
     assert result.best_model.predict(table[["x"]]).dtype == np.float64
 
@@ -268,11 +261,10 @@ def test_numbers_of_any_type_are_swept_as_numbers(tmp_path):
 def test_free_text_is_read_and_every_notice_is_a_warning(tmp_path):
     said = [f"{'old new'.split()[i % 2]} house number {i} of the street" for i in range(40)]
     table = pd.DataFrame({"x": np.arange(40.0), "said": said, "y": ["a", "b"] * 20})
-    how = {"models": ["knn"], "trials": 1, "folds": 1, "runs": tmp_path, "workers": 0, "verbose": 0}
     with pytest.warns(tabsweep.ColumnNotice, match="free text") as told:
-        read = tabsweep.sweep(table, "y", **how)
+        read = small_sweep(table, "y", models=["knn"], runs=tmp_path)
     assert len(told) == 1 and told[0].filename == __file__
-    without = tabsweep.sweep(table.drop(columns="said"), "y", **how)
+    without = small_sweep(table.drop(columns="said"), "y", models=["knn"], runs=tmp_path)
     scores = [one.leaderboard()["test_roc_auc"].iloc[0] for one in (read, without)]
     assert scores[0] > scores[1]
 
@@ -293,16 +285,8 @@ def test_importances_of_a_swept_model_stand_in_the_order_of_the_frame_whatever_i
         table = pd.DataFrame(dict(zip(names, (*values.T, kind), strict=True)))
         target = "y" if isinstance(names[0], str) else 1
         table[target] = np.where((values[:, 1] > 0) ^ (kind == 5), "b", "a")
-        found = tabsweep.sweep(
-            table,
-            target,
-            models=["random-forest"],
-            trials=1,
-            folds=1,
-            runs=tmp_path,
-            workers=0,
-            verbose=0,
-        ).best_model.feature_importances_
+        swept = small_sweep(table, target, models=["random-forest"], runs=tmp_path)
+        found = swept.best_model.feature_importances_
         assert np.isclose(found.sum(), 1) and found.argmin() == 0 and found.min() < 0.2
 
 
