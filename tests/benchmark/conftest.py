@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from calls import working_in
+from saved_models import outside  # noqa: F401
 from small_sweeps import sweeps, write_own_models
+from tabsweep.datasets import download, source
 
 
 @pytest.fixture
@@ -24,6 +26,17 @@ def work(tmp_path: Path) -> Iterator[Path]:
 def own(work: Path) -> str:
     """The name of a module with models of the user, in the working directory."""
     return write_own_models(work)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No network and an empty cache."""
+    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
+    net = download.NetworkAccess()
+    monkeypatch.setattr(source, "shared_network", lambda: net)
+    monkeypatch.setattr(
+        download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"
+    )
 
 
 @pytest.fixture(scope="session")

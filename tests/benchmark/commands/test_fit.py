@@ -12,7 +12,6 @@ import torch
 from saved_models import (
     X,
     Y,
-    outside_models,
 )
 from tabsweep.benchmark.errors import FitError, NoGpu
 from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
@@ -38,12 +37,6 @@ SUITE = {
         | {"sampler": "random", "model": {"lightgbm": {"fixed": {"n_estimators": 40}}}}
     },
 }
-
-
-@pytest.fixture
-def outside(tmp_path, monkeypatch):
-    with outside_models(tmp_path, monkeypatch) as write:
-        yield write
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +156,6 @@ def test_a_csv_that_changed_or_went_is_refused_and_may_be_named_anew(csv_run, tm
 
 
 def test_a_catalogued_dataset_that_changed_since_the_run_is_refused(finished, monkeypatch):
-    from dataclasses import replace
-
     from tabsweep.datasets import catalog
 
     other = replace(load_dataset("iris"), sha256="0" * 64)

@@ -9,20 +9,8 @@ import pytest
 from calls import bench
 from small_sweeps import FAST, answer
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.datasets import download, source
 
 pytestmark = pytest.mark.usefixtures("work")
-
-
-@pytest.fixture
-def offline(monkeypatch, tmp_path):
-    """No network, no mirror and an empty cache."""
-    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
-    net = download.NetworkAccess()
-    monkeypatch.setattr(source, "shared_network", lambda: net)
-    monkeypatch.setattr(
-        download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"
-    )
 
 
 def test_offline_the_left_out_datasets_are_named_and_the_offline_list_joins(offline):

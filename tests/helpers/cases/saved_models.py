@@ -8,11 +8,11 @@ import io
 import json
 import sys
 import zipfile
-from contextlib import contextmanager
 from importlib import metadata
 
 import numpy as np
 import pandas as pd
+import pytest
 from small_tables import TINY
 from tabsweep.models import registry
 from tabsweep.models.persistence import archive as container
@@ -133,11 +133,11 @@ class Mean:
 """
 
 
-@contextmanager
-def outside_models(folder, monkeypatch):
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
     """A folder for models from outside the package. Yields a function that writes the module
     `foreign_mean` into it and returns the file that its import makes."""
-    library = folder / "lib"
+    library = tmp_path / "lib"
     library.mkdir()
     monkeypatch.syspath_prepend(str(library))
     # Which distribution owns which module takes a second to find out; the answer stays.
@@ -145,7 +145,7 @@ def outside_models(folder, monkeypatch):
     monkeypatch.setattr(metadata, "packages_distributions", known)
 
     def write(noise="0"):
-        trace = folder / "imported"
+        trace = tmp_path / "imported"
         (library / "foreign_mean.py").write_text(OUTSIDE.format(canary=trace, noise=noise))
         sys.modules.pop("foreign_mean", None)
         return trace

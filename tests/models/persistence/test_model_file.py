@@ -19,7 +19,6 @@ from saved_models import (
     assert_predicts_alike,
     forge,
     make,
-    outside_models,
     same,
     saved,
     set_,
@@ -109,12 +108,6 @@ def test_no_models_source_fingerprint_depends_on_how_models_are_saved():
         modules, _ = closure([spec.target.partition(":")[0]])
         saving = [module for module in modules if ".models.persistence" in module]
         assert not saving, name
-
-
-@pytest.fixture
-def outside(tmp_path, monkeypatch):
-    with outside_models(tmp_path, monkeypatch) as write:
-        yield write
 
 
 def test_a_model_without_a_plain_form_is_fitted_again_from_its_rows(outside, tmp_path):

@@ -6,12 +6,12 @@ import gzip
 import io
 import shutil
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from calls import bench, contents, working_in
+from page_cases import Tags
 from small_sweeps import FAST, answer, write_own_models
 
 
@@ -34,21 +34,11 @@ def published(*names: str, out: str = "site", more: tuple[object, ...] = ()) -> 
     return Path(out)
 
 
-class Links(HTMLParser):
-    """Everything that a page refers to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [v or "" for k, v in attrs if k in ("href", "src", "action", "srcset")]
-
-
 def links_of(page: Path) -> list[str]:
-    reader = Links()
-    reader.feed(page.read_text("utf-8"))
-    return reader.found
+    """Everything that a page refers to."""
+    tags = Tags(page.read_text("utf-8")).found
+    names = ("href", "src", "action", "srcset")
+    return [attrs[name] or "" for _, attrs in tags for name in names if name in attrs]
 
 
 @pytest.fixture(scope="module")

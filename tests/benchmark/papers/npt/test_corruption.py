@@ -10,7 +10,6 @@ from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.npt import corrupted_rows, corruption
 from tabsweep.benchmark.papers.npt.fitted_inputs import fitted, inputs_of, some_rows
 from tabsweep.benchmark.papers.published_values import load
-from tabsweep.datasets import download, source
 from tabsweep.datasets.catalog import load_dataset, splits
 from tabsweep.datasets.protocols import Fold
 from tabsweep.models.deep.trainer import computing
@@ -139,13 +138,8 @@ def test_a_change_is_in_points_of_accuracy_and_in_percent_of_an_error():
 
 
 def test_columns_that_cannot_be_had_stand_with_the_published_value_and_the_reason(
-    setting, tmp_path, monkeypatch
+    setting, tmp_path, offline
 ):
-    net = download.NetworkAccess()
-    monkeypatch.setattr(source, "shared_network", lambda: net)
-    monkeypatch.setattr(
-        download, "connects", lambda host, port, timeout_s: f"{host} cannot be reached (offline)"
-    )
     nowhere = replace(setting, mirror=str(tmp_path), cache=str(tmp_path / "cache"))
     outcome = corruption.run(nowhere, **corruption.SIZES["tiny"])
     rows = {row["dataset"]: row for row in outcome.tables[0].rows}
