@@ -94,19 +94,11 @@ def test_a_run_on_another_split_is_ranked_with_nobody(run, tmp_path):
 
 
 def test_an_entrant_of_ones_own_is_a_folder_of_the_same_form(run, tmp_path):
-    mine = tmp_path / "lab"
-    mine.mkdir()
-    with gzip.open(mine / "results.csv.gz", "wt") as out:
-        out.write("method,dataset,task,seed,metric,value\nours,calif,regression,0,rmse,0.5\n")
-    (mine / "entrant.toml").write_text(
-        f'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
-        f'sha256 = "{file_sha256(mine / "results.csv.gz")}"\n'
-        f'[datasets.calif]\nours = "california-housing"\nadded = "rtdl-california-housing"\n'
-        f"sizes = {list(RTDL_CALIFORNIA)}\n"
-    )
+    score = "regression,0,rmse,0.5"
+    mine = lab(tmp_path, RTDL_CALIFORNIA, dataset="california-housing", score=score)
     found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
     assert found.code == 0, found.err
-    assert "ours [lab]" in (tmp_path / "out" / "scores.csv").read_text()
+    assert "theirs [lab]" in (tmp_path / "out" / "scores.csv").read_text()
     card = (mine / "entrant.toml").read_text()
     (mine / "entrant.toml").write_text(f"means_of = 15\n{card}")
     found = bench("report", run, "--beside", mine, "--out", tmp_path / "out", "--no-html")
@@ -170,16 +162,22 @@ def evidence_of(task: str, metric: str) -> Evidence:
     return Evidence.of(trials, meta={"metric": {task: metric}})
 
 
-def lab(place: Path, sizes: Sequence[int] = (6, 2, 2)) -> Path:
-    """An entrant "lab" with one accuracy on the dataset "d", and the rows of its split."""
+def lab(
+    place: Path,
+    sizes: Sequence[int] = (6, 2, 2),
+    *,
+    dataset: str = "d",
+    score: str = "binary,0,accuracy,0.9",
+) -> Path:
+    """An entrant "lab" with one score on a dataset, and the rows of its split."""
     folder = place / "lab"
     folder.mkdir()
     with gzip.open(folder / "results.csv.gz", "wt") as out:
-        out.write("method,dataset,task,seed,metric,value\ntheirs,d,binary,0,accuracy,0.9\n")
+        out.write(f"method,dataset,task,seed,metric,value\ntheirs,d,{score}\n")
     (folder / "entrant.toml").write_text(
         'title = "Lab"\nreference = "us"\nsource = "here"\nlicence = "MIT"\n'
         f'sha256 = "{file_sha256(folder / "results.csv.gz")}"\n'
-        f'[datasets.d]\nours = "d"\nadded = "rtdl-d"\nsizes = {[*sizes]}\n'
+        f'[datasets.d]\nours = "{dataset}"\nadded = "rtdl-{dataset}"\nsizes = {[*sizes]}\n'
     )
     return folder
 

@@ -109,23 +109,19 @@ def test_any_columns_are_answered_with_new_levels_and_gaps_too(name, columns):
 @every_network
 def test_a_trailing_batch_of_one_row_joins_the_one_before(name):
     for task in MODELS[name].tasks:
-        _joins_a_trailing_row(name, task)
-
-
-def _joins_a_trailing_row(name, task):
-    frame, y = rows(17), target(task, 17)
-    fitted = model(name, task, epochs=2, batch_size=4).fit(frame, y)
-    assert np.isfinite(answers(fitted, frame)).all()
-    net = model(name, task, batch_size=4)
-    task_of = net._task(net._prepare(frame, y), None)
-    for epoch in range(3):
-        at = range(epoch * task_of.unit, (epoch + 1) * task_of.unit)
-        seen = [task_of.batch(step).tolist() for step in at]
-        assert sorted(sum(seen, [])) == [*range(17)]
-        if name == "tabnet":  # shares the rows out
-            assert [len(b) for b in seen] == [5, 5, 5, 2]
-        else:
-            assert [len(b) for b in seen] == [4, 4, 4, 5]
+        frame, y = rows(17), target(task, 17)
+        fitted = model(name, task, epochs=2, batch_size=4).fit(frame, y)
+        assert np.isfinite(answers(fitted, frame)).all()
+        net = model(name, task, batch_size=4)
+        task_of = net._task(net._prepare(frame, y), None)
+        for epoch in range(3):
+            at = range(epoch * task_of.unit, (epoch + 1) * task_of.unit)
+            seen = [task_of.batch(step).tolist() for step in at]
+            assert sorted(sum(seen, [])) == [*range(17)]
+            if name == "tabnet":  # shares the rows out
+                assert [len(b) for b in seen] == [5, 5, 5, 2]
+            else:
+                assert [len(b) for b in seen] == [4, 4, 4, 5]
 
 
 @every_network
