@@ -239,7 +239,7 @@ class _Sweep:
             if ray.n_workers == 0:
                 raise SweepError("--async needs workers: Ray Tune does not run in this process")
             self._search = Asynchronous(
-                [study for study in studies if study.name in marked],
+                {study.name: study for study in studies if study.name in marked},
                 str(plan.options.asynchronous),
                 checkpoints=self._checkpoints,
                 run_trial=request.run_trial,
@@ -339,8 +339,10 @@ class _Sweep:
             if not search.finished:
                 self._ray.wait(self._stop, self._show)
                 self._check_gpus()
+                from ...sweeps.ray_tune import tuner  # loads Ray Tune
+
                 try:
-                    search.run()
+                    tuner.run(search)
                 except ClusterLost:
                     if not self._stop.soon:  # else it was ended with this driver
                         raise

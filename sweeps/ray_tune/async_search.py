@@ -26,119 +26,254 @@ saw on its rungs, which the rows' curves tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+import contextlib
+import json
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from ..scheduling.interface import Listener, Stop, Tally
+from ...common.files import write_atomically
+from ..scheduling.attempts import Attempts
+from ..scheduling.estimates import seconds_of
+from ..scheduling.interface import Listener, SourceChanged, Stop, Tally
+from ..scheduling.trial_records import Batch, TrialRecords, deaths_since
 from ..store.checkpoints import CheckpointFolder
 from ..store.ledger import Ledger, Record
-from ..store.records import study_record
-from ..study import Study
-from ..workers.pool import ClusterLost, RunTrial
+from ..store.records import result_of
+from ..study import Config, Slot, Study
+from ..study_state import TUNE
+from ..trial import DONE, FAILED, Result, Trial
+from ..workers.pool import Job, JobOutcome, RunTrial
 from ..workers.trial_actor import Common
-from .search_records import SearchRecords, Settings, studies_by_name
+from .trial_state import Curve, Track
 
 METHODS = ("asha", "pbt")
-MAX_EMPTY_TUNERS = 3  # Tuners in a row that end without one result
+RUNG_LOSSES = "rung_losses"  # what a row's info calls a configuration's [[step, loss], ...]
 
 
+class Ended(NamedTuple):
+    """How the search ended for one configuration: the stage, the loss (None: none), the curve."""
+
+    stage: str
+    config: Config
+    loss: float | None
+    curve: Curve
+
+
+@dataclass
 class Asynchronous:
-    """Runs the searches of studies with a schedule (`Study.halving`), one Tuner after another.
+    """Searches of studies with a schedule (`Study.halving`), as the ledger and checkpoints have
+    them.
 
-    `replay` reads what the ledger knows and refuses what does not fit; `run` does the rest. Each
-    study whose search has ended is settled (`Study.settle`): an engine runs its evaluation seeds.
-    `slots` is the number of CPUs that trials may use (None: all); PBT keeps to it on a local Ray
-    only. Ray must be up for `run`. The other parameters are as for `Engine` and `RayWorkerPool`.
+    `replay` reads what the ledger knows and refuses what does not fit; `tuner.run` does the rest.
+    Each study whose search has ended is settled (`Study.settle`): an engine runs its evaluation
+    seeds. `slots` is the number of CPUs that trials may use (None: all); PBT keeps to it on a local
+    Ray only. The other parameters are as for `Engine` and `RayWorkerPool`.
+
+    studies: {name: study}.
+    tally: what this search did so far.
+    ended: {study: {index: how the search ended for that configuration}}.
+    trouble: what kept trials of this Tuner from going on, where no trial caused it.
     """
 
-    def __init__(
-        self,
-        studies: Iterable[Study],
-        how: str,
-        *,
-        ledger: Ledger,
-        checkpoints: CheckpointFolder,
-        run_trial: RunTrial,
-        load: Callable[[str], Any],
-        slots: int | None = None,
-        paths: Iterable[str] = (),
-        common: Common | None = None,
-        retry: Callable[[Record], bool] = lambda record: False,
-        lost: Collection[str] = (),
-        allow_code_change: bool = False,
-        listener: Listener = lambda event, details: None,
-        stop: Stop | None = None,
-        still_owner: Callable[[], None] = lambda: None,
-    ) -> None:
-        if how not in METHODS:
-            raise ValueError(f"unknown asynchronous search {how!r}; known: {', '.join(METHODS)}")
-        self.studies = studies_by_name(studies)
-        self.records = SearchRecords(
-            self.studies,
-            how,
-            ledger=ledger,
-            checkpoints=checkpoints,
-            retry=retry,
-            lost=lost,
-            listener=listener,
-            still_owner=still_owner,
-        )
-        self.settings = Settings(
-            run_trial=run_trial,
-            load=load,
-            slots=slots,
-            paths=list(paths),
-            common=common,
-            stop=stop or Stop(),
-        )
-        self._allow_code_change = allow_code_change
+    studies: Mapping[str, Study]
+    how: str
+    _: KW_ONLY
+    ledger: Ledger
+    checkpoints: CheckpointFolder
+    run_trial: RunTrial
+    load: Callable[[str], Any]
+    slots: int | None = None
+    paths: Iterable[str] = ()
+    common: Common | None = None
+    retry: Callable[[Record], bool] = lambda record: False
+    lost: Collection[str] = ()
+    allow_code_change: bool = False
+    listener: Listener = lambda event, details: None
+    stop: Stop = field(default_factory=Stop)
+    still_owner: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        if self.how not in METHODS:
+            known = ", ".join(METHODS)
+            raise ValueError(f"unknown asynchronous search {self.how!r}; known: {known}")
+        for study in self.studies.values():
+            if study.halving is None or not study.sampler.history_free:
+                raise ValueError(
+                    f"{study.name}: an asynchronous search needs rungs and a sampler that uses no "
+                    "history (random or grid)"
+                )
+        self.folder = self.ledger.run / "tune"
+        self.tally, self.trouble = Tally(), ""
+        self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)
+        self.attempts = Attempts(defaultdict(Counter))
+        self._trials = TrialRecords(self.ledger, self.retry, self.lost)
+        self._stale: dict[tuple[str, int], str] = {}  # stages of rows that count no more
+        self._leases: dict[tuple[str, int], Trial] = {}
         self._replayed = False
 
-    @property
-    def tally(self) -> Tally:
-        """What this search did so far."""
-        return self.records.tally
+    def left(self, study: Study) -> list[int]:
+        """The configurations that have no row yet."""
+        return [i for i in range(study.n_trials) if i not in self.ended[study.name]]
 
     @property
     def finished(self) -> bool:
         """Whether every configuration of every study has a row."""
-        return self.records.finished
+        return not any(map(self.left, self.studies.values()))
 
-    def left(self, study: Study) -> list[int]:
-        """The configurations of a study that have no row yet."""
-        return self.records.left(study)
+    @cached_property
+    def run_id(self) -> str:
+        """A name for this run that no other run has; made once and kept in its folder."""
+        path = self.folder / "run.json"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(path.read_bytes())["run"])
+        self.folder.mkdir(parents=True, exist_ok=True)
+        run = uuid.uuid4().hex
+        write_atomically(path, json.dumps({"run": run}).encode())
+        return run
+
+    # ------------------------------------------------------------------ what is known
+
+    def lease(self, study: Study, index: int) -> Trial:
+        """The trial of a configuration's whole schedule. Its chain names the configuration's
+        checkpoints, its id the deaths of its workers."""
+        key = study.name, index
+        if key not in self._leases:
+            config = study.sampler.ask(index)
+            mark = {"async": self.how, "run": self.run_id, "index": index}
+            fidelity = {**study.fidelities(config)[-1], **mark}
+            self._leases[key] = study.make_trial(config, study.seed, fidelity)
+        return self._leases[key]
+
+    def track(self, study: Study, index: int) -> Track:
+        """The state of a configuration: from its last checkpoint, or from the start."""
+        lease = self.lease(study, index)
+        with contextlib.suppress(ValueError):
+            return Track.kept(self.checkpoints, lease) or Track.start(lease)
+        return Track.start(lease)
 
     def replay(self) -> None:
-        """Raises SourceChanged where configurations that ended have other ids now."""
-        if not self._replayed:
-            self._replayed = True
-            self.records.replay(allow_code_change=self._allow_code_change)
+        """Read the ledger, and settle the studies whose search has ended; nothing is written.
 
-    def run(self) -> Tally:
-        """Run every search to its end. Returns early, with `interrupted`, when asked to stop; what
-        was running then goes on from its last boundary another time."""
-        self.replay()
-        from .tuner import fit, keeping
+        Raises SourceChanged where configurations that ended have other ids now and this is not
+        allowed.
+        """
+        if self._replayed:
+            return
+        self._replayed = True
+        last: dict[tuple[str, int], int] = {}
+        for at in self.ledger.positions("result"):
+            record = self.ledger.at(at)
+            how = (record["fidelity"] or {}).get("async")
+            if record["study"] in self.studies and how == self.how:
+                last[record["study"], record["index"]] = at
+        changed = []
+        for (name, index), at in sorted(last.items()):
+            record, study = self.ledger.at(at), self.studies[name]
+            trial = study.make_trial(record["config"], record["seed"], record["fidelity"])
+            if trial.id != record["id"]:
+                changed.append(Slot(name, record["stage"], index).key)
+            if trial.id != record["id"] or not self._trials.ended(trial):
+                self._stale[name, index] = record["stage"]
+            else:
+                self._note(study, record["stage"], index, record["config"], result_of(record))
+        if changed and not self.allow_code_change:
+            raise SourceChanged(changed, changed)
+        for study in self.studies.values():
+            if not self.left(study):
+                self.settle(study)
+        ends = {self.lease(self.studies[name], i).id: last[name, i] for name, i in self._stale}
+        self.attempts = Attempts(deaths_since(ends, self.ledger))
 
-        with keeping(self.records.checkpoints) as keeper:
-            for study in self.studies.values():
-                self._search(
-                    study, lambda study, left: fit(self.records, self.settings, study, left, keeper)
-                )
-        self.tally.interrupted = not self.finished
-        return self.tally
+    def _note(self, study: Study, stage: str, index: int, config: Config, result: Result) -> None:
+        curve = [(int(step), loss) for step, loss in result.info.get(RUNG_LOSSES, ())]
+        self.ended[study.name][index] = Ended(stage, config, study.loss(result), curve)
 
-    def _search(self, study: Study, fit: Callable[[Study, list[int]], None]) -> None:
-        empty, stop, records = 0, self.settings.stop, self.records
-        records.trouble = ""
-        while (left := self.left(study)) and not (stop.soon or stop.now):
-            fit(study, left)
-            empty = empty + 1 if len(self.left(study)) == len(left) else 0
-            if empty == MAX_EMPTY_TUNERS:
-                raise ClusterLost(f"no trial of {study.name} comes to an end: {records.trouble}")
-            if self.left(study):
-                continue
-            records.settle(study)
-            if study.finished:  # else an engine records its end, after its evaluation
-                records.ledger.append([study_record(study)])
-                records.listener("study", {"study": study})
+    def settle(self, study: Study) -> None:
+        """Tell a study how its search ended, so that an engine can run its evaluation."""
+        study.settle({index: ended[:3] for index, ended in sorted(self.ended[study.name].items())})
+
+    # ------------------------------------------------------------------ what is written
+
+    def write_lease(self, study: Study, index: int) -> None:
+        """Record that a configuration is about to run; not synced."""
+        lease, slot = self.lease(study, index), Slot(study.name, TUNE, index)
+        self._trials.write_lease(slot, lease, self.attempts.number(lease))
+
+    def job(self, study: Study, index: int) -> Job:
+        """A configuration's schedule, as one job of an engine."""
+        lease = self.lease(study, index)
+        attempt = self.attempts.number(lease)
+        return Job(lease, study.data_key, study.limits, study.needs, attempt)
+
+    def judge(self, study: Study, index: int, outcome: JobOutcome) -> None:
+        """Take in the death of a trial's process: it is recorded where it counts, and where it was
+        the last one the configuration gets a row."""
+        trial, worker, verdict = outcome.job.trial, outcome.worker, self.attempts.judge(outcome)
+        if verdict.death is not None:
+            batch = Batch(self._trials)
+            batch.death(trial, verdict.death)
+            batch.write()
+        if verdict.result is not None:
+            self.write(study, self.track(study, index), verdict.result, worker)
+        elif verdict.death is not None:
+            about = {"trial": trial, "attempt": outcome.job.attempt, "worker": worker}
+            details = {"cause": verdict.death, "output": verdict.output}
+            self.listener("retry", {**about, **details})
+
+    def write(self, study: Study, track: Track, result: Result, worker: str) -> None:
+        """Write a configuration's row; the listener learns of it once it is durable."""
+        lease, index = self.lease(study, track.index), track.index
+        rung = self._rung(study, track, result)
+        slot = Slot(study.name, study.stages[rung], index)
+        trial = track.trial(lease, study.fidelities(track.config)[rung]["stop"])
+        info = {**result.info, RUNG_LOSSES: track.curve}
+        if self.how == "pbt":
+            info["history"] = track.history
+        result = replace(result, info=info, costs=track.costs or result.costs)
+        self.still_owner()
+        attempt, limits = self.attempts.number(lease), study.limits.to_data()
+        # A retry may end on another rung: the old row's slot is linked to this trial.
+        stages = dict.fromkeys([slot.stage, self._stale.pop((study.name, index), slot.stage)])
+        batch = Batch(self._trials)
+        batch.result(
+            [Slot(study.name, stage, index) for stage in stages],
+            trial,
+            result,
+            attempt=attempt,
+            limits=limits,
+            worker=worker,
+        )
+        batch.write()
+        self.attempts.close(lease)
+        self._note(study, slot.stage, index, track.config, result)
+        self.tally.add(result, reused=False)
+        self.tally.fit_s += seconds_of(result)
+        about = {"trial": trial, "attempt": attempt, "worker": worker}
+        self.listener("result", {"study": study, "slot": slot, "result": result, **about})
+        if result.status == FAILED:  # a retry goes on there, with all of its time
+            kept = replace(self.track(study, index), elapsed_s=0.0)
+            self.checkpoints.put(lease.chain, kept.step, kept.pack())
+        else:
+            self.checkpoints.drop(lease.chain)
+
+    def _rung(self, study: Study, track: Track, result: Result) -> int:
+        """The rung on which a configuration ended; a failure of ASHA: the one it was on the way
+        to."""
+        stops = [rung["stop"] for rung in study.fidelities(track.config)]
+        top = len(stops) - 1
+        if self.how != "asha":
+            return top
+        if result.status == DONE:
+            return top if track.step == track.length else stops.index(track.step)
+        return min(sum(stop <= track.step for stop in stops), top)
+
+    def end(self, study: Study) -> None:
+        """Settle a study; one without an evaluation, which an engine would end, ends with it."""
+        self.settle(study)
+        if study.finished:
+            self._trials.write_end(study)
+            self.listener("study", {"study": study})

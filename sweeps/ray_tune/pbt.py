@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..search.params import Axis, Float, Int, Maybe, Param
-from ..search.space import Space
+from ..search.space import Space, drawn
+from ..study import Config
 
 FACTORS = (0.8, 1.2)  # Jaderberg et al. 2017 (arXiv:1711.09846), sec. 4.1 and appendix A
 # DIFF(appendix A): a number on a flat range moves by this share of the range; they multiply it.
 SHARE = 0.2
 RESAMPLE = 0.25  # probability that a number is drawn anew instead
 
-Config = dict[str, Any]
-
 
 def perturb(
     space: Space,
     config: Mapping[str, Any],
-    rng: random.Random,
+    rng: np.random.Generator,
     *,
     unchanged: Callable[[Config], Any] = lambda config: None,
 ) -> Config:
@@ -37,8 +37,8 @@ def perturb(
             continue
         value = perturbed[name]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            continue  # a Maybe that holds its other value, None say
-        if isinstance(param, Maybe) and value == param.value and not inner.contains(value):
+            continue
+        if isinstance(param, Maybe) and not inner.contains(value):  # it holds its other value
             continue
         changed = {**perturbed, name: _moved(inner, name, value, rng)}
         if unchanged(changed) == unchanged(perturbed):
@@ -46,12 +46,12 @@ def perturb(
     return perturbed
 
 
-def _moved(param: Param, name: str, value: float, rng: random.Random) -> Any:
+def _moved(param: Param, name: str, value: float, rng: np.random.Generator) -> Any:
     numbers = param.write(name, value)
 
     def draw(axis: Axis) -> float:
         if rng.random() < RESAMPLE:
-            return _drawn(axis, rng)
+            return drawn(axis, rng)
         was = numbers[axis.label]
         if axis.log:
             moved = was * rng.choice(FACTORS)
@@ -62,12 +62,3 @@ def _moved(param: Param, name: str, value: float, rng: random.Random) -> Any:
         return min(max(moved, axis.low), axis.high)
 
     return param.read(name, draw)
-
-
-def _drawn(axis: Axis, rng: random.Random) -> float:
-    share = rng.random()
-    if axis.log:
-        number = axis.low * (axis.high / axis.low) ** share
-    else:
-        number = axis.low + share * (axis.high - axis.low)
-    return min(max(number if axis.kind == "float" else round(number), axis.low), axis.high)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ray import tune
 
+from ..search.halving import Halving
 from ..trial import DONE, DOUBTFUL, Limits, Result, Trial, failure
 from ..workers.awake_clock import awake_s
 from ..workers.output_capture import captured
@@ -35,8 +36,7 @@ class Shared:
     """What all trials of a study have in common.
 
     data: [a reference of the data], or [] without data.
-    template: a trial without its configuration.
-    keys: {index: the key of the configuration's checkpoints}.
+    leases: {index: the trial of the configuration's whole schedule}.
     session: the prefix of the workers' names.
     population: whether the search is PBT.
     """
@@ -46,15 +46,14 @@ class Shared:
     paths: list[str]
     common: Common | None
     expected: Mapping[str, str]
-    template: Trial
+    leases: Mapping[int, Trial]
     limits: Limits
     loss_of: Callable[[Result], float | None]
     keeper: Any
-    keys: Mapping[int, str]
     session: str
-    eta: int
+    halving: Halving
     population: bool
-    gpu: bool = False
+    gpu: bool
 
 
 class _StateInMemory:
@@ -102,8 +101,8 @@ class _Worker(TrialWorker):
 
 
 class StepTrial(tune.Trainable):
-    """A configuration under Ray Tune. `config["point"]` holds index, config, length, every and
-    rungs; Tune's name of the trial is the index of the configuration that this trial began with.
+    """A configuration under Ray Tune. `config["point"]` holds its index and config; Tune's name of
+    the trial is the index of the configuration that this trial began with.
 
     At every boundary the track goes to the run's own checkpoints, so that neither a new process nor
     a new driver needs anything of Tune's. Tune's checkpoints pass a state from trial to trial.
@@ -125,29 +124,26 @@ class StepTrial(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Go to another configuration, from its checkpoint where there is one."""
-        point = new_config["point"]
-        self._point = point
+        self._config = new_config["point"]["config"]
         self._index = int(self.trial_name)
+        self._lease = self._shared.leases[self._index]
         self._trouble = ""
         kept = self._find()
         # The last report of a resumed trial may be lost: its last boundary is reported once more.
         self._repeat = kept is not None
-        parts = {name: point[name] for name in ("config", "length", "every")}
-        self._track = kept or Track(self._index, **parts)
+        self._track = kept or Track.start(self._lease)
         return True
 
     def _find(self) -> Track | None:
         try:
-            kept = self._kept.get(self._shared.keys[self._index])
-            return Track.unpack(kept[1]) if kept else None
+            return Track.kept(self._kept, self._lease)
         except Exception as error:  # a checkpoint is a cache: without it the trial begins anew
             self._trouble = f"no checkpoint could be read: {type(error).__name__}"
             return None
 
     def _keep(self) -> None:
-        key = self._shared.keys[self._index]
         try:
-            self._kept.put(key, self._track.step, self._track.pack())
+            self._kept.put(self._lease.chain, self._track.step, self._track.pack())
         except Exception as error:
             self._trouble = f"no checkpoint could be written: {type(error).__name__}"
 
@@ -156,9 +152,7 @@ class StepTrial(tune.Trainable):
         track, shared = self._track, self._shared
         stop = track.step if self._repeat and track.step else track.next_stop()
         self._repeat = False
-        mark = {**(shared.template.fidelity or {}), "index": self._index}
-        fidelity = {**mark, "length": track.length, "stop": stop, "every": track.every}
-        trial = replace(shared.template, config=track.config, fidelity=fidelity)
+        trial = track.trial(self._lease, stop)
         name, state = f"{shared.session}-{self._index}", _StateInMemory(track)
         began = awake_s()
         result = self._worker.advance(name, trial, self._data, shared.limits, state)
@@ -180,18 +174,19 @@ class StepTrial(tune.Trainable):
         return self._report(result, loss, ended)
 
     def _report(self, result: Result, loss: float | None, ended: bool) -> dict[str, Any]:
-        track, rungs = self._track, self._point["rungs"]
+        track, shared = self._track, self._shared
         report: dict[str, Any] = {
             LOSS: NO_LOSS if loss is None else loss,
             "done": ended,
             "step": track.step,
             "elapsed_s": track.elapsed_s,
         }
-        if self._shared.population:
+        rung = shared.halving.rung_at(track.length, track.step)
+        if shared.population:
             report[AT] = -(-track.step // track.every)
-        elif track.step in rungs and result.status == DONE:
-            report[AT] = self._shared.eta ** rungs.index(track.step)
-        if ended or (AT in report and not self._shared.population):
+        elif rung is not None and result.status == DONE:
+            report[AT] = shared.halving.eta**rung
+        if ended or (AT in report and not shared.population):
             more = {"checkpoints": self._trouble} if self._trouble else {}
             info = {**result.info, **more}
             report[PAYLOAD] = (replace(result, info=info), replace(track, state=None))
@@ -208,9 +203,8 @@ class StepTrial(tune.Trainable):
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Take over a state, a copy of another trial's where it is one (PBT)."""
         handed = Track.unpack(Path(checkpoint, FILE).read_bytes())
-        config = self._point["config"]
-        if handed.index != self._index or handed.config != config:
-            handed = handed.copied_to(self._index, config, self._track)
+        if handed.index != self._index or handed.config != self._config:
+            handed = handed.copied_to(self._index, self._config, self._track)
         if self._track.descends_from(handed):
             self._repeat = self._track.step > handed.step
         else:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ..store.checkpoints import Checkpoints
 from ..study import Config
-from ..trial import canonical
+from ..trial import Trial, canonical
 
 Curve = list[tuple[int, float | None]]  # (step, loss) at every boundary
 
@@ -34,6 +35,18 @@ class Track:
     elapsed_s: float = 0.0
     state: bytes | None = None
 
+    @classmethod
+    def start(cls, lease: Trial) -> Track:
+        """The state before the first step; `lease` is the trial of the whole schedule."""
+        plan = lease.fidelity or {}
+        return cls(plan["index"], dict(lease.config), plan["length"], plan["every"])
+
+    @classmethod
+    def kept(cls, checkpoints: Checkpoints, lease: Trial) -> Track | None:
+        """The state of the last boundary, None without one. Raises ValueError as `unpack` does."""
+        found = checkpoints.get(lease.chain)
+        return None if found is None else cls.unpack(found[1])
+
     def pack(self) -> bytes:
         """A line of JSON, then the model's own bytes."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
@@ -54,6 +67,11 @@ class Track:
     def next_stop(self) -> int:
         """The next boundary of the schedule, in steps."""
         return min(self.length, (self.step // self.every + 1) * self.every)
+
+    def trial(self, lease: Trial, stop: int) -> Trial:
+        """The trial that runs this configuration's schedule up to a step."""
+        place = {"length": self.length, "stop": stop, "every": self.every}
+        return replace(lease, config=self.config, fidelity={**(lease.fidelity or {}), **place})
 
     def copied_to(self, index: int, config: Config, own: Track) -> Track:
         """This state as trial `index` goes on from it, with the costs and the time of `own`."""

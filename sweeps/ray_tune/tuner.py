@@ -1,45 +1,41 @@
-"""Making and running a Tuner of Ray Tune: points, scheduler, resources, and no output."""
+"""Running a search with Tuners of Ray Tune: points, scheduler, resources, and no output."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
-import random
-import re
 import shutil
 import sys
 import time
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import ray
 from ray import tune
-from ray.tune.schedulers import (
-    AsyncHyperBandScheduler,
-    PopulationBasedTraining,
-)
+from ray.tune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 
-from ..store.checkpoints import CheckpointFolder
+from ..scheduling.interface import Tally
 from ..study import Study
-from ..trial import MAX_ATTEMPTS, derive_seed
+from ..trial import derive_seed, digest
+from ..workers.placement import Placement, Shape
 from ..workers.pool import ClusterLost
-from ..workers.ray_actors import start_keeper
+from ..workers.ray_actors import Sender
 from ..workers.ray_calls import RayCalls
 from ..workers.ray_cluster import nodes, on_node
 from ..workers.ray_thread import ANSWER_S, RAY
-from .callbacks import LedgerCallback, NotPickled, Stopper
+from .async_search import Asynchronous
+from .callbacks import LedgerCallback, NotPickled
 from .pbt import perturb
-from .search_records import SearchRecords, Settings
 from .trainable import AT, LOSS, NO_LOSS, Shared, StepTrial
 from .trial_state import Track
 
+MAX_EMPTY_TUNERS = 3  # in a row that end without one result
 SEES_S = 60.0  # for another machine to start a process and to answer
 # No printing, no log files, no snapshots of the Tuner, and no signal handlers of Tune.
 SETTINGS = {
@@ -53,18 +49,6 @@ SETTINGS = {
 }
 
 
-@contextlib.contextmanager
-def keeping(checkpoints: CheckpointFolder) -> Iterator[Any]:
-    """An actor that keeps checkpoints, on the driver's own machine."""
-    calls = RayCalls()
-    keeper = start_keeper(calls, checkpoints.path, calls.here())
-    try:
-        yield keeper
-    finally:
-        with contextlib.suppress(ClusterLost):
-            calls.kill(keeper)
-
-
 def name_of(trial: Any) -> str:
     """Tune's name of a trial: the index of the configuration that it began with."""
     return str(trial.config["point"]["index"])
@@ -74,32 +58,21 @@ class Explore(NotPickled):
     """PBT's perturbation of a configuration that it copies, as Tune calls it."""
 
     def __init__(self, study: Study, seed: int) -> None:
-        self._study, self._rng = study, random.Random(seed)
+        self._study, self._rng = study, np.random.default_rng(seed)
 
     def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
-        point = config["point"]
-        space = self._study.sampler.space  # type: ignore[attr-defined]
-        perturbed = perturb(space, point["config"], self._rng, unchanged=self._study.length_of)
-        return {
-            **config,
-            "point": {**point, "config": perturbed},
-        }
+        point, study = config["point"], self._study
+        space = study.sampler.space  # type: ignore[attr-defined]
+        perturbed = perturb(space, point["config"], self._rng, unchanged=study.length_of)
+        return {**config, "point": {**point, "config": perturbed}}
 
 
-def resources_of(study: Study, slots: int | None) -> dict[str, float]:
-    """The resources of a trial, no more than the largest machine has. GPUs are not shared."""
-    needs, there = study.needs, list(nodes().values())
-    resources: dict[str, float] = {}
-    if needs.gpu_mb:
-        there = [node for node in there if node.gpus]
-        resources["GPU"] = 1
-    if not there:
+def shape_of(study: Study, slots: int | None) -> Shape:
+    """What a trial holds of its machine, by the rules of the engine; a GPU is not shared."""
+    shape = Placement(nodes(), slots).shape(study.needs)
+    if shape is None:
         raise ClusterLost(f"{study.name} needs a GPU, and no machine of the cluster has one")
-    most = max(node.cpus for node in there)
-    resources["CPU"] = max(1, min(needs.threads, most if slots is None else min(most, slots)))
-    if needs.memory_mb:
-        resources["memory"] = int(2**20 * min(needs.memory_mb, max(n.memory_mb for n in there)))
-    return resources
+    return shape
 
 
 def sees(node_id: str, path: Path) -> bool:
@@ -136,69 +109,87 @@ def check_shared(folder: Path) -> None:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Tune's settings, and nothing of Tune on standard output."""
-    before = {name: os.environ.get(name) for name in SETTINGS}
     os.environ.update(SETTINGS)
-    logger = logging.getLogger("ray.tune")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
-def fit(
-    records: SearchRecords, settings: Settings, study: Study, left: list[int], keeper: Any
-) -> None:
+def scheduler_of(search: Asynchronous, study: Study, tracks: Mapping[int, Track]) -> Any:
+    """Tune's scheduler for ASHA or PBT; ASHA is told the losses of its rungs in earlier Tuners."""
+    assert study.halving is not None
+    common: dict[str, Any] = {"time_attr": AT, "metric": LOSS, "mode": "min"}
+    if search.how == "pbt":
+        seed = derive_seed(search.run_id, study.name, time.time_ns())
+        return PopulationBasedTraining(
+            **common,
+            perturbation_interval=1,
+            custom_explore_fn=Explore(study, seed),
+            log_config=False,
+        )
+    eta = study.halving.eta
+    scheduler = AsyncHyperBandScheduler(
+        **common, max_t=eta ** (study.halving.rungs - 1), reduction_factor=eta
+    )
+    # The losses of earlier Tuners; the last boundary of a track is reported once more.
+    none: Any = None
+    seen = [(ended.config, ended.curve) for ended in search.ended[study.name].values()]
+    seen += [(track.config, track.curve[:-1]) for track in tracks.values()]
+    for number, (config, curve) in enumerate(seen):
+        trial: Any = SimpleNamespace(trial_id=f"before-{number}")
+        scheduler.on_trial_add(none, trial)
+        for step, loss in curve:
+            rung = study.halving.rung_at(study.length_of(config), step)
+            if rung is not None:
+                at = {AT: eta**rung, LOSS: NO_LOSS if loss is None else loss}
+                scheduler.on_trial_result(none, trial, at)
+    return scheduler
+
+
+def fit(search: Asynchronous, study: Study, left: list[int], sender: Sender) -> None:
     """Run one Tuner for the configurations that are left, in a folder of its own.
 
-    `keeper` is the actor of `keeping`. Raises ClusterLost where Tune itself fails, and what the
-    ledger raised while a row was written.
+    Raises ClusterLost where Tune itself fails, and what the ledger raised while a row was written.
     """
-    slug = re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-")[:60]
-    name = f"{slug}-{hashlib.sha256(study.name.encode()).hexdigest()[:8]}"
-    shutil.rmtree(records.folder / name, ignore_errors=True)
-    resources = resources_of(study, settings.slots)
-    if records.how == "pbt":
-        check_shared(records.folder)
-    if study.data_key and study.data_key not in settings.data:
-        settings.data[study.data_key] = RayCalls().put(settings.load(study.data_key))
-    tracks = {index: records.track(study, index) for index in left}
-    callback = LedgerCallback(records, settings.stop, study, f"tune-{os.getpid()}-{time.time_ns()}")
+    assert study.halving is not None
+    name = digest(study.name)
+    shutil.rmtree(search.folder / name, ignore_errors=True)
+    shape = shape_of(study, search.slots)
+    if search.how == "pbt":
+        check_shared(search.folder)
+    search.trouble = ""
+    session = f"tune-{os.getpid()}-{time.time_ns()}"
+    tracks = {index: search.track(study, index) for index in left}
+    elapsed = {index: track.elapsed_s for index, track in tracks.items()}
+    callback = LedgerCallback(search, study, session, elapsed)
     shared = Shared(
-        run_trial=settings.run_trial,
-        data=[settings.data[study.data_key]] if study.data_key else [],
-        paths=settings.paths,
-        common=settings.common,
-        expected=dict(settings.common()) if settings.common else {},
-        template=replace(records.lease(study, left[0]), config={}),
+        run_trial=search.run_trial,
+        data=sender.data(study.data_key),
+        paths=list(search.paths),
+        common=search.common,
+        expected=dict(search.common()) if search.common else {},
+        leases={index: search.lease(study, index) for index in left},
         limits=study.limits,
         loss_of=study.loss_of,
-        keeper=keeper,
-        keys={index: records.lease(study, index).chain for index in left},
-        session=callback.session,
-        eta=study.halving.eta if study.halving else 2,
-        population=records.how == "pbt",
-        gpu="GPU" in resources,
+        keeper=sender.keeper(),
+        session=session,
+        halving=study.halving,
+        population=search.how == "pbt",
+        gpu=shape.gpus > 0,
     )
+    resources = {"cpu": shape.threads, "gpu": shape.gpus, "memory": int(shape.memory_mb * 2**20)}
     concurrent = None
-    if settings.slots is not None and records.how == "asha":
-        concurrent = max(1, settings.slots // int(resources["CPU"]))
-    points = [point_of(study, track) for track in tracks.values()]
+    if search.slots is not None and search.how == "asha":
+        concurrent = max(1, search.slots // shape.threads)
+    points = [{"index": index, "config": track.config} for index, track in tracks.items()]
     with quiet():
         trainable = tune.with_parameters(StepTrial, shared=shared)
         tuner = tune.Tuner(
-            tune.with_resources(trainable, tune.PlacementGroupFactory([resources])),
+            tune.with_resources(trainable, resources),
             param_space={"point": tune.grid_search(points)},
             tune_config=tune.TuneConfig(
-                scheduler=scheduler_of(records, study, tracks),
+                scheduler=scheduler_of(search, study, tracks),
                 reuse_actors=True,
                 max_concurrent_trials=concurrent,
                 trial_name_creator=name_of,
@@ -206,11 +197,11 @@ def fit(
             ),
             run_config=tune.RunConfig(
                 name=name,
-                storage_path=str(records.folder.resolve()),
+                storage_path=str(search.folder.resolve()),
                 verbose=0,
                 callbacks=[callback],
-                stop=Stopper(callback),
-                failure_config=tune.FailureConfig(max_failures=MAX_ATTEMPTS["killed"] - 1),
+                stop=callback,
+                failure_config=tune.FailureConfig(max_failures=1),  # see `LedgerCallback`
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         )
@@ -223,52 +214,32 @@ def fit(
                 raise
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ClusterLost(f"Ray Tune ended: {lines[-1][:300]}") from error
-    shutil.rmtree(records.folder / name, ignore_errors=True)
+    shutil.rmtree(search.folder / name, ignore_errors=True)
 
 
-def scheduler_of(records: SearchRecords, study: Study, tracks: Mapping[int, Track]) -> Any:
-    """Tune's scheduler for ASHA or PBT; ASHA is told the losses of its rungs in earlier Tuners."""
-    assert study.halving is not None
-    if records.how == "pbt":
-        return PopulationBasedTraining(
-            time_attr=AT,
-            metric=LOSS,
-            mode="min",
-            perturbation_interval=1,
-            custom_explore_fn=Explore(
-                study, derive_seed(records.run_id, study.name, time.time_ns())
-            ),
-            log_config=False,
-        )
-    eta = study.halving.eta
-    scheduler = AsyncHyperBandScheduler(
-        time_attr=AT,
-        metric=LOSS,
-        mode="min",
-        max_t=eta ** (study.halving.rungs - 1),
-        reduction_factor=eta,
-    )
-    # The losses of earlier Tuners; the last boundary of a track is reported once more.
-    none: Any = None
-    seen = [(ended.config, ended.curve) for ended in records.ended[study.name].values()]
-    seen += [(track.config, track.curve[:-1]) for track in tracks.values()]
-    for number, (config, curve) in enumerate(seen):
-        stops = [rung["stop"] for rung in study.fidelities(config)]
-        trial: Any = SimpleNamespace(trial_id=f"before-{number}")
-        scheduler.on_trial_add(none, trial)
-        for step, loss in curve:
-            if step in stops:
-                at = {AT: eta ** stops.index(step), LOSS: NO_LOSS if loss is None else loss}
-                scheduler.on_trial_result(none, trial, at)
-    return scheduler
+def run(search: Asynchronous) -> Tally:
+    """Run every search to its end, one Tuner after another; Ray must be up. Returns early, with
+    `interrupted`, when asked to stop; what was running then goes on from its last boundary another
+    time."""
+    search.replay()
+    calls = RayCalls()
+    sender = Sender(calls, search.load, search.checkpoints.path, calls.here())
+    try:
+        for study in search.studies.values():
+            _run_study(search, study, sender)
+    finally:
+        sender.close()
+    search.tally.interrupted = not search.finished
+    return search.tally
 
 
-def point_of(study: Study, track: Track) -> dict[str, Any]:
-    """The part of Tune's configuration that a trial reads (see `StepTrial`)."""
-    return {
-        "index": track.index,
-        "config": track.config,
-        "length": track.length,
-        "every": track.every,
-        "rungs": [rung["stop"] for rung in study.fidelities(track.config)],
-    }
+def _run_study(search: Asynchronous, study: Study, sender: Sender) -> None:
+    empty = 0
+    while (left := search.left(study)) and not (search.stop.soon or search.stop.now):
+        fit(search, study, left, sender)
+        now = search.left(study)
+        empty = empty + 1 if len(now) == len(left) else 0
+        if empty == MAX_EMPTY_TUNERS:
+            raise ClusterLost(f"no trial of {study.name} comes to an end: {search.trouble}")
+        if not now:
+            search.end(study)

@@ -45,6 +45,11 @@ class Attempts:
         """The number of the trial's next attempt, from 1."""
         return self._deaths[trial.id].total() + 1
 
+    def next_may_be_last(self, trial: Trial) -> bool:
+        """Whether there is a cause of which one more death is final."""
+        deaths = self._deaths[trial.id]
+        return any(deaths[cause] + 1 >= most for cause, most in MAX_ATTEMPTS.items())
+
     def needs_own_gpu(self, trial: Trial) -> bool:
         """Whether the trial ran out of memory on a GPU that it shared."""
         return trial.id in self._alone

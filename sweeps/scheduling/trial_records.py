@@ -35,11 +35,7 @@ class TrialRecords:
     ) -> None:
         self.ledger = ledger
         self._results = latest_results(ledger)
-        self.deaths: dict[str, Counter[str]] = defaultdict(Counter)
-        for at in ledger.positions("death"):
-            record = ledger.at(at)
-            if at > self._results.get(record["id"], -1):  # a result closes the count
-                self.deaths[record["id"]][record["cause"]] += 1
+        self.deaths = deaths_since(self._results, ledger)
         self.retried = {
             id
             for id, at in self._results.items()
@@ -134,6 +130,16 @@ class Batch:
         for at, record in enumerate(self._records, start=position):
             if record["kind"] == "result":
                 self._to._results[record["id"]] = at
+
+
+def deaths_since(ends: Mapping[str, int], ledger: Ledger) -> dict[str, Counter[str]]:
+    """{trial id: deaths of its workers by cause}; its end at this position closes the count."""
+    deaths: dict[str, Counter[str]] = defaultdict(Counter)
+    for at in ledger.positions("death"):
+        record = ledger.at(at)
+        if at > ends.get(record["id"], -1):
+            deaths[record["id"]][record["cause"]] += 1
+    return deaths
 
 
 def last_indices(slot_keys: Iterable[str]) -> dict[tuple[str, str], int]:

@@ -51,6 +51,15 @@ class Halving:
         stops = [min(length, every * self.eta**rung) for rung in range(self.rungs - 1)]
         return [{"length": length, "stop": stop, "every": every} for stop in (*stops, length)]
 
+    def rung_at(self, length: int, step: int) -> int | None:
+        """The lowest rung of a schedule that stops at this step, None where none does.
+
+        >>> [Halving(eta=3, rungs=3).rung_at(300, step) for step in (34, 68, 102, 300)]
+        [0, None, 1, 2]
+        """
+        stops = [rung["stop"] for rung in self.fidelities(length)]
+        return stops.index(step) if step in stops else None
+
     @staticmethod
     def promote(losses: Mapping[int, float | None], n: int) -> list[int]:
         """The indices that go on from a rung to one of `n` places: least loss first, ties to the

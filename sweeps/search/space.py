@@ -106,15 +106,7 @@ class Space:
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
         """A configuration drawn at random, each number independently of the others."""
-
-        def draw(axis: Axis) -> float:
-            if axis.kind == "float":
-                return _between(rng.random(), axis.low, axis.high, axis.log)
-            if axis.log:  # its probability is the length of [x - 0.5, x + 0.5] in the logarithm
-                return round(_between(rng.random(), axis.low - 0.5, axis.high + 0.5, log=True))
-            return int(rng.integers(int(axis.low), int(axis.high), endpoint=True))
-
-        return self.decode(draw)
+        return self.decode(lambda axis: drawn(axis, rng))
 
     # For samplers: a configuration as numbers, by axis label.
 
@@ -170,6 +162,15 @@ class Space:
             index, position = divmod(index, param.size or 1)
             _put(config, name, param, param.point(position))
         return {name: config[name] for name in sorted(config)}
+
+
+def drawn(axis: Axis, rng: np.random.Generator) -> float:
+    """A number of an axis, drawn at random."""
+    if axis.kind == "float":
+        return _between(rng.random(), axis.low, axis.high, axis.log)
+    if axis.log:  # its probability is the length of [x - 0.5, x + 0.5] in the logarithm
+        return round(_between(rng.random(), axis.low - 0.5, axis.high + 0.5, log=True))
+    return int(rng.integers(int(axis.low), int(axis.high), endpoint=True))
 
 
 def _keys(name: str, param: Param) -> tuple[str, ...]:

@@ -128,18 +128,6 @@ class Launcher:
         return actor
 
 
-def start_keeper(calls: RayCalls, folder: Path, here: str) -> Any:
-    """An actor that keeps checkpoints in a folder of this machine; `here` is the id of its node."""
-    return calls.start(
-        CheckpointFolder,
-        str(folder),
-        num_cpus=0,
-        max_restarts=-1,
-        max_task_retries=-1,
-        scheduling_strategy=on_node(here),
-    )
-
-
 class Sender:
     """Hands jobs to actors: data objects are put once, checkpoints are kept by one actor here."""
 
@@ -155,17 +143,27 @@ class Sender:
 
     def send(self, actor: TrialActor, job: Job) -> Any:
         """Call an actor with a job; returns the reference of its result."""
-        if job.data_key and job.data_key not in self._data:
-            self._data[job.data_key] = self._calls.put(self._load(job.data_key))
-        data = [self._data[job.data_key]] if job.data_key else []
-        keeper = self._checkpoint_keeper() if job.trial.fidelity is not None else None
-        arguments = job.trial, job.data_key, data, job.limits, keeper
+        keeper = self.keeper() if job.trial.fidelity is not None else None
+        arguments = job.trial, job.data_key, self.data(job.data_key), job.limits, keeper
         return self._calls.call(actor.handle, "run", *arguments)
 
-    def _checkpoint_keeper(self) -> Any:
-        """The actor that keeps checkpoints, None without a folder for them."""
+    def data(self, data_key: str) -> list[Any]:
+        """[a reference of the data], or [] without data."""
+        if data_key and data_key not in self._data:
+            self._data[data_key] = self._calls.put(self._load(data_key))
+        return [self._data[data_key]] if data_key else []
+
+    def keeper(self) -> Any:
+        """The actor that keeps checkpoints in a folder of this machine, None without a folder."""
         if self._keeper is None and self._folder is not None:
-            self._keeper = start_keeper(self._calls, self._folder, self._here)
+            self._keeper = self._calls.start(
+                CheckpointFolder,
+                str(self._folder),
+                num_cpus=0,
+                max_restarts=-1,
+                max_task_retries=-1,
+                scheduling_strategy=on_node(self._here),
+            )
         return self._keeper
 
     def forget(self, data_key: str) -> None:

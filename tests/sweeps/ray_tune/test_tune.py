@@ -1,11 +1,10 @@
-"""ASHA and PBT on Ray Tune: perturbation, trial states, rows, faults, and a killed driver."""
+"""ASHA and PBT on Ray Tune: rows, faults, and a killed driver."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -19,16 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from chaos import Sweep, kill_all, wait_for
-from hypothesis import given
-from hypothesis import strategies as st
 from small_sweeps import write_suite
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
 from tabsweep.sweeps.ray_tune import tuner
 from tabsweep.sweeps.ray_tune.async_search import Asynchronous
-from tabsweep.sweeps.ray_tune.pbt import perturb
-from tabsweep.sweeps.ray_tune.trial_state import Track
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
@@ -36,85 +31,12 @@ from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
-from tabsweep.sweeps.workers.pool import ClusterLost
+from tabsweep.sweeps.workers.pool import ClusterLost, JobOutcome
 from tabsweep.sweeps.workers.ray_cluster import Node
 
 pytestmark = pytest.mark.xdist_group("ray")
 
-SPACE = Space.parse(
-    {
-        "params": {
-            "rate": {"kind": "log-uniform", "low": 1e-4, "high": 1.0},
-            "share": {"kind": "uniform", "low": 0.0, "high": 1.0},
-            "depth": {"kind": "int", "low": 2, "high": 9},
-            "leaves": {"kind": "int", "low": 4, "high": 512, "log": True},
-            "penalty": {
-                "kind": "optional",
-                "value": 0.0,
-                "of": {"kind": "log-uniform", "low": 1e-3, "high": 10.0},
-            },
-            "booster": {"kind": "choice", "values": ["tree", "line"]},
-            "steps": {"kind": "fixed", "value": 9},
-        }
-    }
-)
-
-# ---------------------------------------------------------------------- what PBT changes
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-def test_a_perturbed_configuration_stays_in_its_space_and_keeps_what_is_no_number(seed):
-    config = SPACE.sample(np.random.default_rng(seed))
-    found = perturb(SPACE, config, random.Random(seed))
-    assert found in SPACE
-    assert found["booster"] == config["booster"] and found["steps"] == config["steps"]
-    assert (found["penalty"] == 0.0) == (config["penalty"] == 0.0)
-
-
-def test_a_perturbation_moves_a_logarithmic_number_by_a_factor_and_a_flat_one_by_a_share():
-    config = {"rate": 0.01, "share": 0.5, "depth": 5}
-    found = [perturb(SPACE, config, random.Random(seed)) for seed in range(200)]
-    factors = Counter(round(other["rate"] / 0.01, 6) for other in found)
-    assert {0.8, 1.2} == {factor for factor, n in factors.items() if n > 1}
-    shares = Counter(round(other["share"], 6) for other in found)
-    assert {0.3, 0.7} == {share for share, n in shares.items() if n > 1}
-    assert all(other["depth"] != 5 for other in found if other["depth"] in (3, 4, 6, 7))
-
-
-def test_a_perturbation_never_changes_the_length_of_a_schedule():
-    space = Space.parse({"params": {"steps": {"kind": "int", "low": 10, "high": 1000}}})
-    for seed in range(20):
-        changed = perturb(space, {"steps": 100}, random.Random(seed))
-        kept = perturb(space, {"steps": 100}, random.Random(seed), unchanged=lambda c: c["steps"])
-        assert changed != {"steps": 100} and kept == {"steps": 100}
-
-
-# ---------------------------------------------------------------------- what travels
-
-
-@given(state=st.none() | st.binary(), rate=st.floats(allow_nan=False, allow_infinity=False))
-def test_a_track_survives_being_written_down(state, rate):
-    track = Track(3, {"rate": rate, "list": [1, None]}, 9, 3, 6, [(3, 0.5), (6, None)], state=state)
-    found = Track.unpack(track.pack())
-    assert (found.config, found.step, found.state) == (track.config, 6, state)
-    assert [tuple(point) for point in found.curve] == track.curve
-
-
-def test_bytes_that_are_no_track_are_refused():
-    for data in (b"", b"\n", b"[]\n", b"{}\n", b'{"index": 1}\nx', b"\x80\x04."):
-        with pytest.raises(ValueError):
-            Track.unpack(data)
-
-
-def test_a_copied_track_says_where_it_comes_from_and_what_was_changed():
-    donor = Track(4, {"rate": 0.1, "depth": 3}, 9, 3, 6, costs={"fit_s": 9.0}, elapsed_s=9.0)
-    own = Track(1, {"rate": 0.5, "depth": 2}, 9, 3, 3, costs={"fit_s": 1.0}, elapsed_s=1.0)
-    copy = donor.copied_to(1, {"rate": 0.12, "depth": 3}, own)
-    assert copy.history == [{"step": 6, "from": 4, "changes": {"rate": [0.1, 0.12]}}]
-    assert (copy.index, copy.step, copy.costs, copy.elapsed_s) == (1, 6, {"fit_s": 1.0}, 1.0)
-    assert copy.descends_from(copy) and not own.descends_from(copy)
-    assert not donor.history
-
+SPACE = Space.parse({"params": {"rate": {"kind": "log-uniform", "low": 1e-4, "high": 1.0}}})
 
 # ---------------------------------------------------------------------- a toy study
 
@@ -142,7 +64,7 @@ def toy_study(log: Path, n_trials: int, *, source: str = "a", timeout_s: float =
 def search_of(study: Study, how: str, ledger: Ledger, **more: Any) -> Asynchronous:
     """With the checkpoints of the ledger's own run."""
     return Asynchronous(
-        [study],
+        {study.name: study},
         how,
         ledger=ledger,
         checkpoints=CheckpointFolder(ledger.run / "checkpoints"),
@@ -245,12 +167,12 @@ def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[
         study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
     )
     for index, step in ((0, 15), (1, 5)):
-        track = search.records.track(study, index)
+        track = search.track(study, index)
         track.step, track.curve = step, [(5, 1.0), (step, 1.0 / step)]
         arrays = {"val": np.ones(2), "test": np.zeros(2)}
         info = {"curve": {"by": "steps", "points": [[step, 1.0 / step]]}}
         result = Result(status=DONE, val={"loss": 1.0 / step}, predictions=arrays, info=info)
-        search.records.write(study, track, result, "by hand")
+        search.write(study, track, result, "by hand")
     return ledger, heard
 
 
@@ -275,7 +197,7 @@ def test_losses_at_rungs_leave_the_learning_curve_of_the_fit_where_it_is(tmp_pat
     assert [info["curve"]["points"] for info in rows] == [[[15, 1 / 15]], [[5, 1 / 5]]]
     search = search_of(toy_study(tmp_path / "log", 2), "asha", ledger)
     search.replay()
-    at_rungs = {i: ended.curve for i, ended in search.records.ended["toy/0/toy"].items()}
+    at_rungs = {i: ended.curve for i, ended in search.ended["toy/0/toy"].items()}
     assert at_rungs == {0: [(5, 1.0), (15, 1 / 15)], 1: [(5, 1.0), (5, 1 / 5)]}
 
 
@@ -298,11 +220,45 @@ def test_a_retry_that_ends_on_another_rung_leaves_no_old_failure(tmp_path):
     search = search_of(study, "asha", ledger, retry=lambda record: record["index"] == 1)
     search.replay()
     assert search.left(study) == [1]
-    track = search.records.track(study, 1)
+    track = search.track(study, 1)
     track.step = 15
-    search.records.write(study, track, Result(status=DONE, val={"loss": 0.1}), "by hand")
+    search.write(study, track, Result(status=DONE, val={"loss": 0.1}), "by hand")
     last = {(r["stage"], r["index"]): r["id"] for r in ledger.records() if r["kind"] != "lease"}
     assert last["rung0", 1] == last["tune", 1]
+
+
+@pytest.mark.parametrize(
+    ("deaths", "cause"),
+    [
+        (["killed", "killed", "killed"], "killed"),
+        (["oom", "lost", "oom"], "oom"),
+        (["killed", "oom", "killed", "lost", "lost", "killed"], "killed"),
+    ],
+)
+def test_deaths_count_by_cause_over_drivers_and_the_last_one_gives_a_row(tmp_path, deaths, cause):
+    ledger = Ledger(tmp_path / "run", write=True)
+    study, heard = toy_study(tmp_path / "log", 1), list[str]()
+
+    def driver(**more: Any) -> Asynchronous:
+        search = search_of(
+            study, "pbt", ledger, listener=lambda event, details: heard.append(event), **more
+        )
+        search.replay()
+        return search
+
+    for death in deaths:
+        search = driver()
+        lease = search.lease(study, 0)
+        expected = search.attempts.next_may_be_last(lease)
+        search.judge(study, 0, JobOutcome(search.job(study, 0), None, death, "by hand"))
+        assert expected or search.left(study) == [0]  # Tune starts no trial again that has its row
+    counted = [death for death in deaths if death != "lost"]
+    assert [record["cause"] for record in ledger.records("death")] == counted
+    (row,) = ledger.records("result")
+    assert (row["cause"], row["attempt"]) == (cause, len(counted) + 1)
+    assert heard == ["retry"] * (len(counted) - 1) + ["result"]
+    retried = driver(retry=lambda record: True)
+    assert retried.left(study) == [0] and retried.attempts.number(lease) == 1
 
 
 # ---------------------------------------------------------------------- faults
@@ -316,7 +272,7 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     search = search_of(
         study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
     )
-    tally = search.run()
+    tally = tuner.run(search)
     assert capfd.readouterr().out == ""
 
     found = steps(log)
@@ -359,7 +315,7 @@ def test_a_stop_ends_a_population_within_seconds_and_leaves_it_to_be_resumed(tmp
 
     ending = threading.Thread(target=end)
     ending.start()
-    tally = search.run()
+    tally = tuner.run(search)
     ending.join()
     assert time.monotonic() - stopped[0] < 20.0  # of a step of 1000 s
     assert tally.interrupted and 0 not in {record["index"] for record in ledger.records("result")}
@@ -368,7 +324,7 @@ def test_a_stop_ends_a_population_within_seconds_and_leaves_it_to_be_resumed(tmp
 
     Path(f"{log}.go").touch()
     study = toy_study(log, 3, source="slow")
-    tally = search_of(study, "pbt", ledger).run()
+    tally = tuner.run(search_of(study, "pbt", ledger))
     assert not tally.interrupted and study.finished
     rows = list(ledger.records("result"))
     assert sorted(row["index"] for row in rows) == [0, 1, 2]
@@ -392,12 +348,12 @@ def test_a_population_on_a_machine_that_does_not_see_the_runs_folder_is_refused(
     study = toy_study(tmp_path / "log", 2)
     search = search_of(study, "pbt", ledger)
     with pytest.raises(ClusterLost, match="host b does not see .*: PBT on several machines needs"):
-        tuner.fit(search.records, search.settings, study, [0, 1], None)
+        tuner.fit(search, study, [0, 1], None)
     ledger.close()
-    assert [*search.records.folder.iterdir()] == []
+    assert [*search.folder.iterdir()] == []
     blind.clear()
-    tuner.check_shared(search.records.folder)
-    assert [*search.records.folder.iterdir()] == []
+    tuner.check_shared(search.folder)
+    assert [*search.folder.iterdir()] == []
 
 
 @pytest.mark.nightly
@@ -410,7 +366,7 @@ def test_workers_that_cannot_begin_are_the_clusters_trouble_and_no_trials(tmp_pa
         return {"numpy": "2.0" if os.getpid() == here else "1.0"}
 
     with pytest.raises(ClusterLost, match="numpy 1.0 instead of 2.0"):
-        search_of(study, "asha", ledger, common=common).run()
+        tuner.run(search_of(study, "asha", ledger, common=common))
     assert not list(ledger.records("result"))
 
 
