@@ -110,8 +110,8 @@ def cells_of(x: np.ndarray, columns: Columns, dtype: torch.dtype = torch.float32
 
 
 def index(numbers: Sequence[int], device: torch.device) -> Tensor:
-    """Numbers of columns or rows as an index on a device, made once: an index that is a list goes
-    to a GPU anew each time, which waits for all that the GPU has to do."""
+    """Positions or sizes of columns as a tensor, made once for each device. An index that is a list
+    is copied to a GPU at every use, and each copy waits until the GPU is idle."""
     return _index(tuple(numbers), device)
 
 

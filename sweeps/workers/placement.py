@@ -104,9 +104,9 @@ class Placement:
         return [node for node in self._nodes.values() if node.id not in self.refused]
 
     def know_gpu(self, node: str, memory_mb: float, context_mb: float = 0.0) -> None:
-        """Take in how much of a GPU's memory a worker of that node found free when it came up, its
-        own context included, and how much that takes. The first worker finds most: all that other
-        programs leave."""
+        """Take in what a worker of that node measured when it came up (`hold_to_share`): the free
+        memory of its GPU and the size of its CUDA context. The first worker finds most memory free:
+        all that other programs leave."""
         self._gpu_mb[node] = max(memory_mb, self._gpu_mb.get(node, 0.0))
         self._context_mb[node] = min(context_mb, self._context_mb.get(node, context_mb))
 

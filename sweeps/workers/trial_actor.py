@@ -225,9 +225,9 @@ class TrialWorker:
 
 
 def hold_to_share(share: float) -> tuple[float, float]:
-    """Memory of this process's GPU that processes from before it leave, and what this process's
-    CUDA context takes of it, at most CONTEXT_MB, both in MB; zeros where there is no GPU. Of a
-    shared one torch gets no more than the share, less the context."""
+    """(memory, context) in MB, zeros without a GPU: the GPU memory that was free when this process
+    came up, and how much of it the process's CUDA context takes, at most CONTEXT_MB. On a shared
+    GPU torch gets no more than the share, less the context."""
     try:
         import torch
 
