@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from make_pictures import reference_ranking
 from tabsweep.benchmark.results.entrants import TRIALS, folder_of, read_card, results_file
-from tabsweep.reports.aggregation.cells import headline_cells, studies
-from tabsweep.reports.aggregation.ranking_rules import rank_figures
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
-from tabsweep.reports.statistics.ranking import snap
+from tabsweep.reports.statistics.ranking import ranks, snap, standard_error
 from tabsweep.reports.statistics.tests import holm
 from tabsweep.reports.statistics.wilcoxon import smallest_p, wilcoxon
 
@@ -183,21 +182,24 @@ def stopping_table(trials: pd.DataFrame) -> list[str]:
 
 
 def ranks_table(evidence: Evidence) -> list[str]:
-    """Mean rank of each model that has a score on every dataset, and on how many it is best."""
-    cells = headline_cells(evidence, studies(evidence))
-    directions = {task: METRICS[evidence.headline(task)].sign for task in evidence.tasks}
-    cells = cells.assign(loss=cells["mean"] * cells["task"].map(directions))
-    table = cells.pivot_table(index="dataset", columns="model", values="loss").dropna(axis=1)
+    """Mean rank of each model that the report ranks, and on how many datasets it is best."""
+    matrix = reference_ranking()
+    rank = ranks(matrix.losses, "min")
+    error = dict(zip(matrix.models, standard_error(rank), strict=True))
+    n_best = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
+    best = dict(zip(matrix.models, n_best, strict=True))
     cost = evidence.trials.groupby("model")["cpu_s"].median()
     lines = ["| model | mean rank | best on | CPU s a fit |", "| --- | ---: | ---: | ---: |"]
-    for row in rank_figures(table, "average").sort_values("mean_rank", kind="stable").itertuples():
-        error = f" ± {row.std / np.sqrt(row.n_ranked):.2f}" if row.n_ranked > 1 else ""
-        figures = f"{row.mean_rank:.2f}{error} | {int(row.n_best)} | {cost[row.Index]:.2f}"
-        lines.append(f"| {row.Index} | {figures} |")
-    absent = sorted(set(evidence.models) - set(table.columns))
+    for model, mean in zip(*matrix.order(), strict=True):
+        lines.append(
+            f"| {model} | {mean:.2f} ± {error[model]:.2f} | {best[model]} | {cost[model]:.2f} |"
+        )
+    thin = ", ".join(f"{model} (a score on {n})" for model, n in sorted(matrix.thin.items()))
+    lacking = ", ".join(matrix.dropped)
     return [
         *lines,
-        *(["", f"Without a score on every dataset: {', '.join(absent)}."] * bool(absent)),
+        *(["", f"Not ranked: {thin}."] * bool(thin)),
+        *(["", f"Left out, as a ranked model has no score there: {lacking}."] * bool(lacking)),
     ]
 
 
@@ -225,8 +227,8 @@ bench beside check uci-small-reference --rows 10 --seed 1   # doubt it
 ## Ranks
 
 Rank of the mean test score over three folds, 1 is best: mean over the datasets with its standard
-error, among the models with a score on every dataset. CPU seconds: the median of the chosen
-configurations' fits.
+error, over the datasets on which every ranked model has a score, as in the report. CPU seconds: the
+median of the chosen configurations' fits.
 
 {ranks}
 
