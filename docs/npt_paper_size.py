@@ -26,7 +26,7 @@ def main() -> None:
     """Print the scores of the folds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=["yacht", "boston", "breast-cancer-wdbc", "concrete"])
-    parser.add_argument("--p-target", type=float, default=1.0)
+    parser.add_argument("--p-target", type=float, default=1.0, choices=[1.0, 0.5, 0.1])
     parser.add_argument("--folds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--mirror")
