@@ -26,6 +26,15 @@ def test_every_network_is_compared_with_itself_in_float32_in_bf16_and_resumed():
         assert state == OKAY and "fp32 0.0e+00" in text and "resumed 0.0e+00" in text, name
 
 
+@pytest.mark.parametrize("name", ["modern-nca", "npt", "resnet", "tabr"])
+def test_what_rounding_alone_decides_is_not_compared(name):
+    weights, decided = gpu_check.on_cpu(name)
+    fit = gpu_check.fitted(name, device="cpu", precision="fp32", disturbed=9)
+    moved = gpu_check.weights_of(fit)
+    assert gpu_check.apart(moved[decided], weights[decided]) < gpu_check.FAR["fp32"] / 10
+    assert 0.8 < decided.mean() < 1
+
+
 def test_a_network_that_differs_is_a_problem(monkeypatch):
     monkeypatch.setitem(gpu_check.FAR, "bf16", 0.0)
     assert gpu_check.network("mlp", device="cpu")[0] == PROBLEM
