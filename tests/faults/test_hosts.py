@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from chaos import Line, Sweep
 from cluster import Cluster
 from hosts import Host
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = [
     pytest.mark.xdist_group("ray-faults"),
@@ -156,29 +154,3 @@ def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
     assert len(late) > N_TRIALS / 10
     sweep.check_ran_once()
     check_same(sweep, alone)
-
-
-@pytest.mark.nightly
-@pytest.mark.fault(2)
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGSTOP"])
-def test_a_signal_to_the_raylet_of_a_worker_host_costs_no_trial(
-    cluster, sweep, alone, name: str
-) -> None:
-    """Stopped, it goes on after 30 s, when the cluster has given its host up."""
-    _, two = cluster.have(2)
-    sweep.start(pause_s=2 * PAUSE_S)
-    underway(sweep)
-    sweep.wait(on(sweep, two), "a trial on the host whose raylet is hit")
-    raylet = cluster.raylet(two)
-    raylet.send_signal(getattr(signal, name))
-    began = time.monotonic()
-    sweep.wait(lambda: two.name in lost(sweep), "the driver to see that the host is gone")
-    print(f"{name}: named after {time.monotonic() - began:.1f} s", flush=True)
-    if name == "SIGSTOP":
-        time.sleep(max(0.0, began + 30.0 - time.monotonic()))
-        raylet.resume()
-    sweep.end()
-    print(f"{name}: ended after {time.monotonic() - began:.1f} s", flush=True)
-    cluster.part(two)
-    assert not list(Ledger(sweep.run).records("death"))
-    check_same(sweep, alone, cut_off=(two.name,))

@@ -1,8 +1,9 @@
-"""What a local sweep does when one of its processes gets a signal: every kind, signal and moment.
+"""What a sweep does when one of its processes gets a signal: every kind, signal and moment.
 
-python test_kill_matrix.py OUT.jsonl [--kind K,..] [--signal S,..] [--moment M,..] [--times N]
+python test_kill_matrix.py OUT.jsonl [--hosts] [--kind K,..] [--signal S,..] [--moment M,..]
 
-Appends one JSON line a case to OUT.jsonl and prints it; `--table` prints the file as Markdown.
+Appends one JSON line a case to OUT.jsonl and prints it; `--table` prints the file as Markdown. With
+`--hosts` the sweep is one of a Ray cluster: the driver runs on its head, trials on two other hosts.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ import psutil
 import pytest
 
 sys.path += [str(Path(__file__).parents[1] / "helpers" / "processes")]
+import hosts
 from chaos import Sweep, alive
+from cluster import Cluster
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
 OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
-OPTIONS += ["--folds", 2, "--trials", 4, "--workers", 2, "--tracking-uri", "none"]
+OPTIONS += ["--folds", 2, "--trials", 4, "--tracking-uri", "none"]
 N_TRIALS, PAUSE_S = 16, 0.5
 STOPPED_PAUSE_S = 3.0  # what is stopped counts as lost after 15 s, in which no sweep may end
-KINDS = {  # part of the command line of such a process
+KINDS = {  # part of the command line of such a process of a local sweep
     "command": "driver.py",
     "driver": "driver.py",  # the child of the command, in which Ray's library lives
     "worker": "ray::TrialWorker",
@@ -45,6 +48,8 @@ KINDS = {  # part of the command line of such a process
     "gcs": "/gcs/gcs_server",
     "all": "",
 }
+ON_HOSTS = ("command", "driver", "head: gcs", "head: raylet")
+ON_HOSTS += tuple(f"host: {part}" for part in KINDS if part not in ("idle worker", "gcs"))[2:]
 MOMENTS = {"start": 0, "middle": 3, "report": N_TRIALS}  # trials that have ended
 RELEASED, FOREVER = "SIGSTOP 30 s", "SIGSTOP"
 SIGNALS = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", RELEASED, FOREVER]
@@ -65,22 +70,31 @@ def words_of(process: psutil.Process) -> str:
     return ""
 
 
-def found(kind: str, pid: int) -> list[psutil.Process]:
-    """The processes of a kind of the sweep whose command has this process id."""
-    there = family(pid)[1 if kind == "driver" else 0 :]
-    hit = [process for process in there if KINDS[kind] in words_of(process)]
-    return hit if kind == "all" else hit[:1]
+def found(kind: str, sweep: Sweep, cluster: Cluster | None = None) -> list[psutil.Process]:
+    """The processes of a kind; "host: raylet" is the raylet of the last host of the cluster."""
+    assert sweep.driver is not None
+    place, _, part = kind.rpartition(": ")
+    if cluster is None or not place:
+        there = [one for one in family(sweep.driver.pid) if "nsenter" not in words_of(one)]
+        there = there[1:] if part == "driver" else there
+    else:
+        there = cluster.processes(cluster.head if place == "head" else cluster.workers[-1])
+    hit = [process for process in there if KINDS[part] in words_of(process)]
+    return hit if part == "all" else hit[:1]
 
 
-def victims(sweep: Sweep, kind: str, moment: str) -> list[psutil.Process]:
+def victims(
+    sweep: Sweep, kind: str, moment: str, cluster: Cluster | None = None
+) -> list[psutil.Process]:
     """The processes to hit, as soon as the moment has come; [] where it never comes."""
     driver = sweep.driver
     assert driver is not None
     end = time.monotonic() + 400
     while driver.poll() is None and time.monotonic() < end:
-        if found("gcs", driver.pid) and len(sweep.results()) >= MOMENTS[moment]:
+        begun = (sweep.run / "ledger").exists() if cluster else found("gcs", sweep)
+        if begun and len(sweep.results()) >= MOMENTS[moment]:
             at_work = (kind, moment) == ("worker", "middle")
-            hit = youngest(sweep) if at_work else found(kind, driver.pid)
+            hit = youngest(sweep) if at_work else found(kind, sweep, cluster)
             if hit or not (at_work or moment == "start" or kind == "idle worker"):
                 return hit
         time.sleep(0.02)
@@ -104,10 +118,10 @@ def watch(sweep: Sweep, resume_at: float, stopped: Iterable[psutil.Process]) -> 
     while (code := sweep.driver.poll()) is None and time.monotonic() - began < PATIENCE_S:
         now = time.monotonic()
         if now - began > resume_at:
-            for process in stopped:
+            for process in (*stopped, *family(sweep.driver.pid)):
                 with suppress(psutil.Error):
                     process.resume()
-            stopped = ()
+            resume_at = PATIENCE_S
         if (grown := len(sweep.whole_output())) != size:
             size, last = grown, now
             first = first or now - began
@@ -125,16 +139,37 @@ def watch(sweep: Sweep, resume_at: float, stopped: Iterable[psutil.Process]) -> 
 
 
 def tried(
-    folder: Path, kind: str, name: str, moment: str, calm: dict[str, bytes]
+    folder: Path, kind: str, name: str, moment: str, calm: dict[str, bytes], on_hosts: bool = False
 ) -> dict[str, Any]:
     """One sweep, one hit, and what came of it; finished with `bench resume` where it ended."""
-    sweep = Sweep(folder, *OPTIONS)
+    if not on_hosts:
+        return struck(Sweep(folder, *OPTIONS, "--workers", 2), kind, name, moment, calm)
+    with tempfile.TemporaryDirectory(prefix="hosts-", dir="/tmp") as short:  # for Ray's sockets
+        cluster = Cluster(Path(short))
+        try:
+            cluster.have(2)
+            at_head = {"host": cluster.head, "env": cluster.env}
+            sweep = Sweep(folder, *OPTIONS, "--address", cluster.address, **at_head)
+            return struck(sweep, kind, name, moment, calm, cluster)
+        finally:
+            cluster.off()
+
+
+def struck(
+    sweep: Sweep,
+    kind: str,
+    name: str,
+    moment: str,
+    calm: dict[str, bytes],
+    cluster: Cluster | None = None,
+) -> dict[str, Any]:
+    """What comes of a signal to a sweep of this machine, or of a cluster."""
     about: dict[str, Any] = {"kind": kind, "signal": name, "moment": moment}
     sweep.start(pause_s=STOPPED_PAUSE_S if name in (RELEASED, FOREVER) else PAUSE_S)
     assert sweep.driver is not None
     there: list[psutil.Process] = []
     try:
-        hit = victims(sweep, kind, moment)
+        hit = victims(sweep, kind, moment, cluster)
         about |= {"hit": len(hit), "load": round(os.getloadavg()[0])}
         if not hit:
             return about
@@ -154,8 +189,9 @@ def tried(
     about["printed"] = sweep.output()[-1500:] if about["code"] not in (0, 3, 130) else ""
     about["traceback"] = "Traceback" in sweep.whole_output()
     if about["code"] != 0:
-        sweep.finish("--workers", 0)
-    sweep.check_nothing_twice()
+        sweep.resume()
+    lost = cluster.workers[-1].name if cluster and kind.startswith("host: ") else ""
+    sweep.check_nothing_twice(cut_off=(lost,))
     started = Counter(line.trial for line in sweep.lines() if line.word == "start")
     about["starts"] = [started[trial] for trial in begun]  # of the trials of whom was hit
     about["failed"] = sum(r["status"] != "done" for r in sweep.results())
@@ -183,7 +219,7 @@ def table(path: Path) -> str:
     """The cases of a file as Markdown: a row for each process and signal."""
     cells: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     some = [one for one in map(json.loads, path.read_text().splitlines()) if one["hit"]]
-    for one in sorted(some, key=lambda one: (place(KINDS, one), place(SIGNALS, one))):
+    for one in sorted(some, key=lambda one: (place((*KINDS, *ON_HOSTS), one), place(SIGNALS, one))):
         row = cells.setdefault((one["kind"], one["signal"]), {moment: [] for moment in MOMENTS})
         row[one["moment"]].append(one)
     told = [f"| process | signal | {' | '.join(MOMENTS)} |", "|" + " --- |" * (2 + len(MOMENTS))]
@@ -221,6 +257,12 @@ RAY_IS_LOST = {  # in the middle of a sweep
     "runtime-env agent": ("SIGKILL",),
     "raylet": ("SIGTERM", "SIGKILL", RELEASED, FOREVER),
     "gcs": ("SIGTERM", "SIGKILL", RELEASED, FOREVER),
+    "head: raylet": ("SIGTERM", "SIGKILL", FOREVER),
+    "head: gcs": (
+        "SIGTERM",
+        "SIGKILL",
+        FOREVER,
+    ),  # the wait for another machine is longer than 30 s
 }
 RESUMES = "bench resume .../runs/reduced"
 OFTEN = {("all", "SIGTERM"): 4}  # as a scheduler ends a job
@@ -230,13 +272,16 @@ def check(one: dict[str, Any]) -> None:
     """Nothing is lost, and the last line says how to go on."""
     kind, name, moment = one["kind"], one["signal"], one["moment"]
     assert one["failed"] == 0 and one["same"] and not one["traceback"], one
-    assert one["deaths"] == 0 or (kind, name) == ("worker", "SIGKILL"), one
+    assert one["deaths"] == 0 or (kind, name) in (
+        ("worker", "SIGKILL"),
+        ("host: worker", "SIGKILL"),
+    )
     stands = name == FOREVER and kind in MUTE
     killed = name == "SIGKILL" and kind in ("command", "all")
     codes = {None} if stands else {-9} if killed else {0, 3, 130}
     if moment == "middle" and name in RAY_IS_LOST.get(kind, ()):
         codes = {3}
-    elif moment == "middle" and kind == "worker":
+    elif moment == "middle" and (kind == "worker" or kind.startswith("host: ")):
         codes = {0}
     elif (kind, name) == ("all", "SIGTERM"):
         codes = {0, 130}
@@ -268,16 +313,26 @@ def test_a_sweep_that_is_struck_in_the_middle_ends_with_the_line_that_resumes_it
     check(one)
 
 
+on_hosts = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(10_000)
-@pytest.mark.fault(30, 35, 36)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fault(2, 30, 35, 36)
+@pytest.mark.parametrize(
+    ("kind", "on_hosts"),
+    [
+        *((kind, False) for kind in KINDS),
+        *(pytest.param(kind, True, marks=on_hosts) for kind in ON_HOSTS),
+    ],
+)
 def test_whatever_is_done_to_a_process_nothing_is_lost(
-    tmp_path: Path, kind: str, calm: dict[str, bytes]
+    tmp_path: Path, kind: str, on_hosts: bool, calm: dict[str, bytes]
 ) -> None:
-    for name, moment in itertools.product(SIGNALS, MOMENTS):
+    for name, moment in itertools.product(SIGNALS, ["middle"] if on_hosts else MOMENTS):
         for number in range(OFTEN.get((kind, name), 1)):
-            one = tried(tmp_path / f"{name} {moment} {number}", kind, name, moment, calm)
+            folder = tmp_path / f"{name} {moment} {number}"
+            one = tried(folder, kind, name, moment, calm, on_hosts)
             assert one["hit"] or moment != "middle" or kind == "idle worker", one
             if one["hit"]:
                 check(one)
@@ -286,22 +341,25 @@ def test_whatever_is_done_to_a_process_nothing_is_lost(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    for name, known in (("kind", KINDS), ("signal", SIGNALS), ("moment", MOMENTS)):
+    for name, known in (("kind", []), ("signal", SIGNALS), ("moment", MOMENTS)):
         parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=[*known])
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--hosts", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
+    kinds = given.kind or (ON_HOSTS if given.hosts else KINDS)
     if given.table:
         print(table(given.out))
         return
     with tempfile.TemporaryDirectory() as name:
         tables = calm_tables(Path(name) / "calm")
-        cases = itertools.product(given.kind, given.signal, given.moment)
+        cases = itertools.product(kinds, given.signal, given.moment)
         for number, (_, (kind, sent, moment)) in enumerate(
             itertools.product(range(given.times), [*cases])
         ):
             for attempt in range(ATTEMPTS):  # the process may have ended before it was hit
-                one = tried(Path(name) / f"{number}-{attempt}", kind, sent, moment, tables)
+                folder = Path(name) / f"{number}-{attempt}"
+                one = tried(folder, kind, sent, moment, tables, given.hosts)
                 if one["hit"] or moment == "report":
                     break
             with open(given.out, "a", encoding="utf-8") as out:

@@ -63,9 +63,16 @@ class Sweep:
 
     def start(self, *more: object, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
         """The first time and every other, with more options."""
-        command = [sys.executable, str(DRIVER), str(self.log), str(pause_s), "sweep"]
-        command += ["--runs", str(self.run.parent), "--name", self.run.name]
-        command += [*self._options, *map(str, more)]
+        words = ["sweep", "--runs", str(self.run.parent), "--name", self.run.name]
+        return self._launch(*words, *self._options, *map(str, more), pause_s=pause_s)
+
+    def resume(self) -> None:
+        """`bench resume` without Ray, to its end."""
+        self._launch("resume", str(self.run), "--workers", "0")
+        self.end()
+
+    def _launch(self, *words: str, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(DRIVER), str(self.log), str(pause_s), *words]
         with open(self._output, "ab") as output:
             self.driver = subprocess.Popen(
                 self.host.command(*command) if self.host else command,

@@ -105,10 +105,9 @@ class Cluster:
         """Does Ray run there, as far as the host knows?"""
         return self._ray[host.name].poll() is None
 
-    def raylet(self, host: Host) -> psutil.Process:
-        """Ray's daemon on a host, as this machine sees it."""
-        there = psutil.Process(self._ray[host.name].pid).children(recursive=True)
-        return next(process for process in there if process.name() == "raylet")
+    def processes(self, host: Host) -> list[psutil.Process]:
+        """Those of Ray on a host, as this machine sees them."""
+        return psutil.Process(self._ray[host.name].pid).children(recursive=True)
 
     def off(self) -> None:
         """End every host and with it Ray."""
