@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

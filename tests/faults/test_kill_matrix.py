@@ -34,7 +34,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
 OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model", "linear"]
-OPTIONS += ["--folds", 2, "--trials", 4, "--tracking-uri", "none"]
+OPTIONS += ["--folds", "2", "--trials", "4", "--tracking-uri", "none"]
 N_TRIALS, PAUSE_S = 16, 0.5
 STOPPED_PAUSE_S = 3.0  # what is stopped counts as lost after 15 s, in which no sweep may end
 KINDS = {  # part of the command line of such a process of a local sweep
@@ -48,8 +48,8 @@ KINDS = {  # part of the command line of such a process of a local sweep
     "gcs": "/gcs/gcs_server",
     "all": "",
 }
-ON_HOSTS = ("command", "driver", "head: gcs", "head: raylet")
-ON_HOSTS += tuple(f"host: {part}" for part in KINDS if part not in ("idle worker", "gcs"))[2:]
+ON_HOSTS = ["command", "driver", "head: gcs", "head: raylet", "host: worker", "host: raylet"]
+ON_HOSTS += ["host: dashboard agent", "host: runtime-env agent", "host: all"]
 MOMENTS = {"start": 0, "middle": 3, "report": N_TRIALS}  # trials that have ended
 RELEASED, FOREVER = "SIGSTOP 30 s", "SIGSTOP"
 SIGNALS = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", RELEASED, FOREVER]
