@@ -13,7 +13,13 @@
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG DEVICE=cpu
 
-FROM ${PYTHON_IMAGE} AS build
+# LightGBM needs the system's OpenMP; tini passes signals on and reaps what Ray leaves.
+FROM ${PYTHON_IMAGE} AS base
+RUN apt-get update \
+    && apt-get install --no-install-recommends --yes libgomp1 tini \
+    && rm -rf /var/lib/apt/lists/*
+
+FROM base AS build
 ARG DEVICE
 ARG TORCH_INDEX_URL=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
@@ -26,12 +32,8 @@ COPY . .
 RUN /opt/tabsweep/bin/pip install --no-deps --no-build-isolation --no-index . \
     && sh deploy/image/trim.sh
 
-FROM ${PYTHON_IMAGE}
-# LightGBM needs the system's OpenMP; tini passes signals on and reaps what Ray leaves.
-RUN apt-get update \
-    && apt-get install --no-install-recommends --yes libgomp1 tini \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --uid 10001 --create-home --shell /usr/sbin/nologin tabsweep \
+FROM base
+RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin tabsweep \
     && install --directory --owner=tabsweep --group=tabsweep /runs /cache /artifacts
 COPY --from=build /opt/tabsweep /opt/tabsweep
 COPY --chmod=755 deploy/image/start-ray.sh /opt/tabsweep/bin/start-ray
