@@ -36,7 +36,6 @@ class TrialActor:
     head_since: when the first job began, or the actor's start, by `awake_s`.
     head_cpu_s: CPU seconds that its process had used by then.
     worn: no further job is sent to it, and it ends when its queue is empty.
-    stopped_since: when it was first seen stopped (SIGSTOP) on the driver's own node; None: it runs.
     here: whether it is up on the driver's own node, so that `pid` names a process of this machine.
     """
 
@@ -52,7 +51,6 @@ class TrialActor:
     worn: bool = False
     pid: int = 0
     here: bool = False
-    stopped_since: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """The actor as an entry of `WorkerPool.workers`."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
@@ -109,6 +110,18 @@ def kill_ray_below() -> None:
 def daemons_below(names: Sequence[str] = SERVERS) -> list[int]:
     """The ids of the processes of these names among Ray's that this process started."""
     return [process.pid for process in below() if process.name() in names]
+
+
+def workers_below() -> list[int]:
+    """The ids of the worker processes of the Ray that this process started, idle ones too."""
+    import psutil
+
+    found = []
+    for process in below():
+        with suppress(psutil.Error):
+            if process.cmdline()[0].startswith(("ray::IDLE", "ray::TrialWorker")):
+                found.append(process.pid)
+    return found
 
 
 def cpu_s_of(pid: int) -> float | None:

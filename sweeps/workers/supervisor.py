@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from ..trial import failure
@@ -14,7 +17,7 @@ from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node
 from .ray_private import take_crash_cause
-from .ray_start import stat_of
+from .ray_start import stat_of, workers_below
 from .ray_thread import RAY
 
 LOOK_S = 1.0  # between two looks at which nodes there are
@@ -43,6 +46,7 @@ class Supervisor:
         self._news = news
         self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
+        self._stopped: dict[int, float] = {}  # process id: since when it was seen stopped (SIGSTOP)
         self._looked = self._timed = awake_s()
 
     def check(self) -> list[JobOutcome]:
@@ -152,14 +156,22 @@ class Supervisor:
 
     def _end_stopped(self) -> list[JobOutcome]:
         """End workers of this machine that somebody stopped: their trials run elsewhere."""
+        here = self._group.on(self._here)
+        up = {actor.pid: actor for actor in here if actor.here}
+        coming = workers_below() if any(actor.starting is not None for actor in here) else []
+        now, before = awake_s(), self._stopped
+        self._stopped = {
+            pid: before.get(pid, now) for pid in {*up, *coming} if stat_of(pid)[0] == "T"
+        }
         outcomes: list[JobOutcome] = []
-        for actor in self._group.on(self._here):
-            stopped = actor.here and stat_of(actor.pid)[0] == "T"
-            since = actor.stopped_since = (actor.stopped_since or awake_s()) if stopped else None
-            if since is not None and awake_s() - since > STOPPED_S:
-                message = f"the worker {actor.pid} was stopped {STOPPED_S:g} s ago, and is ended"
-                self._news.append(("warning", {"message": message}))
-                outcomes.extend(self._group.worker_died(actor, "lost"))
+        for pid in [pid for pid, since in self._stopped.items() if now - since > STOPPED_S]:
+            message = f"the worker {pid} was stopped {STOPPED_S:g} s ago, and is ended"
+            self._news.append(("warning", {"message": message}))
+            if pid in up:
+                outcomes.extend(self._group.worker_died(up[pid], "lost"))
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)  # Ray says so of the worker that did not come up
         return outcomes
 
     def _check_nodes(self) -> list[JobOutcome]:

@@ -276,12 +276,12 @@ def check(one: dict[str, Any]) -> None:
         ("worker", "SIGKILL"),
         ("host: worker", "SIGKILL"),
     )
-    stands = name == FOREVER and kind in MUTE
+    stands = name == FOREVER and kind in (*MUTE, "host: worker")  # its trial's time ends the last
     killed = name == "SIGKILL" and kind in ("command", "all")
     codes = {None} if stands else {-9} if killed else {0, 3, 130}
     if moment == "middle" and name in RAY_IS_LOST.get(kind, ()):
         codes = {3}
-    elif moment == "middle" and (kind == "worker" or kind.startswith("host: ")):
+    elif kind == "worker" or kind.startswith("host: ") and not stands:
         codes = {0}
     elif (kind, name) == ("all", "SIGTERM"):
         codes = {0, 130}
