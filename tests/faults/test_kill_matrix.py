@@ -219,10 +219,11 @@ def table(path: Path) -> str:
     """The cases of a file as Markdown: a row for each process and signal."""
     cells: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     some = [one for one in map(json.loads, path.read_text().splitlines()) if one["hit"]]
-    for one in sorted(some, key=lambda one: (place((*KINDS, *ON_HOSTS), one), place(SIGNALS, one))):
-        row = cells.setdefault((one["kind"], one["signal"]), {moment: [] for moment in MOMENTS})
+    moments = [moment for moment in MOMENTS if any(one["moment"] == moment for one in some)]
+    for one in sorted(some, key=lambda one: (place([*KINDS, *ON_HOSTS], one), place(SIGNALS, one))):
+        row = cells.setdefault((one["kind"], one["signal"]), {moment: [] for moment in moments})
         row[one["moment"]].append(one)
-    told = [f"| process | signal | {' | '.join(MOMENTS)} |", "|" + " --- |" * (2 + len(MOMENTS))]
+    told = [f"| process | signal | {' | '.join(moments)} |", "|" + " --- |" * (2 + len(moments))]
     for (kind, name), row in cells.items():
         told.append(f"| {kind} | {name} | {' | '.join(map(cell, row.values()))} |")
     harm = [sum(one["failed"] for one in some), sum(not one["same"] for one in some)]

@@ -76,7 +76,7 @@ class Cluster:
         """Power off: a worker host goes for good."""
         self.workers.remove(host)
         self.network.remove(host)
-        self._ray.pop(host.name).wait()
+        self._end(self._ray.pop(host.name))
 
     def have(self, n: int) -> list[Host]:
         """So many worker hosts, all of them up."""
@@ -113,4 +113,8 @@ class Cluster:
         """End every host and with it Ray."""
         self.network.off()
         for process in self._ray.values():
-            process.wait()
+            self._end(process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()  # nsenter stops itself where somebody stopped what it waits for
+        process.wait()
