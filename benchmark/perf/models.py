@@ -4,32 +4,24 @@
     python benchmark/perf/models.py --against CHECKOUT
 
 Tables of 8 numbers and 3 categories, two classes. A step is one of the registered model with its
-defaults; the median of `STEPS`, of NPT and Hopular the mean wall time of `FEW`. Where
-`rtdl_revisiting_models` or `tabm` is installed and has the network, it is built with the same sizes
-and takes steps in turn with ours in one process: the same batches, loss and optimiser. Where
-`pytabkit` is installed and has the model, both fit EPOCHS epochs in batches of BATCH with the same
-sizes, from a DataFrame to the weights. Fit and predictions are those of the library's estimator
-with its quick preset, the predictions on a DataFrame.
+defaults; the median of `STEPS`, of NPT and Hopular the mean wall time of `FEW`. Fit and predictions
+are those of the library's estimator with its quick preset, the predictions on a DataFrame.
 
 Each measurement is a process of its own. With `--against` the same script runs there with the other
 checkout's package, in turn with this one, so that both meet the same load: the ratio of the least
-times (other over this) is what counts on a busy machine. Steps and epochs are in CPU time, the
-others in wall time.
+times (other over this) is what counts on a busy machine. Steps are in CPU time, the others in wall
+time.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +38,8 @@ ESTIMATORS = {
 }
 NUMBERS, LEVELS = 8, (4, 9, 30)
 STEPS, FEW, ASKED = 15, 3, 20
-EPOCHS, BATCH = 5, 128
 FIGURES = {
     "step_ms": "step ms",
-    "their_step_ms": "theirs ms",
-    "epochs_s": "epochs s",
-    "their_epochs_s": "pytabkit s",
     "fit_s": "fit s",
     "row_ms": "1 row ms",
     "thousand_ms": "1,000 ms",
@@ -74,163 +62,8 @@ def table(n: int, seed: int = 0) -> tuple[Any, Any]:
     return frame, (frame["a"] + frame["b"] * frame["c"] + noise > 0).to_numpy().astype(int)
 
 
-def encoded(width: int, network: Callable[[int], Any]) -> Any:
-    """A network of numbers alone behind the package's vectors of categories."""
-    import torch
-
-    rtdl = importlib.import_module("rtdl_revisiting_models")
-
-    class Encoded(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.categories = rtdl.CategoricalEmbeddings(list(LEVELS), width, bias=False)
-            self.network = network(NUMBERS + len(LEVELS) * width)
-
-        def forward(self, numbers: Any, codes: Any) -> Any:
-            return self.network(torch.cat([numbers, self.categories(codes).flatten(1)], dim=1))
-
-    return Encoded()
-
-
-def their_mlp(ours: Any) -> Any:
-    """The MLP of rtdl_revisiting_models with the sizes of ours."""
-    rtdl = importlib.import_module("rtdl_revisiting_models")
-    sizes = {"n_blocks": ours.n_layers, "d_block": ours.width_first, "dropout": ours.dropout}
-    return encoded(ours.embedding, lambda n: rtdl.MLP(d_in=n, d_out=1, **sizes))
-
-
-def their_resnet(ours: Any) -> Any:
-    """The ResNet of rtdl_revisiting_models with the sizes of ours."""
-    rtdl = importlib.import_module("rtdl_revisiting_models")
-    sizes = {
-        "n_blocks": ours.n_layers,
-        "d_block": ours.width,
-        "d_hidden_multiplier": ours.hidden_factor,
-        "dropout1": ours.hidden_dropout,
-        "dropout2": ours.residual_dropout,
-    }
-    return encoded(ours.embedding, lambda n: rtdl.ResNet(d_in=n, d_out=1, **sizes))
-
-
-def their_ft_transformer(ours: Any) -> Any:
-    """The FT-Transformer of rtdl_revisiting_models with the sizes of ours."""
-    return importlib.import_module("rtdl_revisiting_models").FTTransformer(
-        n_cont_features=NUMBERS,
-        cat_cardinalities=list(LEVELS),
-        d_out=1,
-        n_blocks=ours.n_layers,
-        d_block=ours.width,
-        attention_n_heads=ours.n_heads,
-        attention_dropout=ours.attention_dropout,
-        ffn_d_hidden_multiplier=ours.ffn_factor,
-        ffn_dropout=ours.ffn_dropout,
-        residual_dropout=ours.residual_dropout,
-    )
-
-
-def their_tabm(ours: Any) -> Any:
-    """The TabM of its authors with the sizes of ours."""
-    return importlib.import_module("tabm").TabM(
-        n_num_features=NUMBERS,
-        cat_cardinalities=list(LEVELS),
-        d_out=ours.n_out,
-        n_blocks=ours.n_blocks,
-        d_block=ours.width,
-        dropout=ours.dropout,
-        k=ours.k,
-        arch_type=ours.variant,
-        start_scaling_init="random-signs",
-    )
-
-
-THEIRS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "mlp": ("rtdl_revisiting_models", their_mlp),
-    "resnet": ("rtdl_revisiting_models", their_resnet),
-    "ft-transformer": ("rtdl_revisiting_models", their_ft_transformer),
-    "tabm": ("tabm", their_tabm),
-}
-
-
-# Of pytabkit: its class, the name of its number of epochs, and its sizes from ours.
-PYTABKIT: dict[str, tuple[str, str, Callable[[Any], dict[str, Any]]]] = {
-    "mlp": (
-        "MLP_RTDL_D_Classifier",
-        "max_epochs",
-        lambda ours: {
-            "module_n_layers": ours.n_layers,
-            "module_d_layers": ours.width_middle,
-            "module_d_first_layer": ours.width_first,
-            "module_d_last_layer": ours.width_last,
-            "module_d_embedding": ours.embedding,
-            "module_dropout": ours.dropout,
-        },
-    ),
-    "resnet": (
-        "Resnet_RTDL_D_Classifier",
-        "max_epochs",
-        lambda ours: {
-            "module_n_layers": ours.n_layers,
-            "module_d": ours.width,
-            "module_d_hidden_factor": ours.hidden_factor,
-            "module_d_embedding": ours.embedding,
-        },
-    ),
-    "ft-transformer": (
-        "FTT_D_Classifier",
-        "max_epochs",
-        lambda ours: {
-            "module_n_layers": ours.n_layers,
-            "module_d_token": ours.width,
-            "module_n_heads": ours.n_heads,
-            "module_d_ffn_factor": ours.ffn_factor,
-        },
-    ),
-    "tabm": (
-        "TabM_D_Classifier",
-        "n_epochs",
-        lambda ours: {"tabm_k": ours.k, "d_block": ours.width, "n_blocks": ours.n_blocks},
-    ),
-}
-
-
-class Loop:
-    """Their network, trained with our batches, rate and kind of optimiser."""
-
-    def __init__(self, network: Any, ours: Any) -> None:
-        self.network, self.recipe, self.step = network, ours.recipe, 0
-        self.task: Any = ours.task
-        kind = type(ours.optimiser)
-        known = inspect.signature(kind).parameters
-        settings = {k: v for k, v in ours.optimiser.defaults.items() if k in known}
-        groups = getattr(network, "make_parameter_groups", network.parameters)
-        self.optimiser = kind(groups(), **settings)
-
-    def run(self) -> None:
-        """One step."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.rate(self.step)
-        self.network.train()
-        rows = self.task.batch(self.step)
-        batch = self.task.rows.at(rows)
-        out, targets = self.network(batch.numbers, batch.codes).squeeze(-1), self.task.targets[rows]
-        if out.dim() > 1:  # members of TabM: the mean of their losses
-            members = out.shape[1]
-            out, targets = out.flatten(0, 1), targets.repeat_interleave(members)
-        if out.dim() > 1:
-            from torch.nn.functional import cross_entropy
-
-            loss = cross_entropy(out, targets)
-        else:
-            loss = self.task.criterion(out, targets)
-        loss.backward()
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.step += 1
-
-
-def steps(name: str, n: int) -> dict[str, float]:
-    """Median CPU milliseconds of a step of our network, and of theirs where there is one."""
-    import torch
+def step(name: str, n: int) -> dict[str, float]:
+    """Median CPU milliseconds of a step."""
     from tabsweep.models.deep.trainer import computing
     from tabsweep.models.registry import make_model
 
@@ -240,38 +73,13 @@ def steps(name: str, n: int) -> dict[str, float]:
         if model.resource == "steps":  # NPT, Hopular: they count their steps themselves
             model = make_model(name, task="binary", steps=FEW, eval_every=FEW).fit(frame, y)
             return {"step_ms": 1e3 * model.step_s_}
-        x, target = model._prepare(frame, y)
-        ours = model._training((x, target), None)
-        runs: dict[str, Callable[[], Any]] = {"step_ms": lambda: ours.run(ours.step + 1)}
-        if name in THEIRS and find_spec(THEIRS[name][0]) is not None:
-            torch.manual_seed(0)
-            runs["their_step_ms"] = Loop(THEIRS[name][1](model), ours).run
-        times: dict[str, list[float]] = {which: [] for which in runs}
+        training = model._training(model._prepare(frame, y), None)
+        taken = []
         for _ in range(STEPS + 2):
-            for which, run in runs.items():
-                began = time.process_time()
-                run()
-                times[which].append(1e3 * (time.process_time() - began))
-    return {which: statistics.median(taken[2:]) for which, taken in times.items()}
-
-
-def epochs(name: str, n: int) -> dict[str, float]:
-    """CPU seconds of a fit of EPOCHS epochs, ours and pytabkit's; nothing without a counterpart."""
-    if name not in PYTABKIT or find_spec("pytabkit") is None:
-        return {}
-    from tabsweep.models.registry import make_model
-
-    pytabkit, (frame, y), n_train = importlib.import_module("pytabkit"), table(n), n * 4 // 5
-    ours = make_model(name, task="binary", epochs=EPOCHS, batch_size=BATCH)
-    kind, length, sizes = PYTABKIT[name]
-    settings = {**sizes(ours), length: EPOCHS, "batch_size": BATCH, "val_fraction": 0.2}
-    theirs = getattr(pytabkit, kind)(device="cpu", n_threads=1, **settings)
-    began = time.process_time()
-    ours.fit(frame[:n_train], y[:n_train], X_val=frame[n_train:], y_val=y[n_train:])
-    between = time.process_time()
-    theirs.fit(frame, y, cat_col_names=[f"c{j}" for j in range(len(LEVELS))])
-    ended = time.process_time()
-    return {"epochs_s": between - began, "their_epochs_s": ended - between}
+            began = time.process_time()
+            training.run(training.step + 1)
+            taken.append(1e3 * (time.process_time() - began))
+    return {"step_ms": statistics.median(taken[2:])}
 
 
 def fitted(name: str, n: int) -> dict[str, float]:
@@ -329,7 +137,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.inside:
         name, n = given.inside[0], int(given.inside[1])
-        print(json.dumps({**steps(name, n), **epochs(name, n), **fitted(name, n)}))
+        print(json.dumps({**step(name, n), **fitted(name, n)}))
         return 0
     from tabsweep.benchmark.planning.environment import cpu_model
 
