@@ -67,7 +67,6 @@ def option(
     kept: str = "",
     again: bool = False,
     reads: bool = False,
-    shipped: bool = False,
     **words: Any,
 ) -> Any:
     """An option of a command, as a field of an options class. A default of False makes a flag; a
@@ -85,7 +84,7 @@ def option(
     elif default is not None:
         words |= {"default": default, "show_default": True}
     words |= {"group": group, "help": help}
-    facts = {"kept": kept, "again": again, "reads": reads, "shipped": shipped}
+    facts = {"kept": kept, "again": again, "reads": reads}
     return field(default=default, metadata={"flag": flag, "words": words, **facts})
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,13 @@ from urllib.parse import urlsplit
 import click
 
 from ...common.network import is_loopback
-from ...models import registry
 from ...sweeps.store.run_lock import RunLocked
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_thread import ANSWER_S, Caller
 from ..console import ENVIRONMENT, INTERRUPTED, OK, Console
-from ..errors import SweepError
+from ..errors import SweepError, check_name
 from ..planning.option_checks import check_options
 from ..planning.options import FIELDS, Options
-from ..planning.own_models import UnknownModel
 from ..planning.own_tables import csv_run_name
 from ..planning.suite import load
 from ..tracking.store import has_secret, redact
@@ -108,8 +106,8 @@ def check_server(address: str | None) -> str:
 
 
 def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
-    """The name of the run. Raises what `bench sweep` raises for options that make no sense, as far
-    as that can be known here: files are looked for in the folder that is shipped."""
+    """The name of the run. Without a --name it follows from the suite, which is read here, in the
+    folder that is shipped; all else is checked on the head. Raises what `bench sweep` raises."""
     given = Options(**{name: sweep.params[name] for name in FIELDS})
     if typed(sweep, "address"):
         raise SweepError("a submitted sweep finds its cluster itself: leave out its own --address")
@@ -124,33 +122,13 @@ def check_sweep(sweep: click.Context, working_dir: Path | None) -> str:
             "a job's command line is public on the cluster: leave the secret out of "
             "--tracking-uri and give the head MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
-    files = given.shipped()
-    for file in files:
-        if not file.is_absolute() and working_dir is None:
-            raise SweepError(f"{file} is not on the cluster: ship its folder with --working-dir")
-        if not file.is_absolute() and not (working_dir or Path()).joinpath(file).is_file():
-            raise SweepError(f"{file} is not in the folder {working_dir} that is shipped")
-    away = any(file.is_absolute() for file in files)  # on the head, where it cannot be read
-    if away and given.name is None:
-        raise SweepError(f"{files[0]} cannot be read here: give the run a --name")
-    for model in given.models:
-        if ":" not in model:
-            try:
-                registry.spec(model)
-            except ValueError as error:
-                raise UnknownModel(str(error)) from None
-    with chdir(working_dir) if working_dir else nullcontext():
-        if away:
-            return str(given.name)
+    if given.name is not None:
+        return check_name(given.name)
+    with chdir(working_dir or Path()):
         chosen = check_options(replace(given, reuse=()))  # other runs are on the head
-        for name, own in chosen.file.items() if chosen is not None else ():
-            if Path(own.path).is_relative_to(Path.cwd()) and not Path(own.path).is_file():
-                raise SweepError(
-                    f"file.{name} of the suite, {own.path}, is not there to be shipped"
-                )
-    if given.name is None and chosen is None:  # a CSV has the budgets of that suite
+    if chosen is None:  # a CSV has the budgets of that suite
         return f"{csv_run_name(given.csv)}-{given.on(load('uci-small')).budget}"
-    return str(given.name if chosen is None else given.on(chosen).name)
+    return str(given.on(chosen).name)
 
 
 def typed(sweep: click.Context, name: str) -> bool:

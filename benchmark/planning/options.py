@@ -1,13 +1,12 @@
 """The options of `bench sweep` as one value: each is a field, which says all there is to say of it.
 
 From the fields follow the command line (`arguments.options_of`), what a run's plan keeps, what a
-run that is started again may change (`running.resume`), what `bench submit` ships, and the
-command that makes a number again (`bench explain`).
+run that is started again may change (`running.resume`), and the command that makes a number again
+(`bench explain`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -47,20 +46,18 @@ class Options:
     """What `bench sweep` is asked for.
 
     Facts of a field besides those above. again: `bench resume` and `retry` take the option, too.
-    reads: it says how the files of --csv are read. shipped: files that `bench submit` sends along.
+    reads: it says how the files of --csv are read.
     """
 
     suite: str | None = data(
         help="Name of a suite (`bench suites`) or path of a suite file.",
         shell_complete=SUITES,
-        shipped=True,
     )
     csv: tuple[Path, ...] = data(
         (),
         help="A file of yours instead: CSV, Parquet or Arrow, also compressed. Repeatable.",
         type=PATH,
         metavar="FILE",
-        shipped=True,
     )
     target: tuple[str, ...] = data(
         (), help="Column of --csv to predict: one for all files, or one each.", metavar="COLUMN"
@@ -254,12 +251,6 @@ class Options:
                 turned = [word for word in [on if value else off] if word]  # off may need no word
                 words += turned if isinstance(value, bool) else [flag, said]
         return words
-
-    def shipped(self) -> list[Path]:
-        """The files that these options name; the name of a suite is none."""
-        values = [getattr(self, one.name) for one in fields(self) if one.metadata["shipped"]]
-        each = [one for value in values for one in (value if isinstance(value, tuple) else [value])]
-        return [Path(one) for one in each if isinstance(one, Path) or re.search(r"[/.]", one or "")]
 
     def reading(self) -> dict[str, Any]:
         """How the files of --csv are read, as `datasets.infer.Reading` names it."""
