@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...sweeps.store.ledger import Ledger, LedgerError, Record
-from ...sweeps.store.run_folder import is_run, runs_below
-from ..arguments import PAPER, options_of
+from ...sweeps.store.ledger import Ledger, Record
+from ..arguments import PAPER
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
-from ..planning.options import READING, Options
-from ..planning.plan_record import last_plan, plan_in
+from ..planning.options import DATA, READING, Options
+from ..planning.plan_record import plan_in
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -39,10 +38,11 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR/NAME",
-    help="Default: the only run with the dataset. Repeatable, for a report of several runs.",
+    required=True,
+    help="The run; repeatable, for a report of several runs.",
 )
 @PAPER
-@options_of(Options, "runs", "mirror", "cache", runs="Folder of runs.")
+@DATA
 @common
 def explain(
     console: Console,
@@ -51,7 +51,6 @@ def explain(
     model: str | None,
     *,
     folders: Sequence[Path],
-    runs: Path,
     mirror: str | None,
     cache: str | None,
     paper: Path | None,
@@ -61,18 +60,18 @@ def explain(
 
     TABLE is scores, leaderboard (the rank on the DATASET), default-and-tuned or a published table
     (`bench reproduce --list`). With `features` it shows what the MODEL (default: the best by
-    validation) loses on test rows where a feature is shuffled; DATASET may be a run of one dataset.
+    validation) loses on test rows where a feature is shuffled.
 
     \b
     bench explain scores iris knn --run runs/smoke-quick
     bench explain npt-table-11 yacht catboost --run runs/npt-small-paper
-    bench explain features runs/csv-houses-quick
+    bench explain features houses --run runs/csv-houses-quick
     """
+    for folder in folders:
+        check_run(folder)
     if table == FEATURES:
-        one = is_run(Path(dataset))
-        run = Path(dataset) if one else (folders or [only_run(runs, dataset, console)])[0]
-        where = {"dataset": None if one else dataset, "mirror": mirror, "cache": cache}
-        return _features(console, run, model, **where)
+        where = {"dataset": dataset, "mirror": mirror, "cache": cache}
+        return _features(console, folders[0], model, **where)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     from ...reports.explain import TABLES, direction_of, trace
@@ -81,9 +80,6 @@ def explain(
     from ..results.evidence_builder import evidence_of
     from ..results.seed_ensembles import with_ensembles
 
-    for folder in folders:
-        check_run(folder)
-    folders = folders or [only_run(runs, dataset, console)]
     if table == REGIMES:
         return _regimes(console, dataset, model, folders, mirror=mirror, cache=cache)
     evidence = evidence_of(folders)
@@ -123,7 +119,6 @@ def explain(
 def _features(console: Console, run: Path, model: str | None, **where: Any) -> int:
     from ..outcome.feature_importance import feature_importance
 
-    check_run(run)
     importance = feature_importance(
         run, models=[model] if model else [], note=console.tell, **where
     )
@@ -179,28 +174,6 @@ def _regimes(
         console.say(f"  ! {text}")
     console.say(f"\n{command}")
     return OK
-
-
-def only_run(runs: Path, dataset: str, console: Console) -> Path:
-    """The one run below `runs` that holds the dataset; runs that cannot be read are named and
-    passed over. Raises NoRun, which names those that hold it."""
-    holding = []
-    for run in runs_below(runs):
-        try:
-            plan = last_plan(Ledger(run))
-        except LedgerError as error:
-            console.warn(f"{error}; {run} is passed over")
-            continue
-        if plan is not None and dataset in plan["datasets"]:
-            holding.append(run)
-    if len(holding) == 1:
-        return holding[0]
-    if not holding:
-        raise NoRun(f"no run in {runs} holds {dataset[:80]!r}; name one: --run DIR/NAME")
-    raise NoRun(
-        f"{len(holding)} runs in {runs} hold {dataset!r}; name one: "
-        f"{' or '.join(f'--run {path}' for path in holding[:8])}"
-    )
 
 
 @dataclass(frozen=True)

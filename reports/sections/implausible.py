@@ -99,8 +99,8 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
         "finding is a reason to look, not a verdict: the tables hold these cells as they are."
     )
     if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
-        remark += " The trials behind a cell: bench explain scores DATASET MODEL; their ids are in "
-        remark += "the CSV."
+        remark += " The trials behind a cell: bench explain scores DATASET MODEL --run RUN; their "
+        remark += "ids are in the CSV."
     return Section(
         NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,), ABOUT
     )

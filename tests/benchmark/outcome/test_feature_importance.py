@@ -39,7 +39,7 @@ def work(tmp_path_factory):
 
 
 def test_a_model_loses_by_the_features_that_it_uses_and_by_no_other(work):
-    ran = bench("explain", "features", RUN, "--json")
+    ran = bench("explain", "features", "f", "--run", RUN, "--json")
     assert ran.code == 0, ran
     rows = json.loads(ran.out)["features"]
     assert [row["feature"] for row in rows] == ["size", "day", "city", "noise"]
@@ -70,9 +70,9 @@ def test_importances_are_the_same_from_python_and_stand_on_the_page_of_their_con
 
 
 def test_a_model_or_a_run_that_is_not_there_is_named(work):
-    assert "known: constant, linear" in bench("explain", "features", RUN, "knn").err
+    assert "known: constant, linear" in bench("explain", "features", "f", "knn", "--run", RUN).err
     assert bench("explain", "features", "f", "--run", "runs/none").code == 2
-    assert bench("explain", "scores", "f").code == 2
+    assert bench("explain", "scores", "f", "--run", RUN).code == 2
 
 
 def test_intervals_are_reported_shown_and_added_to_predictions(work):
