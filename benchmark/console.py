@@ -271,18 +271,6 @@ class Verbs(click.Group):
         Verbs.own_process = bool(given) and sys.argv[-len(given) :] == given
         return super().main(args, *more, **options)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click has it; refuses both names of a switch, of which click takes the last."""
-        name, command, rest = super().resolve_command(ctx, args)
-        for option in command.params if command else ():
-            both = [word for names in (option.opts, option.secondary_opts) for word in names]
-            said = [word for word in both if word in rest] if option.secondary_opts else []
-            if {*said} & {*option.opts} and {*said} & {*option.secondary_opts}:
-                raise click.UsageError(f"{' and '.join(said)} exclude each other")
-        return name, command, rest
-
 
 def printed(console: Console, code: int) -> int:
     """Print the document of --json; returns the exit code of a command that ended with `code`."""

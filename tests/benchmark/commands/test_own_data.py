@@ -364,17 +364,6 @@ def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_ar
     assert Path("runs/c/c-without-target.csv").exists()
 
 
-def test_the_two_orders_of_a_date_exclude_each_other_in_one_line():
-    houses().to_csv("h.csv", index=False)
-    for command in (
-        ("sweep", "--csv", "h.csv"),
-        ("data", "add", "h.csv"),
-        ("data", "inspect", "h.csv"),
-    ):
-        ran = bench(*command, "--target", "price", "--day-first", "--month-first")
-        assert ran.code == 2 and "--day-first and --month-first exclude each other" in ran.err
-
-
 def test_roles_of_columns_that_make_no_sense_are_refused():
     houses().to_csv("h.csv", index=False)
     wrong = [
