@@ -3,13 +3,10 @@
     bench sweep --suite benchmark/perf/costs/costs.toml --workers 1 --runs RUNS
     python benchmark/perf/costs/harvest.py RUNS/costs-default [RUN ...]
     python benchmark/perf/costs/harvest.py --add RUN [RUN ...]
-    python benchmark/perf/costs/harvest.py --check RUN [RUN ...]
 
 The first command measures, the second writes the table, the third adds what other runs measured to
-the table that is there, the fourth prints what the table says of the trials of a run beside what
-they took. Any run will do; more runs cover more settings and shapes.
-They belong on one kind of machine, the one that this is called on: the table keeps its processor.
-A model has at most `--most` costs in the table, which lie far apart.
+the table that is there. Any run will do; more runs cover more settings and shapes. They belong on
+one kind of machine, the one that this is called on: the table keeps its processor.
 """
 
 from __future__ import annotations
@@ -28,29 +25,23 @@ from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
     CostTable,
-    Lookup,
-    read_table,
     settings_of,
+    shipped,
 )
 from tabsweep.benchmark.planning.environment import capture
 from tabsweep.models import registry
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_folder import is_run
 
+MOST = 24  # costs of a model in the table
+
 
 def main() -> None:
-    """Write the table, or check it."""
+    """Write the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--out", type=Path, default=FILE)
-    parser.add_argument("--most", type=int, default=24)
     parser.add_argument("--add", action="store_true", help="keep what the table has besides")
-    parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    if given.check:
-        for run in given.runs:
-            check(run, given.out)
-        return
     if strangers := [str(run) for run in given.runs if not is_run(run)]:
         parser.error(f"not the folder of a run: {', '.join(strangers)}")
     found: dict[str, list[Cost]] = defaultdict(list)
@@ -59,11 +50,10 @@ def main() -> None:
             if model in registry.MODELS and not gpu:
                 found[model] += costs
     if given.add:
-        found = joined(read_table(given.out), found)
-    few = {model: thinned(costs, given.most) for model, costs in found.items()}
-    write(few, given.out)
+        found = joined(shipped(), found)
+    write({model: thinned(costs) for model, costs in found.items()})
     missing = sorted(set(registry.MODELS) - set(found))
-    print(f"{given.out}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
+    print(f"{FILE}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
 
 
 @cache
@@ -99,18 +89,18 @@ def place(cost: Cost) -> tuple[float, ...]:
     return tuple(round(4 * value) for value in cost.work.logs())
 
 
-def thinned(costs: Sequence[Cost], most: int) -> list[Cost]:
-    """At most `most` costs that lie far apart; of those in one place the one of most fits."""
+def thinned(costs: Sequence[Cost]) -> list[Cost]:
+    """At most MOST costs that lie far apart; of those in one place the one of most fits."""
     costs = list({place(cost): cost for cost in sorted(costs, key=lambda cost: cost.fits)}.values())
     logs = [cost.work.logs() for cost in costs]
     chosen = [len(costs) - 1] if costs else []
-    while len(chosen) < min(most, len(costs)):
+    while len(chosen) < min(MOST, len(costs)):
         away = [min(math.dist(one, logs[c]) for c in chosen) for one in logs]
         chosen.append(away.index(max(away)))
     return [costs[i] for i in chosen]
 
 
-def write(costs: dict[str, list[Cost]], file: Path) -> None:
+def write(costs: dict[str, list[Cost]]) -> None:
     """The table as JSON, a line a cost."""
     here = capture()
     machine = {
@@ -133,7 +123,7 @@ def write(costs: dict[str, list[Cost]], file: Path) -> None:
             for number, line in enumerate(map(_line, rows))
         ]
         lines += ["]}" + ("," if model != models[-1] else "")]
-    file.write_text("\n".join([*lines, "}}"]) + "\n", encoding="utf-8")
+    FILE.write_text("\n".join([*lines, "}}"]) + "\n", encoding="utf-8")
 
 
 def _line(cost: Cost) -> str:
@@ -142,24 +132,6 @@ def _line(cost: Cost) -> str:
     seconds = float(f"{cost.seconds:.3g}")
     row = [work.rows, work.features, work.classes, cost.fits, seconds, settings]
     return json.dumps(row)
-
-
-def check(run: Path, file: Path) -> None:
-    """Print, for each model of a run, its measured CPU seconds beside those of the table."""
-    table = read_table(file)
-    total = expected = 0.0
-    print(f"{run}\n{'model':24} {'fits':>5} {'measured':>9} {'table':>9} {'ratio':>6}")
-    for (model, _), costs in sorted(costs_in(Ledger(run), defaults).items()):
-        if model not in table.costs:
-            print(f"{model:24} has no cost in the table")
-            continue
-        seconds, _ = Lookup(table.costs[model])([cost.work for cost in costs])
-        measured = sum(cost.fits * cost.seconds for cost in costs)
-        told = float(sum(cost.fits * s for cost, s in zip(costs, seconds, strict=True)))
-        fits = sum(cost.fits for cost in costs)
-        total, expected = total + measured, expected + told
-        print(f"{model:24} {fits:5} {measured:9.1f} {told:9.1f} {told / max(measured, 1e-3):6.2f}")
-    print(f"{'all':24} {'':5} {total:9.1f} {expected:9.1f} {expected / max(total, 1e-3):6.2f}")
 
 
 if __name__ == "__main__":

@@ -97,9 +97,10 @@ class CostTable:
     costs: dict[str, list[Cost]] = field(default_factory=dict)
 
 
-def read_table(file: Path = FILE) -> CostTable:
-    """The costs in a file like `table.json`."""
-    data = json.loads(file.read_text(encoding="utf-8"))
+@cache
+def shipped() -> CostTable:
+    """The table that ships with the product."""
+    data = json.loads(FILE.read_text(encoding="utf-8"))
     table = CostTable(data["machine"])
     for model, entry in data["models"].items():
         table.defaults[model] = entry["defaults"]
@@ -108,12 +109,6 @@ def read_table(file: Path = FILE) -> CostTable:
             for rows, features, classes, fits, seconds, settings in entry["costs"]
         ]
     return table
-
-
-@cache
-def shipped() -> CostTable:
-    """The table that ships with the product."""
-    return read_table()
 
 
 class Lookup:
