@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 import tempfile
 import time
 import urllib.error
@@ -35,23 +34,18 @@ class Check:
     detail: str
 
 
-SMALL_ROWS = 2000  # most rows of a dataset that is loaded
-
-
 @click.command()
-@options_of(Options, "address", "runs", "mirror", "cache", runs="Folder of runs.")
+@options_of(Options, "address", "runs", runs="Folder of runs.")
 @click.option("--gpu", is_flag=True, help="Check what models and trials do on the GPU; 2 minutes.")
 @common
-def doctor(
-    console: Console, runs: Path, mirror: str | None, cache: str | None, address: str, gpu: bool
-) -> int:
-    """Check this machine: libraries, Ray, disk, limits, datasets, MLflow.
+def doctor(console: Console, runs: Path, address: str, gpu: bool) -> int:
+    """Check this machine: libraries, Ray, disk, limits, MLflow. Datasets: bench data verify.
 
     With --address also the cluster: versions, clock and disk of every node, and who may use it.
     """
     check_address_form(address)
     checks = []
-    steps = steps_of(runs, mirror, cache, address, gpu)
+    steps = steps_of(runs, address, gpu)
     for check in run_checks(steps):
         checks.append(check)
         console.say(f"{check.state:8}{check.name}: {check.detail}")
@@ -69,9 +63,7 @@ def run_checks(steps: Iterable[tuple[str, Step]]) -> Iterator[Check]:
         yield Check(name, state, detail)
 
 
-def steps_of(
-    runs: Path, mirror: str | None, cache: str | None, address: str, gpu: bool
-) -> Iterator[tuple[str, Step]]:
+def steps_of(runs: Path, address: str, gpu: bool) -> Iterator[tuple[str, Step]]:
     """(name, check) of every check, in the order in which they run; of a GPU those alone. An
     address other than "local" is a cluster, which is checked instead of a Ray of our own."""
     if gpu:
@@ -80,7 +72,6 @@ def steps_of(
         yield from checks()
         return
     yield from [
-        ("python", _python),
         ("libraries", _libraries),
         ("lock file", _lock),
         ("cpu and memory", _machine),
@@ -97,13 +88,7 @@ def steps_of(
         from ..running.cluster_checks import cluster_steps
 
         yield from cluster_steps(address)
-    yield "datasets", lambda: _datasets(mirror, cache)
     yield "mlflow", _mlflow
-
-
-def _python() -> tuple[str, str]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return (OKAY if sys.version_info >= (3, 11) else PROBLEM), f"{version} (needs 3.11 or newer)"
 
 
 def _libraries() -> tuple[str, str]:
@@ -225,26 +210,6 @@ def _ray() -> tuple[str, str]:
         return OKAY, f"{ray.__version__} starts in {time.perf_counter() - start:.1f} s"
     finally:
         stop_ray()
-
-
-def _datasets(mirror: str | None, cache: str | None) -> tuple[str, str]:
-    from ...datasets import catalog
-    from ...datasets.errors import DatasetUnavailable
-
-    there, missing = [], []
-    names = catalog.built_in()
-    small = [name for name in names if catalog.card(name).n_rows <= SMALL_ROWS]
-    for name in small:
-        try:
-            catalog.load_dataset(name, mirror=mirror, cache=cache)
-            there.append(name)
-        except DatasetUnavailable as error:
-            missing.append((name, error.reason))
-    which = f"{len(small)} of at most {SMALL_ROWS:,} rows ({len(names)} are built in)"
-    if missing:
-        name, reason = missing[0]
-        return WARNING, f"{len(there)} of {which} are available; {name}: {reason}"
-    return OKAY, f"all {which} are available and match their checksums"
 
 
 def _mlflow() -> tuple[str, str]:

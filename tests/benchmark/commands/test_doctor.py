@@ -114,16 +114,15 @@ def test_a_folder_where_two_could_take_the_same_run_is_a_problem(
 
 @pytest.fixture
 def fast_doctor(monkeypatch):
-    """Without the checks that start Ray and ask for every dataset."""
+    """Without the check that starts Ray."""
     monkeypatch.setattr(doctor, "_ray", lambda: (doctor.OKAY, "not started in this test"))
-    monkeypatch.setattr(doctor, "_datasets", lambda mirror, cache: (doctor.WARNING, "not asked"))
 
 
 def test_doctor_passes_here_and_leaves_nothing_behind(fast_doctor, tmp_path):
     found = bench("doctor", "--runs", tmp_path / "not" / "yet", "--json")
     checks = {check["name"]: check for check in json.loads(found.out)}
     assert found.code == 0, checks
-    assert {"python", "libraries", "runs folder", "disk", "mlflow"} <= set(checks)
+    assert {"libraries", "runs folder", "disk", "mlflow"} <= set(checks)
     assert not list(tmp_path.iterdir())
 
 
@@ -135,9 +134,9 @@ def test_doctor_exits_with_3_for_a_tracking_server_open_to_everybody(fast_doctor
 
 
 def test_doctor_turns_an_exception_into_a_problem(fast_doctor, monkeypatch):
-    def broken(mirror, cache):
+    def broken():
         raise OSError("no such disk")
 
-    monkeypatch.setattr(doctor, "_datasets", broken)
+    monkeypatch.setattr(doctor, "_ray", broken)
     found = bench("doctor")
-    assert found.code == 3 and "problem datasets: OSError: no such disk" in found.out
+    assert found.code == 3 and "problem ray: OSError: no such disk" in found.out
