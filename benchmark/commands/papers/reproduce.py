@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from ...arguments import flag_of
@@ -26,7 +25,6 @@ from ...papers.published_values import published_table
 from ...papers.table_sources import Source, source_of, sources
 from ...planning.options import FIELDS, Options
 
-WIDTH = 120  # characters of a line of the list
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
 # the reduced size
 
@@ -46,7 +44,7 @@ def list_tables(console: Console, paper: Path | None = None) -> int:
     for number, (reference, group) in enumerate(groupby(found, lambda source: source.reference)):
         console.say(f"{chr(10) if number else ''}{reference}")
         rows = [[source.name, source.command or "none", _said(source, known)] for source in group]
-        console.table(["name", "command", "what it shows, or why there is none"], _wrapped(rows))
+        console.table(["name", "command", "what it shows, or why there is none"], rows)
     return OK
 
 
@@ -58,17 +56,6 @@ def _said(source: Source, known: Mapping[str, Experiment]) -> str:
     if source.experiment:
         return f"{what}: {known[source.experiment].entry.title}"
     return f"{what}: {source.why}" if source.why else what
-
-
-def _wrapped(rows: list[list[str]]) -> list[list[str]]:
-    """The rows with their last column broken into rows of its own, so that lines are at most WIDTH
-    characters long where the other columns leave a quarter of that."""
-    taken = sum(max(len(row[column]) for row in rows) + 2 for column in range(2))
-    lines = []
-    for name, command, text in rows:
-        first, *more = wrap(text, max(WIDTH - taken, WIDTH // 4)) or [""]
-        lines += [[name, command, first], *(["", "", line] for line in more)]
-    return lines
 
 
 def reproduce_command(

@@ -128,10 +128,9 @@ def test_no_table_and_no_figure_of_a_paper_is_missing():
             assert parts, f"{paper.name}-{number}"
 
 
-def test_the_printed_list_has_a_block_for_each_paper_and_fits_a_screen():
+def test_the_printed_list_has_a_block_for_each_paper():
     lines = bench("reproduce", "--list").out.splitlines()
     assert bench("reproduce").out.splitlines() == lines
-    assert max(map(len, lines)) <= 120
     for paper in catalog.papers():
         assert paper.file.reference in lines
         for name in paper.file.entries:
