@@ -8,6 +8,7 @@ models without chance in them are tested on fresh rows.
 from __future__ import annotations
 
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from .checkout import SHORT, NoCommit, full_commit
 from .context import NightContext
 from .decision import LOOKS, Judge
 from .libraries import NoEnvironment
-from .sides import Row, Side, SideError, fit_seeds, head_of, ids, side_of
+from .sides import Row, Side, SideError, fit, head_of, ids, side_of
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
 
 NAME = "ab-test"
@@ -218,7 +219,7 @@ def _both(
     for side in (base, head):
         n_fits = len(chosen) * sum(map(len, cells.values()))
         context.say(f"  {side.name} {side.commit[:SHORT]}: {n_fits} fits")
-        rows.append(fit_seeds(context, side, cells, seeds=chosen, runs=runs / side.name))
+        rows.append(fit(context, side, cells, seeds=chosen, runs=runs / side.name))
     return paired(rows[0], rows[1], cells, len(chosen))
 
 
@@ -333,8 +334,8 @@ def _cell_rows(model: str, pairs: Sequence[tuple[Row, Row]]) -> list[Row]:
 
 def command(context: NightContext, commit: str, model: str) -> str:
     """The command that repeats the test of a model."""
-    options = f"--against {commit[:SHORT]} --model {model}{context.cells_words}"
-    return f"bench nightly {options}"
+    suite = "" if context.suite == "nightly" else f" --suite {shlex.quote(context.suite)}"
+    return f"bench nightly --against {commit[:SHORT]} --model {model}{suite}"
 
 
 def result_of(found: list[Row], beside: list[Row], commit: str, *, shared: bool) -> StepResult:

@@ -71,7 +71,7 @@ def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
         told = "; ".join(f"{name}: {why}" for name, why in sorted(planned["left_out"].items()))
         raise BaselineError(f"not every dataset could be had ({told}); --mirror DIR brings them")
     cells = cells_of(planned["cells"])
-    rows = fit(context, head, cells, seed=0, runs=context.runs, name="accepted")
+    rows = fit(context, head, cells, seeds={"accepted": 0}, runs=context.runs)
     missing = sorted({*planned["cells"]} - {key_of(row) for row in rows})
     if missing:
         raise BaselineError(f"{len(missing)} fits returned no row ({', '.join(missing[:5])})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,18 +41,6 @@ class NightContext:
     def runs(self) -> Path:
         """The folder of this night's runs."""
         return self.night / "runs"
-
-    @property
-    def cells_words(self) -> str:
-        """The options that say which cells this night fits, as a command takes them."""
-        return "" if self.suite == "nightly" else f" --suite {shlex.quote(self.suite)}"
-
-    @property
-    def words(self) -> str:
-        """The options that say what this night judges, as a command takes them."""
-        words = [word for model in self.models for word in ("--model", model)]
-        words += ["--against", self.against] if self.against is not None else []
-        return self.cells_words + "".join(f" {word}" for word in map(shlex.quote, words))
 
     def environment(self) -> dict[str, str]:
         """Environment variables for child processes: this one's, with the datasets' folders."""

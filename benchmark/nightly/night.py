@@ -40,7 +40,6 @@ def run_night(context: NightContext) -> Night:
         started=started,
         host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
         steps=steps,
-        options=context.words,
     )
     text = json.dumps(night.to_data(), indent=1, sort_keys=True)
     write_atomically(context.night / "night.json", text.encode() + b"\n")

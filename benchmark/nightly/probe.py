@@ -32,8 +32,8 @@ def main() -> None:
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     found: Any
     if given.what == "suite":
-        file = Path(given.suite)
-        found = with_every_model(file) if given.complete else read_suite(file)
+        found = tomllib.loads(Path(given.suite).read_text(encoding="utf-8"))
+        found = with_every_model(found) if given.complete else found
     elif given.what == "ids":
         found = ids_of(given.suite, given.model)
     else:
@@ -54,19 +54,13 @@ def end_with(parent: int) -> None:
     os._exit(1)
 
 
-def read_suite(file: Path) -> dict[str, Any]:
-    """The data of a suite file, unchecked."""
-    return tomllib.loads(file.read_text(encoding="utf-8"))
-
-
-def with_every_model(file: Path) -> dict[str, Any]:
+def with_every_model(data: dict[str, Any]) -> dict[str, Any]:
     """A suite's data with every registered model in its default budget: one that the file does not
     name has the small fit that its space file gives for tests, so that a new model is judged
     without an edit of the suite."""
     from tabsweep.models import registry
     from tabsweep.models.space_files import small_fits
 
-    data: dict[str, Any] = read_suite(file)
     budget = data["budgets"][data.get("default_budget", "quick")]
     for name in sorted(registry.MODELS):
         if name not in budget["models"]:
@@ -158,7 +152,7 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
     from tabsweep.sweeps.store.records import latest_results
 
     errors: dict[str, float] = {}
-    blocks, notes = blocks_of([run])
+    blocks, _ = blocks_of([run])
     for block in blocks:
         y = block.y["test"]
         for trial in block.trials:
@@ -172,15 +166,13 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
         record = ledger.at(at)
         where = record["predictions"]
         text = "".join(str(where[part]["sha256"]) for part in sorted(where))
-        costs = record["costs"]
         rows.append(
             {
                 **{name: record[name] for name in ("model", "dataset", "fold", "seed", "id")},
                 **{name: record[name] for name in ("status", "cause", "message")},
                 "error": errors.get(id),
                 "sha256": hashlib.sha256(text.encode()).hexdigest() if text else "",
-                **{name: costs.get(name) for name in ("cpu_s", "fit_s", "peak_ram_mb")},
-                "notes": notes,
+                "cpu_s": record["costs"].get("cpu_s"),
             }
         )
     return rows

@@ -80,7 +80,7 @@ def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> li
         return []
     context.say(f"  {name}: {sum(map(len, cells.values()))} cells")
     # A folder of its own: in one folder with the other run its results would be copied.
-    return fit(context, head, cells, seed=0, runs=context.runs / name, name=name)
+    return fit(context, head, cells, seeds={name: 0}, runs=context.runs / name)
 
 
 # ---------------------------------------------------------------------- findings

@@ -115,28 +115,15 @@ def fit(
     side: Side,
     cells: Mapping[str, Sequence[str]],
     *,
-    seed: int,
-    runs: Path,
-    name: str,
-) -> list[Row]:
-    """Fit {model: datasets} in a version, one trial each with this seed; the rows of the run.
-
-    It is a sweep of that version in the run folder `runs`/`name`: one that was killed goes on. A
-    row is {model, dataset, fold, seed, id, status, cause, message, error, sha256, cpu_s, fit_s,
-    peak_ram_mb} (see `probe.rows_of`). Raises SideError.
-    """
-    return fit_seeds(context, side, cells, seeds={name: seed}, runs=runs)
-
-
-def fit_seeds(
-    context: NightContext,
-    side: Side,
-    cells: Mapping[str, Sequence[str]],
-    *,
     seeds: Mapping[str, int],
     runs: Path,
 ) -> list[Row]:
-    """As `fit`, several seeds in one process: {name of the run: its seed}. Raises SideError."""
+    """Fit {model: datasets} in a version, one trial each with each seed; the rows of the runs.
+
+    seeds: {name of a run: its seed}. Each is a sweep of that version in the run folder `runs`/name:
+    one that was killed goes on. A row is {model, dataset, fold, seed, id, status, cause, message,
+    error, sha256, cpu_s} (see `probe.rows_of`). Raises SideError.
+    """
     label = f"{side.name}-{'-'.join([*seeds][:1])}-{digest(sorted(cells), length=8)}"
     suite = written(context, only(side.suite(context), cells), label)
     words = ["fit", str(suite), "--runs", str(runs), "--workers", str(context.workers)]

@@ -50,7 +50,7 @@ class Night:
     """A night: what was judged against what, where, and its steps in their order.
 
     commit, baseline: of the checkout and of the accepted baseline ("" without one). started: UTC.
-    host: {"cpu": processor name, "cores": n}. options: what it judged, as options of a command.
+    host: {"cpu": processor name, "cores": n}.
     """
 
     commit: str
@@ -58,7 +58,6 @@ class Night:
     started: str
     host: Mapping[str, Any]
     steps: list[StepResult]
-    options: str = ""
 
     @property
     def verdict(self) -> str:

@@ -50,8 +50,6 @@ def summary(night: Night, baseline: Mapping[str, Any] | None) -> str:
             lines += ["", f"### {title}: {markdown(step.name)}: {markdown(step.headline)}", ""]
             lines += [f"{markdown(step.reason)}\n"] if step.reason else []
             lines += _table(bad(step) or step.findings)
-            if again := command_of(step, night.options):
-                lines += ["", f"To repeat: `{again}`"]
     for step in judged:
         if step.name == "ab-test" and (
             rest := [row for row in step.findings if row not in bad(step)]
@@ -92,15 +90,6 @@ def said(step: StepResult) -> str:
 def bad(step: StepResult) -> list[dict[str, Any]]:
     """The findings of a red step that made it red; of another step, none."""
     return [row for row in step.findings if step.red and str(row.get("verdict") or "") not in FINE]
-
-
-def command_of(step: StepResult, options: str = "") -> str:
-    """The command that runs a step again, in a folder of its own, since a night keeps the results
-    of its steps; "" where the findings that matter have commands of their own. options: of the
-    night, each after a blank."""
-    if any(row.get("command") for row in bad(step) or step.findings):
-        return ""
-    return f'bench nightly{options} --out "$(mktemp -d)"'
 
 
 def _facts(night: Night, baseline: Mapping[str, Any] | None) -> str:

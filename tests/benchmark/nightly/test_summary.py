@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from page_cases import HOSTILE
@@ -16,7 +15,7 @@ from tabsweep.benchmark.nightly.step_result import (
     Night,
     StepResult,
 )
-from tabsweep.benchmark.nightly.summary import command_of, write_summary
+from tabsweep.benchmark.nightly.summary import write_summary
 
 HEAD, BASE = "77aa001" + 33 * "0", "d0eb531" + 33 * "0"
 BASELINE = {
@@ -104,18 +103,9 @@ def test_hostile_names_and_messages_do_nothing(tmp_path):
     assert [line.count(" | ") for line in text.splitlines() if line.startswith("| ")][0] == 4
 
 
-def test_the_commands_to_repeat_judge_what_the_night_judged(tmp_path):
-    folder = tmp_path / "2026-11-22-d0eb531"
+def test_the_command_to_repeat_fits_what_the_night_fitted(tmp_path):
     context = NightContext(
-        root=tmp_path, commit=HEAD, night=folder, store=tmp_path, against="v9.9",
-        suite="mine.toml", models=("knn",),
-    )  # fmt: skip
-    failed = StepResult("screen", REGRESSION, "1 trial failed", [{"id": "a"}])
-    words = command_of(failed, context.words)
-    assert words.startswith("bench nightly ")
-    for option in ("--suite mine.toml", "--model knn", "--against v9.9"):
-        assert option in words, option
-    usual = replace(context, against=None, suite="nightly", models=())
-    assert command_of(failed, usual.words) == 'bench nightly --out "$(mktemp -d)"'
+        root=tmp_path, commit=HEAD, night=tmp_path, store=tmp_path, suite="mine.toml"
+    )
     repeated = ab_test.command(context, HEAD, "knn")
     assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml"
