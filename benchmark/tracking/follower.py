@@ -106,14 +106,14 @@ def follow(run: Path, uri: str) -> str | None:
         if now != seen:
             began = time.monotonic()
             with suppress(TrackingError, LedgerError):  # the last pass says what is wrong
-                sync(run, uri=uri, live=True)
+                sync(run, uri=uri)
                 seen = now
             # At most a tenth of the time is spent here, however large the ledger has become.
             wait = max(INTERVAL_S, 10 * (time.monotonic() - began))
     until = time.monotonic() + PATIENCE_S
     while True:
         try:
-            sync(run, uri=uri, live=False)
+            sync(run, uri=uri)
             return None
         except (Refused, LedgerError) as problem:  # which waiting does not change
             return str(problem)

@@ -23,7 +23,7 @@ from ..results.learning_curves import CURVE
 
 Row = dict[str, Any]
 
-FINISHED, STOPPED, NO_SCORE = "FINISHED", "KILLED", "FAILED"  # MLflow's words
+FINISHED, NO_SCORE = "FINISHED", "FAILED"  # MLflow's words
 LISTED = 10  # failures written out in a run's description
 TRIALS_SHOWN = 1000  # a sweep of at most so many trials has a run for each
 STEPS = {"n_estimators": "boosting round", "epochs": "epoch", "steps": "training step"}
@@ -61,26 +61,21 @@ class Shown:
 
 @dataclass
 class StudyRun(Shown):
-    """One study (dataset, fold, model) as one run.
+    """One study (dataset, fold, model) that has ended, as one run.
 
     `start_ms` lies as long before `end_ms` as the study's trials took, and not before the first of
     them began: studies take turns, so that their first and last trials span most of a sweep.
-    `params` and scores of the chosen configuration are there once the study has `ended`. `trials`:
-    the runs below it (of a study on rungs once it has ended: the highest rung of each), none where
-    the sweep has too many. `loss`: of the chosen configuration on the test rows. `rank`: of its
-    model on this dataset and fold by test score, known once the studies of all models have ended.
-    `dataset` names the data as MLflow does: digest, source, profile.
+    `params` and scores are those of the chosen configuration. `trials`: the runs below it (of a
+    study on rungs the highest rung of each), none where the sweep has too many. `loss`: of the
+    chosen configuration on the test rows. `rank`: of its model on this dataset and fold by test
+    score, known once the studies of all models have ended. `dataset` names the data as MLflow does:
+    digest, source, profile.
     """
 
     dataset: dict[str, str] = field(default_factory=dict)
     trials: list[Shown] = field(default_factory=list)
     loss: float | None = None
     rank: Point | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether its search and its evaluation have ended."""
-        return self.status != STOPPED
 
     @property
     def digest(self) -> str:
@@ -105,9 +100,8 @@ class Projection:
     sweep: Shown
 
 
-def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SHOWN) -> Projection:
-    """Every study of the last plan that has a result, those that have not ended as stopped; with
-    `live`, those that have ended alone: a driver is at work on the others.
+def project(ledger: Ledger, *, trials_shown: int = TRIALS_SHOWN) -> Projection:
+    """Every study of the last plan that has ended.
 
     A sweep of more than `trials_shown` trials has no runs of single trials. Raises LedgerError.
     """
@@ -120,9 +114,9 @@ def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SH
     runs = []
     for study in plan["studies"]:
         rows = by_study[study_name(study)]
-        run = _study_run(study, rows, plan, shown=not alone) if rows else None
-        if run is None or (live and not run.ended):
+        if not (rows and _ended(study, rows, plan["metric"][study["task"]])):
             continue
+        run = _study_run(study, rows, plan, shown=not alone)
         if id := run.tags.get(TRIAL_ID):
             _add_curve(run, ledger.at(results[id]).get("info", {}).get(CURVE))
         run.tags["mlflow.note.content"] += alone
@@ -144,7 +138,7 @@ def project(ledger: Ledger, *, live: bool = False, trials_shown: int = TRIALS_SH
 
 def _rank(runs: list[StudyRun], plan: Record) -> None:
     """Give the runs of studies their ranks: 1 is the best test score on a dataset and fold."""
-    ended = {run.name: run for run in runs if run.ended}
+    ended = {run.name: run for run in runs}
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for study in plan["studies"]:
         if not study.get("reason"):
@@ -190,14 +184,12 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
     metric = plan["metric"][study["task"]]
     search = _search(rows)
     chosen = next((row for row in rows if row["selected"]), None)
-    status = STOPPED
-    if _finished(study, rows, metric):
-        status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
+    status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
     times = [_milliseconds(row["time"]) for row in rows]
     took_s = [(row["fit_s"] or 0.0) + (row["predict_s"] or 0.0) for row in rows]
     began = min(time - round(1000 * s) for time, s in zip(times, took_s, strict=True))
     tags = _study_tags(study, rows, plan, metric)
-    tags["status"] = _status_text(status, len(search), study["n_trials"], search)
+    tags["status"] = _status_text(status, search)
     tags["mlflow.note.content"] = _description(tags["status"], metric, chosen, rows)
     run = StudyRun(
         name=study_name(study),
@@ -208,21 +200,20 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
         dataset=_dataset(study["dataset"], plan),
     )
     # MLflow lists metrics in the order of their coming.
-    if run.ended:
-        if chosen is not None:
-            run.params = _params(chosen)
-            tags[TRIAL_ID] = chosen["id"]
-            tags["tabsweep.trial_index"] = str(chosen["index"])
-            score = chosen.get(f"test_{metric}")
-            run.loss = None if score is None else METRICS[metric].loss(score)
-        run.points += _final_points(chosen, search, rows, metric, run.end_ms)
+    if chosen is not None:
+        run.params = _params(chosen)
+        tags[TRIAL_ID] = chosen["id"]
+        tags["tabsweep.trial_index"] = str(chosen["index"])
+        score = chosen.get(f"test_{metric}")
+        run.loss = None if score is None else METRICS[metric].loss(score)
+    run.points += _final_points(chosen, search, rows, metric, run.end_ms)
     run.points += _trial_points(search, metric, alone=not shown)
-    if shown and (run.ended or not study.get("rungs")):
+    if shown:
         run.trials = [_trial_run(row, metric) for row in _search(rows, highest=True)]
     return run
 
 
-def _finished(study: Mapping[str, Any], rows: list[Row], metric: str) -> bool:
+def _ended(study: Mapping[str, Any], rows: list[Row], metric: str) -> bool:
     """Whether the search and the evaluation of a study have ended."""
     from ...reports.metrics import METRICS
 
@@ -389,9 +380,7 @@ def _dataset(name: str, plan: Record) -> dict[str, str]:
     }
 
 
-def _status_text(status: str, n: int, planned: int, search: list[Row]) -> str:
-    if status == STOPPED:
-        return f"stopped: {n} of {planned} trials"
+def _status_text(status: str, search: list[Row]) -> str:
     if not any(row["status"] == DONE for row in search):
         return "failed: every trial" if status == NO_SCORE else "unsupported"
     return "done"

@@ -16,13 +16,11 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.files import write_atomically
 from ...sweeps.store.ledger import Ledger
-from ...sweeps.store.run_lock import owner_of
 from .experiments import experiment_of
 from .mapping import TRIALS_SHOWN, Projection, Shown, StudyRun, project
 from .store import check, default_uri, file_lock, is_server, opened, redact, user_of
@@ -74,46 +72,35 @@ def sync(
     run: Path,
     *,
     uri: str | None = None,
-    live: bool | None = None,
     trials_shown: int | None = None,
 ) -> SyncReport:
     """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
     and store.
 
-    `live`: a driver is at work (None: look for one), so studies that have not ended are left out,
-    and so is the report. `trials_shown`: up to how many trials of the sweep each has a run of its
+    `trials_shown`: up to how many trials of the sweep each has a run of its
     own; None: as in the last pass, 1,000 at first. Raises TrackingError (a store that is refused,
     unreachable or broken; the message holds no credentials) and LedgerError.
     """
     uri = check(uri or default_uri(run))
     started = time.monotonic()
     ledger = Ledger(run)
-    live = owner_of(run) is not None if live is None else live
     if trials_shown is None:
         trials_shown = last_sync(run, uri=uri).get("trials_shown", TRIALS_SHOWN)
-    projection = project(ledger, live=live, trials_shown=trials_shown)
+    projection = project(ledger, trials_shown=trials_shown)
     report = SyncReport(redact(uri), projection.experiment, runs=len(projection.runs))
     with file_lock(_cursor_path(run, uri).with_suffix(".lock")):
         with opened(uri, run) as client:
             store = _Store(client, projection, report, run, uri)
             store.write_studies()
-            if not live:
-                store.write_report()
+            store.write_report()
         report.seconds = time.monotonic() - started
-        cursor = {
-            **report.to_data(),
-            "trials_shown": trials_shown,
-            "records": len(ledger),
-            "complete": not live,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        cursor = {**report.to_data(), "trials_shown": trials_shown}
         write_atomically(_cursor_path(run, uri), json.dumps(cursor, indent=1).encode() + b"\n")
     return report
 
 
 def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any]:
-    """What the last pass that ended well reported, with `trials_shown`, `records`, `complete` and
-    `time`; empty without one."""
+    """What the last pass that ended well reported, with `trials_shown`; empty without one."""
     try:
         return json.loads(_cursor_path(run, uri or default_uri(run)).read_bytes())
     except (OSError, ValueError):
