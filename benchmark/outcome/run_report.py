@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from ...reports.output.tables import Section
 
 
-def write_report(
-    runs: Iterable[Path],
-    out: Path | None,
-    *,
-    mirror: str | None = None,
-    cache: str | None = None,
-    **how: Any,
-) -> list[Path]:
-    """Write the report of runs into `out` (default: report/ of the first run); returns its files.
-    `how`: options of `reports.report.write`. Raises NoRun, LedgerError, EvidenceError."""
-    return make_report(runs, out, mirror=mirror, cache=cache, **how)[0]
-
-
 def make_report(
     runs: Iterable[Path],
     out: Path | None,
@@ -41,11 +28,15 @@ def make_report(
     newest_first: bool = False,
     **how: Any,
 ) -> tuple[list[Path], list[Section], list[str]]:
-    """As `write_report` of runs: (its files, its sections, what of the runs is damaged, as far as
-    it was read). beside: entrants whose published results stand beside ours; DataError for one that
-    there is not. regimes: whether the default, tuned and ensembled results of each model are shown
-    (None: where there are not many trials). shown: how the pages call the runs in commands; by
-    default, as they were named. newest_first: see `evidence_of`."""
+    """Write the report of runs into `out` (default: report/ of the first run): (its files, its
+    sections, what of the runs is damaged, as far as it was read).
+
+    beside: entrants whose published results stand beside ours; DataError for one that there is not.
+    regimes: whether the default, tuned and ensembled results of each model are shown (None: where
+    there are not many trials). shown: how the pages call the runs in commands; by default, as they
+    were named. newest_first: see `evidence_of`. how: options of `reports.report.write`. Raises
+    NoRun, LedgerError, EvidenceError.
+    """
     runs = list(runs)
     for run in runs:
         check_run(run)

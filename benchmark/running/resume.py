@@ -83,8 +83,6 @@ def check_same(
             shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
             differences.append(f"{part} of {shown} {how}")
     differences += _fewer_trials(old, plan)
-    if "warm start" in old["identity"]:
-        differences.append("its studies began with a portfolio (--warm-start), which is gone")
     if differences:
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
 

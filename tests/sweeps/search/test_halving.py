@@ -12,7 +12,7 @@ from engine_cases import ScriptedPool, make_study, run
 from hypothesis import given
 from hypothesis import strategies as st
 from small_sweeps import write_suite
-from tabsweep.benchmark.outcome.run_report import write_report
+from tabsweep.benchmark.outcome.run_report import make_report
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results, promises_of
@@ -77,7 +77,7 @@ def request(folder: Path, **more: Any) -> sweep.Request:
 
 
 def tables(run: Path) -> dict[str, bytes]:
-    write_report([run], None)
+    make_report([run], None)
     names = [
         f"{name}.{kind}" for name in ("scores", "leaderboard", "tests") for kind in ("tex", "csv")
     ]

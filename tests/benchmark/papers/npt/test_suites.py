@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from paper_runs import planned
 from small_sweeps import suite_of
-from tabsweep.benchmark.outcome.run_report import write_report
+from tabsweep.benchmark.outcome.run_report import make_report
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.npt.variant_ranks import VARIANTS
 from tabsweep.benchmark.papers.published_values import printed_values
@@ -211,7 +211,7 @@ def test_only_a_suite_that_says_so_lets_a_model_see_the_test_rows_and_the_report
     assert '"transductive":false' in rows.loc["npt-blind", "config"]
     assert "transductive" not in rows.loc["knn", "config"]
     assert rows.loc["npt", "id"] != rows.loc["npt-blind", "id"]
-    write_report([wanted.folder], None)
+    make_report([wanted.folder], None)
     report = (wanted.folder / "report" / "about.md").read_text()
     assert "Transductive: npt saw the features of validation and test rows" in report
 

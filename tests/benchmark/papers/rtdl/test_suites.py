@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from paper_runs import planned
 from small_sweeps import suite_of
-from tabsweep.benchmark.outcome.run_report import write_report
+from tabsweep.benchmark.outcome.run_report import make_report
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
@@ -264,8 +264,8 @@ def test_an_ensemble_is_the_mean_of_the_stored_predictions_of_five_seeds(folder)
 
 
 def test_the_report_has_seeds_and_ensembles_and_is_the_same_twice(folder, tmp_path):
-    write_report([folder], tmp_path / "a")
-    write_report([folder], tmp_path / "b")
+    make_report([folder], tmp_path / "a")
+    make_report([folder], tmp_path / "b")
     text = (tmp_path / "a" / "seeds.md").read_text()
     assert text == (tmp_path / "b" / "seeds.md").read_text()
     assert "disjoint fives" in text and "with 2 ensembles a model nothing can be" in text
