@@ -169,7 +169,7 @@ def _disk(runs: Path) -> tuple[str, str]:
     text = f"{free:.1f} GB free in {folder}"
     if free > 2:
         return OKAY, text
-    clean = shlex.join(["bench", "clean", "--runs", str(runs)])
+    clean = f"bench clean {shlex.quote(str(runs))}/*/"
     return PROBLEM, f"{text}; a sweep needs 2: {clean}, or --runs on another disk"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from ....sweeps.store.ledger import LedgerError
-from ....sweeps.store.run_folder import runs_below
 from ....sweeps.store.run_lock import RunLock, RunLocked, owner_of
+from ...arguments import SEVERAL_RUNS
 from ...console import NOTHING, OK, Console, common, size
 from ...errors import NoRun, SweepError, check_run
 from ...results.run_status import status_of
@@ -51,8 +51,7 @@ def _part(name: str, help: str) -> Any:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path), metavar="[DIR/NAME]", required=False)
-@click.option("--runs", type=click.Path(path_type=Path), help="Every run in this folder.")
+@SEVERAL_RUNS
 @_part("report", "The tables.")
 @_part("tracking", "MLflow's files.")
 @_part("checkpoints", "Saved states of fits.")
@@ -64,43 +63,31 @@ def _part(name: str, help: str) -> Any:
 @common
 def clean(
     console: Console,
-    run: Path | None,
-    runs: Path | None,
+    runs: Sequence[Path],
     everything: bool,
     parts: Iterable[str],
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Remove files of a run that are not needed any more, or those named by options.
+    """Remove files of runs that are not needed any more, or those named by options.
 
     Without options: files that crashes left behind, and the checkpoints of a finished run. The
     ledger, the predictions and a run in use are never touched. Tables and MLflow's files can be
     made again from the ledger (bench report, bench track sync).
     """
     parts = tuple(PARTS if everything else parts)
-    if (run is None) == (runs is None):
-        raise SweepError("say what to clean: either DIR/NAME or --runs DIR")
-    if run is not None:
+    for run in runs:
         check_own(run)
-        folders = [run]
-        if (owner := owner_of(run)) is not None:
-            raise RunLocked(_in_use(run, owner))
-    else:
-        assert runs is not None
-        folders = [path for path in runs_below(runs) if not path.is_symlink()]
-        if not folders:
-            raise NoRun(
-                f"--runs {runs} holds no run; bench runs --runs DIR lists those of a folder"
-            )
+    owners = {run: owner for run in runs if (owner := owner_of(run)) is not None}
+    skipped = {run: _in_use(run, owner) for run, owner in owners.items()}
+    if len(skipped) == len(runs):
+        raise RunLocked("; ".join(skipped.values()))
+    for text in skipped.values():
+        console.warn(text)
     goes: dict[Path, list[Item]] = {}
-    skipped: dict[Path, str] = {}
-    for folder in folders:
-        owner = owner_of(folder)
-        if owner is not None:
-            skipped[folder] = _in_use(folder, owner)
-            console.warn(skipped[folder])
-        elif items := what_goes(folder, parts, console):
-            goes[folder] = items
+    for run in runs:
+        if run not in skipped and (items := what_goes(run, parts, console)):
+            goes[run] = items
     total = sum(item.bytes for items in goes.values() for item in items)
     document = {
         "runs": {str(path): [item.to_data() for item in items] for path, items in goes.items()},

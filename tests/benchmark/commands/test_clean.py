@@ -85,7 +85,7 @@ def test_clean_refuses_a_run_in_use_and_passes_it_over_among_others(tmp_path):
         before = contents(mine)
         found = bench("clean", mine, "--all", "--yes")
         assert found.code == 3 and f"process {os.getpid()}" in found.err
-        found = bench("clean", "--runs", tmp_path, "--report", "--yes")
+        found = bench("clean", mine, other, "--report", "--yes")
         assert found.code == 0 and "in use" in found.err
         assert contents(mine) == before
     assert not (other / "report").exists()
@@ -95,8 +95,7 @@ def test_clean_refuses_what_is_no_run(tmp_path):
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "mine.md").write_text("precious")
     assert bench("clean", tmp_path, "--all", "--yes").code == 2
-    assert bench("clean", "--runs", tmp_path, "--all", "--yes").code == 2
-    assert bench("clean").code == 2 and bench("clean", "a", "--runs", "b").code == 2
+    assert bench("clean").code == 2
     run = full_run(tmp_path / "r")
     (tmp_path / "link").symlink_to(run)
     found = bench("clean", tmp_path / "link", "--all", "--yes")
@@ -110,7 +109,7 @@ def test_a_run_without_a_plan_is_cleaned_of_leftovers_and_stops_no_other(tmp_pat
     (unplanned / ".live.json.9.tmp").write_text("x")
     damaged = full_run(tmp_path / "damaged")
     (damaged / "ledger" / "log.jsonl").rename(damaged / "ledger" / "log")
-    found = bench("clean", "--runs", tmp_path, "--yes")
+    found = bench("clean", fine, unplanned, damaged, "--yes")
     assert found.code == 0 and "empty" in found.err and "damaged" in found.err
     assert "live.json" in contents(unplanned) and not list(unplanned.glob(".*.tmp"))
     assert not (fine / "checkpoints").exists() and (damaged / "checkpoints").exists()
