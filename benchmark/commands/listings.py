@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -171,10 +170,7 @@ def runs(console: Console, runs: Path) -> int:
         console.say(f"no run in {runs}: bench sweep --suite smoke makes one, --runs names a folder")
         return NOTHING
     names = ("run", "suite", "budget", "state", "trials", "failed", "datasets", "models")
-    console.table(
-        [*names, "size MB"],
-        [[row.get(name) for name in names] + [f"{row['mb']:.1f}"] for row in rows],
-    )
+    console.table(list(names), [[row.get(name) for name in names] for row in rows])
     for row in rows:
         if row["next"]:
             console.say(row["next"])
@@ -186,11 +182,7 @@ def _one_run(run: Path) -> dict[str, Any]:
     from ...sweeps.store.ledger import LedgerError
     from ..results.run_status import status_of
 
-    size = 0.0
-    for path in run.rglob("*"):
-        with suppress(FileNotFoundError):  # a sweep may be at work there
-            size += path.stat().st_size / 1e6 if path.is_file() else 0.0
-    about: dict[str, Any] = {"run": str(run), "mb": size, "next": ""}
+    about: dict[str, Any] = {"run": str(run), "next": ""}
     try:
         status = status_of(run)
     except (LedgerError, OSError) as error:
