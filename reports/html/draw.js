@@ -48,9 +48,9 @@ function sized(names, usual) {
 }
 
 /** A text at a place; one that is too long for its room ends in an ellipsis and has it all as title. */
-function words(x, y, text, kind = "", most = LONGEST) {
+function words(x, y, text, kind = "") {
   let shown = text;
-  for (let n = text.length; n > 1 && widthOf(shown) > most + 1; ) shown = text.slice(0, --n) + "…";
+  for (let n = text.length; n > 1 && widthOf(shown) > LONGEST + 1; ) shown = text.slice(0, --n) + "…";
   const all = shown === text ? null : draw("title", {}, text);
   return draw("text", { x: px(x), y: px(y), class: kind }, shown, all);
 }
@@ -212,42 +212,6 @@ function pointsFigure({ title, points, look, x, y }) {
   return chart(width, floor + 40, `${title}: ${plural(points.length, "row")}.`, parts);
 }
 
-// --- hyperparameters of a model ------------------------------------------------------------------
-
-const KINDS = ["poor", "good", "picked"]; // of a trial, the last drawn on top
-
-/** The score of each trial against the value of one hyperparameter. */
-function sliceFigure(axis, { scores, kinds }) {
-  const [width, left, top, floor] = [300, 34, 10, 168];
-  const up = scale(0, 1, floor - 6, top);
-  const across = scale(0, 1, left + 8, width - 16);
-  const parts = [0, 0.5, 1].flatMap((value) => [
-    line(`M${left} ${px(up.at(value))}H${width - 10}`, "grid"),
-    words(left - 5, up.at(value) + 4, String(value), "tick end"),
-  ]);
-  parts.push(line(`M${left} ${floor}H${width - 10}`, "base"));
-  const n = axis.words.length;
-  const wide = n ? (across.end - across.start) / n : 0;
-  axis.words.forEach((word, i) => parts.push(words(across.at((i + 0.5) / n), floor + 16, word, "tick mid", wide)));
-  if (!n) {
-    const inner = scale(axis.low, axis.high, across.at(axis.start), across.end, axis.log);
-    if (axis.start) parts.push(words(across.start, floor + 16, "0", "tick mid"));
-    const every = Math.ceil(inner.ticks.length / 5);
-    for (const value of inner.ticks.filter((_, i) => i % every === 0))
-      parts.push(words(inner.at(value), floor + 16, short(value), "tick mid"));
-  }
-  const known = axis.places.filter((place) => place !== null).length;
-  KINDS.forEach((kind, number) => {
-    const marks = axis.places.map((place, i) =>
-      place === null || kinds[i] !== number
-        ? "" // points with the same word stand beside each other, in seven places
-        : `M${px(across.at(place) + (((i % 7) - 3) * wide) / 8)} ${px(up.at(scores[i]))}h0`,
-    );
-    parts.push(line(marks.join(""), `dots ${kind}`));
-  });
-  return chart(width, 200, `${axis.name}: score of ${plural(known, "trial")} against its value.`, parts);
-}
-
 // --- the figures that a page holds ---------------------------------------------------------------
 
 const FIGURES = { lines: linesFigure, rows: rowsFigure, points: pointsFigure };
@@ -257,8 +221,6 @@ function drawAll() {
     const about = JSON.parse(place.dataset.figure);
     place.replaceChildren(FIGURES[about.kind](about));
   }
-  for (const place of document.querySelectorAll("[data-slice]"))
-    place.replaceChildren(sliceFigure(DATA.tuning.axes[place.dataset.slice], DATA.tuning));
 }
 
 drawAll();

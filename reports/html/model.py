@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,9 @@ from ..output.marks import ScoreText
 from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
 from . import commands, figures
-from .board import all_rounded
 from .page import Source, importance
-from .slices import kinds, scales
 from .speed import seconds
 
-MAX_POINTS = 300  # trials in the plots of a model
-MAX_SLICES = 12  # hyperparameters with a plot
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
 STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
 
@@ -52,17 +47,15 @@ def page(source: Source, name: str) -> dict[str, Any]:
         ],
         "cells": [_cell(source, cell) for cell in cells],
         "curves": [*_curves(source, name), *_learning(source, name)],
-        "chosen": [],
         "data": {},
         "before": _link(source, pages[at - 1]) if at else None,
         "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
     }
     known = evidence.importance
     shares = [] if known is None else importance(known[known["model"] == name])
-    shares = [{**share, "title": "Hyperparameter importance"} for share in shares]
     return {
         **variables,
-        **_tuning(source, name, rows, shares),
+        "importance": [{**share, "title": "Hyperparameter importance"} for share in shares],
         **_chosen(source, rows[selected[rows]]),
     }
 
@@ -102,8 +95,11 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
 
 def _pairs(config: str) -> list[tuple[str, str]]:
     """A configuration as names and values; the text itself where it is no JSON object."""
-    parsed = _parsed(config)
-    if parsed is None:
+    try:
+        parsed = json.loads(config)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
         return [("", config)] if config else []
     return [(name, _shortly(value)) for name, value in parsed.items()]
 
@@ -112,14 +108,6 @@ def _shortly(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _parsed(config: str) -> Mapping[str, Any] | None:
-    try:
-        parsed = json.loads(config)
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _chosen(source: Source, rows: np.ndarray) -> dict[str, Any]:
@@ -221,60 +209,3 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
         y="validation loss" if alone else "share of the loss reduction",
     )
     return [drawn]
-
-
-def _tuning(
-    source: Source, name: str, rows: np.ndarray, shares: list[dict[str, str]]
-) -> dict[str, Any]:
-    """Importance and slice plots, with a sentence on what they show."""
-    nothing: dict[str, Any] = {"importance": shares, "slices": [], "why": ""}
-    score = source.study_scores[rows]
-    usable = rows[~np.isnan(score)]
-    if len(usable) < 3:
-        why = "No hyperparameter plots: fewer than three tuning trials have a validation score that"
-        return {**nothing, "why": f"{why} differs within their study."}
-    kept = usable
-    if len(usable) > MAX_POINTS:
-        even = np.linspace(0, len(usable) - 1, MAX_POINTS).round().astype(int)
-        kept = usable[even]
-    configs = [_parsed(text) for text in source.evidence.trials["config"].iloc[kept].tolist()]
-    if any(config is None for config in configs):
-        return {**nothing, "why": "No hyperparameter plots: configurations are not JSON objects."}
-    varied = scales([config for config in configs if config is not None])
-    if not varied:
-        return {**nothing, "why": "No hyperparameter plots: no hyperparameter varied."}
-    order = _by_importance(source, name)
-    varied.sort(key=lambda scale: (order.get(scale.name, len(order)), scale.name))
-    scores = source.study_scores[kept]
-    chosen = source.evidence.trials["selected"].to_numpy(dtype=bool)[kept]
-    n_shown = (
-        f"{len(kept)} of {len(usable):,} trials, evenly chosen"
-        if len(kept) < len(usable)
-        else f"all {footnotes.count(len(kept), 'trial')} with a validation score"
-    )
-    more = (
-        [f"{len(varied) - MAX_SLICES} more hyperparameters have no plot."]
-        if len(varied) > MAX_SLICES
-        else []
-    )
-    return {
-        **nothing,
-        "slices": [s.name for s in varied[:MAX_SLICES]],
-        "data": {
-            "tuning": {
-                "axes": [s.data() for s in varied[:MAX_SLICES]],
-                "scores": all_rounded(scores.tolist(), 4),
-                "kinds": kinds(scores, chosen),
-            }
-        },
-        "shown": " ".join([f"Shown: {n_shown}.", *more]),
-    }
-
-
-def _by_importance(source: Source, name: str) -> dict[str, int]:
-    """{hyperparameter: its place by importance}; empty where importance is not known."""
-    known = source.evidence.importance
-    if known is None:
-        return {}
-    mine = known.loc[known["model"] == name, "parameter"]
-    return {str(parameter): place for place, parameter in enumerate(mine)}

@@ -144,22 +144,6 @@ class Source:
         at = self.evidence.models.index(model)
         return order[bounds[at] : bounds[at + 1]]
 
-    @cached_property
-    def study_scores(self) -> np.ndarray:  # (n_trials,)
-        """The validation score of each tuning trial as its place in its study: 1 the best, 0 the
-        worst, ties share their mean; NaN for a trial without a score or a study of equal ones."""
-        found = np.full(len(self.evidence.trials), np.nan)
-        if not len(self.steps):
-            return found
-        loss, study = self.steps["loss"], self.steps["study"].to_numpy()
-        places = loss.groupby(study).rank(method="average").to_numpy()
-        known = np.bincount(study, weights=loss.notna())[study]
-        grouped = loss.groupby(study)
-        differ = (grouped.transform("max") > grouped.transform("min")).to_numpy()
-        share = (known - places) / np.maximum(known - 1, 1)
-        found[self.evidence.having("stage", "tune")] = np.where(differ, share, np.nan)
-        return found
-
 
 def file_names(names: Sequence[str], kind: str = "dataset") -> dict[str, str]:
     """{dataset or model: file name of its page}, valid on every file system whatever the name."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from page_cases import MODELS, Tags, drawn, evidence_of, results
 from tabsweep.reports import report
-from tabsweep.reports.html import dataset, model, page, slices, speed, write
+from tabsweep.reports.html import dataset, model, page, speed, write
 
 FACTS = {
     "title": "Data of the test",
@@ -129,37 +129,6 @@ def test_failures_are_counted_by_model_cause_and_message_with_their_datasets(mad
     assert re.search(r"linear\s+timeout\s+out of time\s+data-2\s+12", rows), rows[:300]
 
 
-def tuning(text):
-    raw = next(raw for _, about, raw in Tags(text).raw if about.get("id") == "data")
-    return json.loads(raw)["tuning"]
-
-
-def test_a_hyperparameter_that_varies_has_a_plot_and_one_that_does_not_has_none(made):
-    text = made["model-forest.html"]
-    assert "<figcaption>depth</figcaption>" in text and "<figcaption>rate</figcaption>" not in text
-    (axis,) = tuning(text)["axes"]
-    assert axis["name"] == "depth" and len(axis["places"]) == 36
-    assert "all 36 trials" in text
-
-
-def test_of_many_trials_the_plots_show_some_and_say_so():
-    one = evidence_of(results(MODELS[:2], n=1, n_folds=1, n_trials=model.MAX_POINTS + 50))
-    text = write.pages(one, report.sections(one))["model-forest.html"]
-    assert f"Shown: {model.MAX_POINTS} of {model.MAX_POINTS + 50} trials, evenly chosen." in text
-    assert len(tuning(text)["scores"]) == model.MAX_POINTS
-
-
-def test_a_trial_s_score_is_its_place_in_its_study(known):
-    source = page.Source.of(known, report.sections(known))
-    trials = known.trials.assign(score=source.study_scores)
-    for (_, _, _), rows in trials.groupby(["dataset", "fold", "model"]):
-        scored = rows[rows["score"].notna()]
-        if len(scored):
-            assert scored["score"].min() == 0.0 and scored["score"].max() == 1.0
-            assert scored.loc[scored["score"] == 1.0, "selected"].all()
-    assert trials.loc[trials["status"] == "failed", "score"].isna().all()
-
-
 def test_seconds_are_those_of_the_configurations_that_count(known):
     found = speed.per_1000_rows(known)
     assert found["data-0", "forest"] == pytest.approx((1.0 / 0.2, 0.5 / 0.1))
@@ -216,19 +185,3 @@ def test_hostile_hyperparameters_stay_text(hostile):
     for name in names:
         tags = {tag for tag, _ in Tags(hostile[name]).found}
         assert "img" not in tags and "button" not in tags
-
-
-# --- scales ---------------------------------------------------------------------------------------
-
-
-def test_a_scale_has_zero_beside_a_logarithm():
-    found = slices.Scale.of("a", [{"a": v} for v in (0.0, 1e-3, 1e-2, 1e-1)])
-    assert found.log == 10 and found.places[0] == 0.0 and found.places[-1] == pytest.approx(1.0)
-    assert found.places[1] == pytest.approx(slices.ZERO)
-    assert np.diff(found.places[1:]) == pytest.approx([0.45, 0.45])
-
-
-def test_a_hyperparameter_that_some_configurations_lack_has_no_place_there():
-    found = slices.Scale.of("a", [{"a": 1}, {}, {"a": 3}])
-    assert np.isnan(found.places[1]) and found.places[0] == 0.0 and found.places[2] == 1.0
-    assert slices.Scale.of("a", [{"a": 1}, {"a": 1}, {}]) is None
