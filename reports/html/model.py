@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS
@@ -15,9 +16,10 @@ from ..output.marks import ScoreText
 from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
 from . import commands, figures
-from .page import Source, importance
+from .page import Source
 from .speed import seconds
 
+MAX_BARS = 12  # hyperparameters in the figure of their importance
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
 STEPS = {"n_estimators": "boosting rounds", "max_iter": "boosting rounds"}  # of learning curves
 
@@ -36,7 +38,7 @@ def page(source: Source, name: str) -> dict[str, Any]:
     whole = sum(cell.state == COMPLETE for cell in cells)
     pages = [m for m in evidence.models if m in source.model_files]
     at = pages.index(name)
-    variables: dict[str, Any] = {
+    return {
         "title": escape.one_line(name),
         "family": (family, source.hue(name)),
         "facts": [
@@ -46,16 +48,11 @@ def page(source: Source, name: str) -> dict[str, Any]:
             ("trials", f"{len(rows):,}, {len(failed):,} failed"),
         ],
         "cells": [_cell(source, cell) for cell in cells],
-        "curves": [*_curves(source, name), *_learning(source, name)],
+        "curves": _learning(source, name),
+        "importance": _importance(source, name),
         "data": {},
         "before": _link(source, pages[at - 1]) if at else None,
         "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
-    }
-    known = evidence.importance
-    shares = [] if known is None else importance(known[known["model"] == name])
-    return {
-        **variables,
-        "importance": [{**share, "title": "Hyperparameter importance"} for share in shares],
         **_chosen(source, rows[selected[rows]]),
     }
 
@@ -142,37 +139,6 @@ def _score(value: float | None, scale: float) -> str:
     return fixed(scale * value, decimals_for([scale * value], 4))
 
 
-def _curves(source: Source, name: str) -> list[dict[str, str]]:
-    """How far each dataset's search had come after n configurations."""
-    lines = []
-    for dataset in source.names:
-        path = source.paths.get(dataset, {}).get(name)
-        if path is None or len(path) < 2 or path[0, 1] <= path[-1, 1]:
-            continue  # no configuration was better than the first one
-        first, last = path[0, 1], path[-1, 1]
-        share = (first - path[:, 1]) / (first - last)
-        points = figures.thin(np.column_stack([path[:, 0], share]))
-        half = float(path[np.argmax(share >= 0.5), 0])
-        lines.append((half, figures.Series(dataset, points, source.dataset_looks[dataset])))
-    if not lines:
-        return []
-    lines.sort(key=lambda pair: (-pair[0], pair[1].name))  # the slowest searches are coloured
-    note = (
-        "Validation score of the best configuration so far, mean over folds: 0 is the first one "
-        "tried, 1 the best one; datasets on which none was better than the first are not drawn. A "
-        "curve that still rises at its end asks for more trials."
-    )
-    drawn = figures.lines(
-        [line for _, line in lines],
-        title="Progress of the search on each dataset",
-        note=note,
-        x="configurations tried per study",
-        y="share of the gain",
-        log_x=2,
-    )
-    return [drawn]
-
-
 def _learning(source: Source, name: str) -> list[dict[str, str]]:
     """Validation loss against steps, of chosen fits; of several datasets as shares of the fall."""
     curves = (source.evidence.meta.get("curves") or {}).get(name) or []
@@ -209,3 +175,20 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
         y="validation loss" if alone else "share of the loss reduction",
     )
     return [drawn]
+
+
+def _importance(source: Source, name: str) -> list[dict[str, str]]:
+    """The share of the validation score's variance that each hyperparameter explains
+    (`Evidence.importance`)."""
+    known = source.evidence.importance
+    rows = pd.DataFrame() if known is None else known[known["model"] == name]
+    if not len(rows):
+        return []
+    bars = [
+        figures.Row(str(row.parameter), float(row.importance))
+        for row in rows.head(MAX_BARS).itertuples()
+    ]
+    more = f"; {len(rows) - MAX_BARS} more hyperparameters" if len(rows) > MAX_BARS else ""
+    note = f"From {footnotes.count(int(rows['n_trials'].iloc[0]), 'trial')}{more}."
+    title, x = "Hyperparameter importance", "share of the variance"
+    return [figures.rows(bars, title=title, note=note, x=x, bars=True)]

@@ -29,7 +29,6 @@ from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 
 OF_SEVERAL = ("scores", "tests")  # what a page on one dataset does not show
-MAX_BARS = 12  # hyperparameters of a model
 MAX_MODEL_PAGES = 200
 
 
@@ -45,7 +44,6 @@ class Source:
     cells: Mapping[str, list[Any]]  # its rows by dataset, as named tuples
     costs: pd.DataFrame  # one row per (dataset, model)
     cpu: Mapping[tuple[str, str], float]  # CPU seconds by (dataset, model)
-    steps: pd.DataFrame  # anytime.running
     paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
     model_files: Mapping[str, str]  # of each model's page, the first MAX_MODEL_PAGES by name
@@ -60,7 +58,7 @@ class Source:
         for cell in headline.itertuples(index=False):
             cells.setdefault(cell.dataset, []).append(cell)
         pairs = zip(costs["dataset"], costs["model"], strict=True)
-        names, steps = evidence.datasets(), anytime.running(evidence)
+        names = evidence.datasets()
         return cls(
             evidence,
             named,
@@ -70,8 +68,7 @@ class Source:
             cells,
             costs,
             dict(zip(pairs, costs["cpu_s"].tolist(), strict=True)),
-            steps,
-            anytime.by_trials(steps),
+            anytime.by_trials(anytime.running(evidence)),
             file_names(names),
             file_names(evidence.models[:MAX_MODEL_PAGES], "model"),
         )
@@ -204,8 +201,7 @@ def index(source: Source) -> dict[str, Any]:
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
-        "curves": [] if alone else [*_curves(source, mine), *_at_equal_time(source)],
-        "importance": importance(evidence.importance),
+        "at_equal_time": [] if alone else _at_equal_time(source),
         "sections": [
             p
             for name, p in source.parts.items()
@@ -360,35 +356,6 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
     }
 
 
-# --- tuning over all datasets ---------------------------------------------------------------------
-
-
-def _curves(source: Source, mine: RankingMatrix) -> list[dict[str, str]]:
-    """The figure of the validation score against trials, averaged over datasets."""
-    shares = {
-        name: _shares(source.paths.get(name, {}), mine.models)
-        for name in mine.datasets
-        if source.paths.get(name)
-    }
-    whole = [s for s in shares.values() if len(s) == len(mine.models)]
-    if not whole or not any(len(p) > 1 for s in whole for p in s.values()):
-        return []
-    lines = []
-    for model in mine.models:
-        length = min(len(s[model]) for s in whole)
-        points = np.mean([s[model][:length] for s in whole], axis=0)
-        lines.append(figures.Series(model, figures.thin(points), source.looks[model]))
-    lines.sort(key=lambda line: (-line.points[-1][1], line.name))
-    note = (
-        f"Mean over {footnotes.count(len(whole), 'dataset')}: 0 is the worst first configuration "
-        "of any model on a dataset, 1 the best validation score that any model reached. Validation "
-        "scores, not test scores."
-    )
-    title, x = "Best validation score against trials", "configurations tried per study"
-    y = "share of the way to the best"
-    return [figures.lines(lines, title=title, note=note, x=x, y=y, log_x=2)]
-
-
 def _at_equal_time(source: Source) -> list[dict[str, str]]:
     """The figure of mean ranks against the CPU seconds of a study."""
     found = at_times.at_equal_time(source.evidence, source.headline)
@@ -402,37 +369,6 @@ def _at_equal_time(source: Source) -> list[dict[str, str]]:
     note = "Test scores; 1 is the best. A line begins where its model has its first score."
     title, x = "Mean rank at equal time", "CPU seconds per study"
     return [figures.lines(lines, title=title, note=note, x=x, y="mean rank", log_x=10)]
-
-
-def _shares(paths: Mapping[str, np.ndarray], models: Sequence[str]) -> dict[str, np.ndarray]:
-    """Each model's curve with its losses as shares of the way from worst start to best end."""
-    here = {m: paths[m] for m in models if m in paths}
-    if not here:
-        return {}
-    worst = max(float(p[0, 1]) for p in here.values())
-    best = min(float(p[-1, 1]) for p in here.values())
-    span = worst - best
-    shares = {}
-    for model, points in here.items():
-        share = (worst - points[:, 1]) / span if span > 0 else np.ones(len(points))
-        shares[model] = np.column_stack([points[:, 0], share])
-    return shares
-
-
-def importance(frame: pd.DataFrame | None) -> list[dict[str, str]]:
-    """One figure per model: the share of the validation score's variance that each hyperparameter
-    explains (`Evidence.importance`)."""
-    found = []
-    for model, rows in () if frame is None else frame.groupby("model", sort=True):
-        bars = [
-            figures.Row(str(row.parameter), float(row.importance))
-            for row in rows.head(MAX_BARS).itertuples()
-        ]
-        more = f"; {len(rows) - MAX_BARS} more hyperparameters" if len(rows) > MAX_BARS else ""
-        note = f"From {footnotes.count(int(rows['n_trials'].iloc[0]), 'trial')}{more}."
-        x = "share of the variance"
-        found.append(figures.rows(bars, title=str(model), note=note, x=x, bars=True))
-    return found
 
 
 def tables_of(section: Section) -> tuple[ReportTable, ...]:

@@ -26,10 +26,10 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
     for place in (
         "coverage",
         "leaderboard",
-        "tuning",
         "scores",
         "tests",
         "costs",
+        "time",
         "about",
     ):
         assert f'<section id="{place}"' in pages["index.html"]
