@@ -51,7 +51,7 @@ function showBoard(matrix, entries) {
         "th",
         { scope: "row", class: name.length > 32 ? "words" : null },
         make("span", { class: `swatch m${DATA.looks[entry.model][0]}` }),
-        page ? make("a", { href: page }, name) : name,
+        make("a", { href: page }, name),
       ),
     );
     for (const key of COLUMNS.slice(1)) {

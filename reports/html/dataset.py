@@ -17,7 +17,7 @@ from ..output.marks import ScoreText
 from . import commands, figures
 from .answers import of_answers
 from .board import all_rounded, rounded
-from .page import Source
+from .page import Source, neighbours
 from .speed import seconds
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
@@ -40,8 +40,6 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     evidence = source.evidence
     task = source.cells[name][0].task
     metric = METRICS[evidence.headline(task)]
-    names = source.names
-    at = names.index(name)
     rows = (evidence.meta.get("rows") or {}).get(name)
     shown = _shown(trials)
     return {
@@ -61,8 +59,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
         "subset": name in source.subset,
         "n_trials": len(trials),
         "n_shown": len(shown),
-        "before": _link(source, names[at - 1]) if at else None,
-        "after": _link(source, names[at + 1]) if at + 1 < len(names) else None,
+        **neighbours(source.files, name),
         "data": {"kind": "dataset", "metric": metric.label, "trials": _columns(shown, metric.name)},
     }
 
@@ -78,10 +75,6 @@ def scores(source: Source, name: str) -> dict[str, Any]:
         "figures": [*_figures(source, name, cells, metric), *_features(source, name, metric)],
         **of_answers(source, name),
     }
-
-
-def _link(source: Source, name: str) -> tuple[str, str]:
-    return escape.one_line(name), source.files[name]
 
 
 def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict[str, Any]]:
@@ -101,7 +94,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
             {
                 "model": escape.one_line(cell.model),
                 "anchor": source.anchor(cell.model),
-                "file": source.model_files.get(cell.model, ""),
+                "file": source.model_files[cell.model],
                 "family": source.family(cell.model)[0],
                 "colour": source.looks[cell.model][0],
                 "fit": seconds(fit),

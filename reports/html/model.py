@@ -16,7 +16,7 @@ from ..output.marks import ScoreText
 from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
 from . import commands, figures
-from .page import Source
+from .page import Source, neighbours
 from .speed import seconds
 
 MAX_BARS = 12  # hyperparameters in the figure of their importance
@@ -36,8 +36,6 @@ def page(source: Source, name: str) -> dict[str, Any]:
     cells.sort(key=lambda cell: cell.dataset)
     failed = evidence.trials.iloc[rows[evidence.having("status", "failed")[rows]]]
     whole = sum(cell.state == COMPLETE for cell in cells)
-    pages = [m for m in evidence.models if m in source.model_files]
-    at = pages.index(name)
     return {
         "title": escape.one_line(name),
         "family": (family, source.hue(name)),
@@ -51,14 +49,9 @@ def page(source: Source, name: str) -> dict[str, Any]:
         "curves": _learning(source, name),
         "importance": _importance(source, name),
         "data": {},
-        "before": _link(source, pages[at - 1]) if at else None,
-        "after": _link(source, pages[at + 1]) if at + 1 < len(pages) else None,
+        **neighbours(source.model_files, name),
         **_chosen(source, rows[selected[rows]]),
     }
-
-
-def _link(source: Source, name: str) -> tuple[str, str]:
-    return escape.one_line(name), source.model_files[name]
 
 
 def _cell(source: Source, cell: Any) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 
 OF_SEVERAL = ("scores", "tests")  # what a page on one dataset does not show
-MAX_MODEL_PAGES = 200
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Source:
     cpu: Mapping[tuple[str, str], float]  # CPU seconds by (dataset, model)
     paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
-    model_files: Mapping[str, str]  # of each model's page, the first MAX_MODEL_PAGES by name
+    model_files: Mapping[str, str]  # of each model's page
 
     @classmethod
     def of(cls, evidence: Evidence, parts: Sequence[Section]) -> Source:
@@ -70,7 +69,7 @@ class Source:
             dict(zip(pairs, costs["cpu_s"].tolist(), strict=True)),
             anytime.by_trials(anytime.running(evidence)),
             file_names(names),
-            file_names(evidence.models[:MAX_MODEL_PAGES], "model"),
+            file_names(evidence.models, "model"),
         )
 
     @property
@@ -111,8 +110,7 @@ class Source:
 
     def anchor(self, model: str) -> str:
         """The id of a model's row on a dataset's page."""
-        name = self.model_files.get(model) or file_names([model], "model")[model]
-        return "of-" + name.removeprefix("model-").removesuffix(".html")
+        return "of-" + self.model_files[model].removeprefix("model-").removesuffix(".html")
 
     def folds(self, cell: Any) -> str:
         """The folds behind a cell's score, and its seeds where other models have more there."""
@@ -154,6 +152,13 @@ def file_names(names: Sequence[str], kind: str = "dataset") -> dict[str, str]:
     return found
 
 
+def neighbours(files: Mapping[str, str], name: str) -> dict[str, tuple[str, str] | None]:
+    """{"before": (name, file), "after": (name, file)} of the pages beside that of `name`."""
+    links = [None, *((escape.one_line(other), file) for other, file in files.items()), None]
+    at = list(files).index(name)
+    return {"before": links[at], "after": links[at + 2]}
+
+
 def index(source: Source) -> dict[str, Any]:
     """The variables of the first page; `data` is the document that its script reads."""
     evidence = source.evidence
@@ -165,7 +170,7 @@ def index(source: Source) -> dict[str, Any]:
     standings = _standings(source, mine)
     elo = {entry["model"]: entry["ends"] for entry in standings}
     data |= {
-        "pages": [source.model_files.get(m, "") for m in evidence.models],
+        "pages": [source.model_files[m] for m in evidence.models],
         "looks": [source.looks[m] for m in evidence.models],
         "speed": {
             kind: [
@@ -192,7 +197,6 @@ def index(source: Source) -> dict[str, Any]:
         "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
-        "max_model_pages": MAX_MODEL_PAGES,
         "anchors": {  # of the cells that were planned: the others have no row to lead to
             (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
             for name in source.names
@@ -281,7 +285,7 @@ def _standings(source: Source, mine: RankingMatrix) -> list[dict[str, Any]]:
         entries.append(
             {
                 "model": model,
-                "file": source.model_files.get(model, ""),
+                "file": source.model_files[model],
                 "colour": source.looks[model][0],
                 "mean": row.mean_rank,
                 "se": row.mean_rank_se,
@@ -304,7 +308,7 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
     rows = source.rows_of(name)
     return {
         "name": escape.one_line(name),
-        "file": source.model_files.get(name, ""),
+        "file": source.model_files[name],
         "family": source.family(name)[0],
         "hue": source.hue(name),
         "summary": source.family(name)[1],
