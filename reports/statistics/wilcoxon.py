@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank and rank-sum tests, exact with ties and zeros.
+"""Wilcoxon's signed-rank and rank-sum tests, exact with ties and zeros (Pratt).
 
 Pairs of models that have the same ranks of absolute differences (all pairs without zeros and ties
 do) share one null distribution, so the signed-rank tests of all pairs are computed together.
@@ -30,9 +30,8 @@ class Wilcoxon:
 
     n: int  # pairs
     n_zero: int  # pairs without a difference
-    w_plus: float  # rank sum of the positive differences (zeros as `zeros` says)
+    w_plus: float  # rank sum of the positive differences
     w_minus: float
-    z: float | None  # of the normal approximation; None for the exact test
     p: float
     p_greater: float
     p_less: float
@@ -43,41 +42,26 @@ class Wilcoxon:
         return min(self.w_plus, self.w_minus)
 
 
-def wilcoxon(
-    differences: Array,
-    *,
-    zeros: str = "pratt",
-    method: str = "exact",
-    tolerance: float = TIE_TOLERANCE,
-) -> Wilcoxon:  # (n,)
+def wilcoxon(differences: Array, *, method: str = "exact") -> Wilcoxon:  # (n,)
     """Wilcoxon's signed-rank test of one list of differences; see `wilcoxon_columns`."""
     d = np.asarray(differences, dtype=np.float64)
     if d.ndim != 1:
         raise ValueError("Wilcoxon needs a list of finite differences, at least one")
-    return wilcoxon_columns(d[:, None], zeros=zeros, method=method, tolerance=tolerance)[0]
+    return wilcoxon_columns(d[:, None], method=method)[0]
 
 
-def wilcoxon_columns(
-    differences: Array,
-    *,
-    zeros: str = "pratt",
-    method: str = "auto",
-    tolerance: float = TIE_TOLERANCE,
-) -> list[Wilcoxon]:  # (n, P)
+def wilcoxon_columns(differences: Array, *, method: str = "auto") -> list[Wilcoxon]:  # (n, P)
     """Wilcoxon's signed-rank test of each of P columns of n paired differences.
 
-    `zeros`: 'wilcox' drops zero differences before ranking, 'pratt' ranks them and drops them then,
-    'zsplit' gives half of their ranks to either side. `method`: 'exact' counts all sign patterns of
-    the non-zero differences (with the ties as they are); 'normal' approximates with the variance
+    Zero differences are ranked and then dropped (Pratt 1959). `method`: 'exact' counts all sign
+    patterns of the others (with the ties as they are); 'normal' approximates with the variance
     corrected for zeros and ties, as scipy does; 'auto' is exact for up to EXACT_UP_TO pairs.
-    Near-equal sizes of differences tie; a difference within `tolerance` of the column's largest is
-    zero. A column of zeros has p = 1. Raises ValueError for other words, for no rows, and for
+    Near-equal sizes of differences tie; a difference within TIE_TOLERANCE of the column's largest
+    is zero. A column of zeros has p = 1. Raises ValueError for other words, for no rows, and for
     differences that are not finite.
 
     DIFF(scipy.stats.wilcoxon, method='exact'): that table ignores zeros and ties.
     """
-    if zeros not in ("wilcox", "pratt", "zsplit"):
-        raise ValueError(f"zeros must be wilcox, pratt or zsplit, not {zeros!r}")
     if method not in ("auto", "exact", "normal"):
         raise ValueError(f"method must be auto, exact or normal, not {method!r}")
     d = np.asarray(differences, dtype=np.float64).T  # (P, n)
@@ -87,32 +71,25 @@ def wilcoxon_columns(
         return []
     n = d.shape[1]
     size = np.abs(d)
-    zero = size <= tolerance * size.max(axis=1, keepdims=True)
+    zero = size <= TIE_TOLERANCE * size.max(axis=1, keepdims=True)
     n_zero = zero.sum(axis=1)
-    doubled = np.rint(2.0 * rankdata(snap(np.where(zero, 0.0, size), tolerance))).astype(np.int64)
-    shared = np.where(zero, doubled, 0).sum(axis=1) / 2 if zeros == "zsplit" else np.zeros(len(d))
-    if zeros == "wilcox":  # zeros are the smallest sizes: without them each rank is n_zero less
-        doubled -= 2 * n_zero[:, None]
-    all_ranks = doubled / 2.0
+    doubled = np.rint(2.0 * rankdata(snap(np.where(zero, 0.0, size)))).astype(np.int64)
     doubled[zero] = 0
     plus = np.where(d > 0, doubled, 0).sum(axis=1)
     total = doubled.sum(axis=1)
-    w_plus, w_minus = (plus + shared) / 2.0, (total - plus + shared) / 2.0
+    w_plus, w_minus = plus / 2.0, (total - plus) / 2.0
     if method == "exact" or (method == "auto" and n <= EXACT_UP_TO):
-        z: list[float | None] = [None] * len(d)
         p = _exact_p(doubled, plus, total)
     else:
-        signed = all_ranks if zeros == "zsplit" else doubled / 2.0
         some = n_zero < n
-        spread = np.sqrt((signed**2).sum(axis=1), out=np.ones(len(d)), where=some)
+        spread = np.sqrt(((doubled / 2.0) ** 2).sum(axis=1), out=np.ones(len(d)), where=some)
         standard = np.where(some, (w_plus - w_minus) / spread, 0.0)
-        z = (-np.abs(standard)).tolist()
         p = np.array([_normal_p(value) for value in standard.tolist()])
         p[~some] = 1.0
     return [
         Wilcoxon(n, *figures)
         for figures in zip(
-            n_zero.tolist(), w_plus.tolist(), w_minus.tolist(), z, *p.T.tolist(), strict=True
+            n_zero.tolist(), w_plus.tolist(), w_minus.tolist(), *p.T.tolist(), strict=True
         )
     ]
 
@@ -152,15 +129,15 @@ def _normal_p(z: float) -> tuple[float, float, float]:
     return min(1.0, 2.0 * min(greater, less)), greater, less
 
 
-def smallest_p(n: int, sides: int = 2) -> float:
-    """The smallest p-value that the exact signed-rank test can reach with n pairs."""
-    return min(1.0, sides * 0.5**n)
+def smallest_p(n: int) -> float:
+    """The smallest two-sided p-value that the exact signed-rank test can reach with n pairs."""
+    return min(1.0, 2 * 0.5**n)
 
 
-def fewest_pairs(alpha: float, sides: int = 2) -> int:
-    """Pairs from which the exact signed-rank test can reach p <= alpha: 6 for .05 two-sided."""
+def fewest_pairs(alpha: float) -> int:
+    """Pairs from which the exact signed-rank test can reach a two-sided p <= alpha: 6 for .05."""
     n = 1
-    while smallest_p(n, sides) > alpha:
+    while smallest_p(n) > alpha:
         n += 1
     return n
 
