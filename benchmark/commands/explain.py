@@ -134,7 +134,7 @@ def _regimes(
     console: Console, dataset: str, model: str, folders: Sequence[Path], **where: Any
 ) -> int:
     """The scores of a model's regimes, computed again from the stored predictions, with what they
-    follow from. model: of the runs, or "all models". Raises NoRun, SweepError."""
+    follow from. Raises NoRun, SweepError."""
     from ...common.text import suggest
     from ..outcome.regimes import regimes_of
     from ..results.evidence_builder import evidence_of
@@ -143,14 +143,13 @@ def _regimes(
     there = [o for o in origins if dataset in {name for name, _ in o.cells}]
     if not there:
         raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
-    own = [o for o in there if (dataset, model) in o.cells]
-    origin = (own or there)[0]
     made = regimes_of(evidence_of(folders), folders, only=dataset, **where)
     rows = made.frame[made.frame["model"] == model]
     if not len(rows):
         known = sorted(set(made.frame["model"]))
         raise SweepError(f"no model {model!r} on {dataset!r}; {suggest(model, known)}")
-    command = shlex.join(origin.command(dataset, model if own else None))
+    origin = next(o for o in there if (dataset, model) in o.cells)
+    command = shlex.join(origin.command(dataset, model))
     scores = rows.groupby("regime", sort=False)["score"]
     means = scores.mean().where(scores.count() == scores.size()).to_dict()
     console.data(

@@ -55,7 +55,7 @@ def regimes_of(
 
     from ...reports.aggregation.cells import studies
     from ...reports.metrics import metric
-    from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, EVERYONE, TUNED
+    from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, TUNED
 
     begins = set(evidence.meta["default_first"])
     table = studies(evidence)
@@ -75,7 +75,6 @@ def regimes_of(
         task = str(mine["task"].iloc[0])
         head = metric(evidence.headline(task))
         block = by_fold.get((dataset, fold))
-        arrays: dict[str, dict[str, Any]] = {}
         base = {"dataset": dataset, "task": task, "fold": fold, "metric": head.name}
         for study in mine.itertuples(index=False):
             place = {**base, "model": study.model}
@@ -86,13 +85,10 @@ def regimes_of(
             n_tried = counts.get((dataset, fold, study.model), 0)
             tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
             rows.append({**place, "regime": TUNED, **tuned})
-            ensemble = _ensemble(block, study.model, head, arrays, damage)
+            ensemble = _ensemble(block, study.model, head, damage)
             if study.state == "unsupported":
                 ensemble = {"reason": _open(study)}
             rows.append({**place, "regime": ENSEMBLED, **ensemble})
-        if mine["model"].nunique() > 1:
-            place = {**base, "model": EVERYONE, "regime": ENSEMBLED}
-            rows.append({**place, **_ensemble(block, None, head, arrays, damage)})
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     frame["reason"] = frame["reason"].fillna("")
     return Regimes(frame, notes, list(dict.fromkeys(damage)))
@@ -121,13 +117,7 @@ def _open(study: Any) -> str:
     return f"{study.state}: {study.cause}" if study.cause else str(study.state)
 
 
-def _ensemble(
-    block: Block | None,
-    model: str | None,
-    head: Metric,
-    arrays: dict[str, dict[str, Any]],
-    damage: list[str],
-) -> dict[str, Any]:
-    """The greedy ensemble of a model's trials, or of all."""
-    trials = [t for t in block.trials if model is None or t.model == model] if block else []
-    return ensemble_row(block, candidates_of(trials), head, arrays, damage)
+def _ensemble(block: Block | None, model: str, head: Metric, damage: list[str]) -> dict[str, Any]:
+    """The greedy ensemble of a model's trials."""
+    trials = [t for t in block.trials if t.model == model] if block else []
+    return ensemble_row(block, candidates_of(trials), head, damage)

@@ -31,13 +31,11 @@ def ensemble_row(
     block: Block | None,
     candidates: Sequence[Predicted],
     metric: Metric,
-    arrays: dict[str, dict[str, Any]],
     damage: list[str],
 ) -> dict[str, Any]:
     """The greedy ensemble of candidates as columns of a row, or the reason why there is none.
 
-    arrays: {trial id: its predictions by part}, read here where it lacks them. damage: gets a line
-    where predictions are gone.
+    damage: gets a line where predictions are gone.
     """
     from ...reports.analyses.ensemble_selection import greedy
 
@@ -46,13 +44,11 @@ def ensemble_row(
     if not candidates:
         return {"reason": "no trial with predictions"}
     try:
-        for trial in candidates:
-            if trial.id not in arrays:
-                arrays[trial.id] = trial.arrays()
+        arrays = [trial.arrays() for trial in candidates]
     except LedgerError as error:
         damage.append(f"{block.dataset}: {error}")  # as where ensembles of seeds are made
         return {"reason": f"stored predictions are gone or damaged: {error}"}
-    parts = {p: np.stack([arrays[t.id][p] for t in candidates]) for p in ("val", "test")}
+    parts = {p: np.stack([mine[p] for mine in arrays]) for p in ("val", "test")}
 
     def score(part: str, prediction: np.ndarray) -> float | None:
         return metric.value(block.y[part], prediction, block.weights[part], block.costs)

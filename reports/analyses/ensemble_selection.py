@@ -45,7 +45,7 @@ def greedy(predictions: Array, loss: Loss, rounds: int = ROUNDS) -> Ensemble | N
     total = np.zeros(predictions.shape[1:])
     members: list[int] = []
     path: list[float] = []
-    for n in range(1, rounds + 1):
+    for n in range(1, (rounds if len(predictions) > 1 else 1) + 1):
         found = [loss((total + candidate) / n) for candidate in predictions]
         known = [(value, i) for i, value in enumerate(found) if value is not None]
         if not known:

@@ -23,7 +23,6 @@ NAME, TITLE = "default-and-tuned", "Default, tuned and ensembled"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
 KINDS = {"all": "all datasets", "subset": "independent, learnable subset"}
 ORDER = (DEFAULT, TUNED, ENSEMBLED)
-EVERYONE = "all models"
 
 # Of the frame: one row per (dataset, fold, model, regime). score: by the metric on test rows, val
 # on validation rows; reason: why there is no score; members: {trial id: weight} as JSON.
@@ -98,7 +97,7 @@ def section(
         _scores(evidence, task, frame, cells[cells["task"] == task], reasons)
         for task in evidence.tasks
     ]
-    said = (*tables[0].notes, *_notes(frame, several), *notes)
+    said = (*tables[0].notes, *_notes(several), *notes)
     tables[0] = replace(tables[0], notes=said)
     rows = [_tidy(frame, cells, reasons).assign(part="scores")]
     rows += [board.assign(part="ranks")] if several else []
@@ -165,7 +164,7 @@ def _board_panel(rows: pd.DataFrame, selection: str, width: int) -> Panel:
     return Panel(tuple(lines), n)
 
 
-def _notes(frame: pd.DataFrame, several: bool) -> list[str]:
+def _notes(several: bool) -> list[str]:
     """several: whether there are ranks."""
     of_ranks = [
         "The rows of a model share trials and are not independent; all figures are among the rows "
@@ -173,7 +172,7 @@ def _notes(frame: pd.DataFrame, several: bool) -> list[str]:
         "Norm.: normalised score, 1 for the smallest error of a dataset and 0 for the largest. "
         "Improv.: improvability, 1 − best error of the dataset / own error, in percent.",
     ]
-    notes = [
+    return [
         "default: the configuration that a study tried first, where its budget begins with the "
         "model's default, under the tuning seed; not measured elsewhere. tuned: the configuration "
         "that validation chose, the score of all other tables. tuned + ensembled: forward "
@@ -183,9 +182,6 @@ def _notes(frame: pd.DataFrame, several: bool) -> list[str]:
         "bench explain default-and-tuned DATASET MODEL --run RUN names the trials and weights "
         "behind every score and computes it again.",
     ]
-    if (frame["model"] == EVERYONE).any():
-        notes.append(f"{EVERYONE}: one ensemble of the trials of all models of a fold.")
-    return notes
 
 
 # --- gains over datasets --------------------------------------------------------------------------
@@ -235,7 +231,7 @@ def _scores(
         score, places = ScoreText.of(name, part["mean"].tolist()).apart(whole["mean"].tolist())
         place = dict(zip(whole["row"], places, strict=True))
         lines = []
-        for model in sorted(set(part["model"]), key=lambda m: (m == EVERYONE, m)):
+        for model in sorted(set(part["model"])):
             line = [TableCell(escape.label(str(model)))]
             mine = {r.regime: r for r in part[part["model"] == model].itertuples(index=False)}
             for regime in (DEFAULT, TUNED, ENSEMBLED):
