@@ -63,13 +63,14 @@ def houses(path: Path, n: int = 600) -> None:
 
 
 def own_table(place: Path) -> None:
-    """The page of one table."""
+    """The page of one table, and that of a model."""
     houses(place / "houses.csv")
     words = ["sweep", "--csv", "houses.csv", "--target", "price", "--workers", "0"]
     models = [word for name in MODELS for word in ("--model", name)]
     run(BENCH, *words, *models, "--tracking-uri", "none", "--quiet", folder=place)
     html = place / "runs" / "csv-houses-quick" / "report" / "html"
     page((html / "index.html").as_uri(), "own-table.png", place, 1250)
+    page((html / "model-xgboost.html").as_uri(), "model.png", place, 1400)
 
 
 def smoke(place: Path) -> None:
