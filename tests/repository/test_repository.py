@@ -12,9 +12,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from repo import ROOT, tree
+from repo import ROOMS, ROOT, tree
 
-FOLDERS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
 DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
@@ -83,14 +82,7 @@ def run_python(*arguments: str, cwd: Path | None = None) -> subprocess.Completed
 
 def test_the_root_is_the_package_and_its_folders_have_no_init() -> None:
     assert [path.name for path in ROOT.glob("*.py")] == ["__init__.py"]
-    assert not [path for folder in FOLDERS for path in (ROOT / folder).rglob("__init__.py")]
-
-
-def test_pyproject_lists_every_folder_with_code() -> None:
-    folders = {path.parent for folder in FOLDERS for path in modules(folder)}
-    found = {"tabsweep", *(module_name(folder) for folder in folders)}
-    listed = PYPROJECT["tool"]["setuptools"]["packages"]
-    assert sorted(listed) == sorted(found)
+    assert not [path for folder in ROOMS for path in (ROOT / folder).rglob("__init__.py")]
 
 
 def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
@@ -107,7 +99,7 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
     held = set(zipfile.ZipFile(source / done.stdout.split()[-1]).namelist())
     wanted = {
         f"tabsweep/{path.relative_to(ROOT).as_posix()}"
-        for folder in FOLDERS
+        for folder in ROOMS
         for path in (*modules(folder), *data_files(folder))
     }
     assert wanted | {"tabsweep/__init__.py"} == {n for n in held if n.startswith("tabsweep/")}
@@ -127,7 +119,7 @@ def test_only_python_and_known_data_lie_in_the_folders() -> None:
     odd = [
         path
         for path in source_files()
-        if path.relative_to(ROOT).parts[0] in FOLDERS
+        if path.relative_to(ROOT).parts[0] in ROOMS
         and not any(path.is_relative_to(ROOT / scripts) for scripts in SCRIPTS)
         and path.suffix not in (".py", *DATA)
     ]
@@ -183,7 +175,7 @@ def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
     own = {*sys.stdlib_module_names, "tabsweep"}
     unnamed = {
         f"{path.relative_to(ROOT)}: {top}"
-        for folder in FOLDERS
+        for folder in ROOMS
         for path in modules(folder)
         for _, top in libraries_of(path)
         if top not in own and not named & set(map(canonicalize_name, owners.get(top, [])))
@@ -221,7 +213,7 @@ def test_the_examples_in_docstrings_are_true() -> None:
     import importlib
 
     marks = (">>> ", "\n    example = ")  # the second: an example that the class writes itself
-    sources = {path: path.read_text() for folder in FOLDERS for path in modules(folder)}
+    sources = {path: path.read_text() for folder in ROOMS for path in modules(folder)}
     paths = [path for path, text in sources.items() if any(mark in text for mark in marks)]
     for name in ["tabsweep", *map(module_name, paths)]:
         results = doctest.testmod(importlib.import_module(name))
@@ -258,7 +250,7 @@ def headings(document: Path) -> set[str]:
 def test_every_path_in_the_contributors_guide_exists() -> None:
     """The answers to "where is what"; `<paper>` stands for any, `mine` for what is to be added."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rooms = "|".join([*FOLDERS, "tests", "docs"])
+    rooms = "|".join([*ROOMS, "tests", "docs"])
     named = set(re.findall(rf"`((?:{rooms})/[\w./<>-]*)`", text))
     gone = [
         path
@@ -272,7 +264,7 @@ def test_the_code_has_the_names_of_the_glossary() -> None:
     """A file, a class or a function for each name in the glossary's last column."""
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     last = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ")][2:]
-    sources = {path: path.read_text("utf-8") for folder in FOLDERS for path in modules(folder)}
+    sources = {path: path.read_text("utf-8") for folder in ROOMS for path in modules(folder)}
     gone = []
     for name in (name for cell in last for name in re.findall(r"`([^`]+)`", cell)):
         place, _, kind = name.rpartition(": ")
@@ -375,5 +367,5 @@ def test_every_variable_that_the_product_reads_is_explained():
 
     explained = set(named.findall((ROOT / "docs/environment-variables.md").read_text("utf-8")))
     of_tests = set(named.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")))
-    assert read_in(*FOLDERS, "deploy", "docs/examples") - explained <= {"TABSWEEP_TABICL"}
+    assert read_in(*ROOMS, "deploy", "docs/examples") - explained <= {"TABSWEEP_TABICL"}
     assert read_in("tests") - explained - of_tests <= {"TABSWEEP_TABICL", "TABSWEEP_TEST_NODE"}

@@ -79,13 +79,6 @@ def test_a_rank_is_the_place_among_the_models_of_the_table(work):
         assert np.mean(each) == ranks.loc[("multiclass", "all", model), "mean_rank"]
 
 
-def test_people_see_the_sum_the_trials_and_the_command(work):
-    out = bench("explain", "scores", "wine", "knn", *RUN).out
-    assert "mean over 2 folds: (" in out and ")/2 = " in out and "standard error: s/√n" in out
-    assert out.count("\n*") == 3 and '{"n_neighbors":' in out
-    assert out.rstrip().splitlines()[-1].startswith("bench sweep --suite smoke")
-
-
 # ---------------------------------------------------------------------- the one command
 
 

@@ -32,7 +32,12 @@ def test_a_failure_runs_again_only_when_asked_or_under_a_larger_limit(own):
     assert fits() == 2, "out of memory may be a neighbour's doing: it is tried twice"
     assert sweeps(*call, code=1)["ran"] == 0
     assert answer("resume", "runs/m", *AGAIN, code=1)["ran"] == 0
+    assert "bench retry runs/m" in bench("resume", "runs/m", *AGAIN).out
     assert answer("retry", "runs/m", *AGAIN, "--cause", "timeout", code=5) == {"retried": 0}
+    for cause in ("omm", "oom,omm", "oom,", ""):
+        unknown = bench("retry", "runs/m", "--cause", cause)
+        assert unknown.code == 2 and "known: error, gpu_error" in unknown.err
+        assert ("did you mean 'oom'?" in unknown.err) == ("omm" in cause)
     assert fits() == 2
     assert answer("retry", "runs/m", *AGAIN, code=1)["ran"] == 1
     assert fits() == 4
@@ -46,16 +51,6 @@ def test_a_failure_runs_again_only_when_asked_or_under_a_larger_limit(own):
     assert found.code == 5
     results = load_results("runs/m")
     assert list(results["status"]) == ["done"]
-
-
-def test_resume_says_how_much_is_done_failed_and_left(own):
-    Path("broken").touch()
-    sweeps("--model", f"{own}:Moody", "--model", "constant", "--folds", 1, "--name", "m", code=1)
-    found = bench("resume", "runs/m", *AGAIN)
-    assert re.search("1 of 2 .*1 failed.*bench retry", found.out)
-    assert "bench retry runs/m" in found.out and found.code == 1
-    Path("broken").unlink()
-    assert answer("retry", "runs/m", *AGAIN)["done"] == 2
 
 
 @pytest.mark.fault(20)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from calls import bench, contents
 from small_sweeps import FAST, SMALL, answer, executions, sweeps
-from tabsweep.benchmark.results.evidence_builder import load_results
+from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results
 from tabsweep.benchmark.running import ray_session
+from tabsweep.reports.evidence import EvidenceError
 
 pytestmark = pytest.mark.usefixtures("work")
 
@@ -54,26 +55,6 @@ def test_a_grown_run_equals_one_that_was_large_from_the_start():
             assert parts[0].read_bytes() == parts[1].read_bytes(), table
 
 
-@pytest.mark.fault(25)
-def test_an_edited_suite_file_extends_the_run(work):
-    text = (
-        'name = "mine"\ntitle = "Mine"\ndatasets = ["iris"]\n[budgets.quick]\n'
-        'models = ["knn"]\nfolds = 1\ntrials = 1\nsampler = "random"\n'
-    )
-    suite = Path("mine.toml")
-    suite.write_text(text)
-    call = ("sweep", "--suite", suite, *FAST)
-    assert answer(*call)["ran"] == 1
-    edits = {'["iris"]': '["iris", "wine"]', '["knn"]': '["knn", "linear"]'}
-    edits |= {"folds = 1": "folds = 2", "trials = 1": "trials = 2"}
-    for old, new in edits.items():
-        text = text.replace(old, new)
-    suite.write_text(text)
-    grown = answer(*call)
-    assert (grown["planned"], grown["ran"] + grown["reused"]) == (16, 15)
-    assert set(executions("runs/mine-quick").values()) == {1}
-
-
 LAYERED = """
 name = "mine"
 title = "Mine"
@@ -91,7 +72,8 @@ trials = 1
 """
 
 
-def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_a_new_dataset_joins(tmp_path):
+@pytest.mark.fault(25)
+def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_more_extends_the_run(tmp_path):
     suite = tmp_path / "mine.toml"
     suite.write_text(LAYERED)
     call = ("sweep", "--suite", suite, "--name", "m", *FAST)
@@ -109,11 +91,12 @@ def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_a_new_dataset_
     suite.write_text(LAYERED)
     grown = answer(*call, "--trials", 5)
     assert (grown["done"], grown["ran"] + grown["reused"]) == (20, 8)
-    suite.write_text(
-        LAYERED.replace('"wine"', '"wine", "diabetes"') + own.replace("iris", "diabetes")
-    )
+    more = LAYERED.replace('"wine"', '"wine", "diabetes"').replace("folds = 1", "folds = 2")
+    more = more.replace('"linear"]', '"linear", "constant"]')
+    suite.write_text(more + own.replace("iris", "diabetes"))
     grown = answer(*call, "--trials", 5)
-    assert grown["done"] == grown["planned"] > 20
+    assert grown["done"] == grown["planned"] == 2 * (20 + 2 + 5 + 2 + 1)
+    assert set(executions("runs/m").values()) == {1}
 
 
 def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
@@ -224,6 +207,13 @@ def test_the_same_cells_count_once_and_runs_that_disagree_make_no_table():
     assert bench("report", "runs/a", "runs/b", "--out", "both").code == 0
     for name in ("scores.csv", "leaderboard.csv"):
         assert (Path("both") / name).read_bytes() == (Path("runs/a/report") / name).read_bytes()
+    sweeps("--model", "knn", "--trials", 3, "--name", "longer")
+    for runs in (["runs/a", "runs/longer"], ["runs/longer", "runs/a"]):
+        assert len(evidence_of(runs).trials) == 6, "the run with the most trials of a study counts"
+    other = ("--sampler", "tpe", "--space", "default")
+    sweeps("--model", "knn", "--trials", 2, *other, "--name", "other")
+    with pytest.raises(EvidenceError, match="iris/0/knn"):  # two searches under one name
+        evidence_of(["runs/longer", "runs/other"])
 
 
 def test_a_dry_run_counts_every_rung_of_successive_halving():

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
+from repo import ROOT, modules, tree
 from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.planning import suite as suites
-
-ROOT = Path(__file__).parents[3]
-ROOMS = ("benchmark", "reports", "sweeps", "models", "datasets", "common")
-
-
-def texts(path: Path) -> set[str]:
-    """The string constants of a module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and type(n.value) is str}
 
 
 def test_no_code_outside_of_a_papers_folder_names_its_tables_experiments_or_suites():
@@ -25,20 +16,10 @@ def test_no_code_outside_of_a_papers_folder_names_its_tables_experiments_or_suit
         own = {*paper.file.entries, *paper.file.experiment, *suites.files_in(paper.folder)}
         owners |= dict.fromkeys(own - {paper.name}, paper.folder)
     wrong = [
-        f"{path.relative_to(ROOT)} names {name}"
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
-        for name in sorted(texts(path) & set(owners))
-        if not path.is_relative_to(owners[name])
-    ]
-    assert not wrong
-
-
-def test_papers_import_no_command():
-    wrong = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in sorted(catalog.FOLDER.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and "commands" in (node.module or "").split(".")
+        f"{path.relative_to(ROOT)} names {node.value}"
+        for path in modules()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and type(node.value) is str and node.value in owners
+        if not path.is_relative_to(owners[node.value])
     ]
     assert not wrong

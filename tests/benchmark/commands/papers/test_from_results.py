@@ -162,24 +162,6 @@ def write(*lines: str, head: str = HEAD) -> None:
     Path("results.csv").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
 
-def test_names_with_other_separators_are_the_tables_and_names_in_other_case_are_not(work):
-    twice = [f"FT-T,california housing,{s},rmse,0.46{s}" for s in range(3)]
-    lines = [f"ft_transformer,california_housing,{s},rmse,0.46{s}" for s in range(3)]
-    lines += ["ResNet,Adult,0,accuracy,0.85", "mine,adult,0,accuracy,0.85"]
-    write(*twice, *lines)
-    found = bench("reproduce", "rtdl-table-2", "--from", "results.csv")
-    assert found.code == 2 and "are both the table's 'california-housing'" in found.err
-    write(*lines)
-    found = bench("reproduce", "rtdl-table-2", "--from", "results.csv")
-    assert found.code == 0, found.err
-    assert "1 of 148 published cells" in Path("report/reproduce-rtdl-table-2.md").read_text()
-    assert "if it is, write 'adult'" in found.err and "if it is, write 'resnet'" in found.err
-    assert "Not in this table: methods mine." in found.err
-    write(*(line.replace("ResNet,Adult", "resnet,adult") for line in lines))
-    bench("reproduce", "rtdl-table-2", "--from", "results.csv")
-    assert "2 of 148 published cells" in Path("report/reproduce-rtdl-table-2.md").read_text()
-
-
 def measured(table, row) -> str:
     """The metric of a published value. NPT's ranks are of likelihoods, which a regression of ours
     does not have."""
