@@ -8,7 +8,6 @@ import shlex
 from collections import Counter
 
 import click
-import pandas as pd
 import pytest
 from calls import bench
 from tabsweep.benchmark.cli import main
@@ -22,8 +21,6 @@ from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog as datasets
 from tabsweep.models import registry
 from tabsweep.models.registry import make_model
-from tabsweep.reports.evidence import Evidence
-from tabsweep.reports.reproduction.comparison import whole_comparison, write_comparison
 from tabsweep.sweeps.search.samplers import make_sampler
 
 KEY = ["dataset", "method", "metric", "factor", "level", "configuration", "ensemble_size"]
@@ -111,15 +108,6 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def test_the_list_says_what_the_published_values_are():
-    shown = {source.name: source.metric for source in sources()}
-    assert shown["hopular-table-1"] == "median ranks by accuracy"
-    assert shown["npt-table-1"] == "average ranks by ROC AUC and accuracy and RMSE"
-    assert shown["cheatt-table-1"] == "means of ROC AUC, % and R2, %"
-    assert shown["rtdl-table-3"] == "accuracy and RMSE of ensembles"
-    assert shown["npt-table-8"] == "accuracy, %"
-
-
 def test_no_table_and_no_figure_of_a_paper_is_missing():
     for paper in catalog.papers():
         known = list(paper.file.entries)
@@ -205,17 +193,3 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
             if table.suite:
                 suite = catalog.suite_of(catalog.find_table(name))
                 assert table.budget in suite.budgets, name
-
-
-def test_every_comparison_says_its_coverage_and_budget_even_without_a_shared_cell(tmp_path):
-    row = {"dataset": "elsewhere", "task": "regression", "fold": 0, "model": "resnet", "index": 0}
-    row |= {"stage": "tune", "seed": 0, "status": "done", "selected": True, "test_rmse": 1.0}
-    evidence = Evidence.of(pd.DataFrame([row]), meta={"metric": {"regression": "rmse"}})
-    for name, table in catalog.published_tables().items():
-        paths = write_comparison(whole_comparison(evidence, table), tmp_path)
-        assert [p.name for p in paths] == [f"reproduce-{name}.{e}" for e in ("csv", "md", "tex")]
-        text = (tmp_path / f"reproduce-{name}.md").read_text()
-        head = text.partition("\n## ")[0]
-        assert " of " in head and "Budget used: not recorded." in head, name
-        assert "n/a: no published cell" in text, name
-        assert all("nan" not in path.read_text().lower() for path in paths), name

@@ -98,20 +98,3 @@ def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
     assert {s.name for s in sources() if s.is_reproduced and s.suite} <= runs
     for experiment in {source.experiment for source in sources() if source.experiment}:
         assert list(tmp_path.rglob(f"{experiment}/facts.json")), experiment
-
-
-def test_the_smallest_settings_name_what_each_suite_has(mirror):
-    """What the walk would run, without running it."""
-    for source in sources():
-        if not (source.is_reproduced and source.suite):
-            continue
-        words = smallest(source, mirror)
-        suite = catalog.suite_of(catalog.find_table(source.name))
-        given = dict(zip(words[::2], words[1::2], strict=True))
-        assert given["--dataset"] in suite.datasets, source.name
-        assert "--model" in given, source.name
-        planned = bench(
-            "sweep", "--suite", suite.name, *words[:-4], "--dry-run", "--tracking-uri", "none",
-            "--mirror", mirror,
-        )  # fmt: skip
-        assert planned.code == 0, planned.err

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from types import SimpleNamespace
 
 import pytest
 from calls import bench
@@ -15,7 +13,7 @@ from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Plan
 from tabsweep.benchmark.planning.plan_record import planned_slots
 from tabsweep.benchmark.planning.suite import load
-from tabsweep.benchmark.running.progress import START_S, Pace, Progress
+from tabsweep.benchmark.running.progress import Pace, Progress
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import prepare
 from tabsweep.models.registry_entries import MODELS
@@ -126,20 +124,6 @@ def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(c
     progress.listen("beat", {"workers": [{}] * 4, "queued": {}})
     progress.end()
     assert pace.left_s(100.0) == 25.0
-
-
-def test_one_slow_first_trial_does_not_make_an_hour_of_a_minute(capsys):
-    progress = Progress(quiet=False, color=False, every_s=1.0)
-    pace = Pace({"d/0/knn": 0.1, "d/0/npt": 4.0}, workers=2)
-    progress.begin(104, "run", pace=pace, work=100 * 0.1 + 4 * 4.0)
-    slow = Result(status=DONE, costs={"fit_s": 8.0})
-    slot = SimpleNamespace(study="d/0/npt", key="d/0/npt/tune/0", index=0)
-    progress.listen("result", {"slot": slot, "result": slow})
-    time.sleep(3.0)
-    progress.end()
-    first, *_, second = capsys.readouterr().err.splitlines()
-    assert f"about {round(START_S + 13)} s" in first
-    assert "1 of 104" in second and "ETA" in second and "min" not in second
 
 
 def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again():

@@ -17,7 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_sweeps import FAST, answer, write_suite
 from tabsweep.benchmark.results import beside
-from tabsweep.benchmark.results.entrants import FOLDER, entrant_names, read_card, results_file
+from tabsweep.benchmark.results.entrants import (
+    FOLDER,
+    RESULTS,
+    entrant_names,
+    read_card,
+    results_file,
+)
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.common.files import file_sha256
 from tabsweep.reports.evidence import Evidence
@@ -209,6 +215,8 @@ def test_every_entrant_of_the_package_can_be_read(name):
     file = results_file(Path(name))
     found = file.evidence()
     assert set(file.datasets) <= set(found.planned["dataset"])
+    own = any(facts.rows for facts in file.datasets.values())  # exported: seeds of all models
+    assert (FOLDER / name / RESULTS).stat().st_size < (2_000_000 if own else 300_000)
     assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import subprocess
 import sys
@@ -25,35 +24,6 @@ def test_the_page_and_the_pictures_show_what_the_study_says(script):
     assert subprocess.run(made, check=False).returncode == 0, f"run docs/{script}"
     pictures = [*(ROOT / "docs" / "pictures").iterdir()]
     assert [p.name for p in pictures if p.stat().st_size > 150_000] == [] != pictures
-
-
-def page_maker():
-    sys.path.append(str(ROOT / "docs"))
-    return importlib.import_module("make_reference")
-
-
-def test_searches_are_compared_by_what_validation_chose_among_equally_many():
-    """On "up" each trial is better than the one before, on "flat" all are the same; the model
-    "partial" has a failed trial, so its studies count nowhere."""
-    rows = [
-        {
-            "dataset": dataset, "method": method, "split": fold, "index": index,
-            "loss": 8.0 - index * (dataset == "up"), "error": 9.0 - index * (dataset == "up"),
-            "steps": 10 + index, "limit": 17.0, "unit": "epochs",
-        }
-        for dataset in ("up", "flat")
-        for method in ("a", "b", "partial")
-        for fold in range(3)
-        for index in range(8)
-    ]  # fmt: skip
-    trials = pd.DataFrame(rows)
-    trials.loc[(trials["method"] == "partial") & (trials["index"] == 7), "loss"] = float("nan")
-    made = page_maker()
-    for line in made.tuning_table(trials)[2:]:
-        of_models, of_datasets = (cell.strip() for cell in line.split("|")[2:4])
-        assert (of_models, of_datasets) == ("2 / 2 / 0", "1 / 1 / 0")
-    flat = made.stopping_table(trials)[2]
-    assert "63 of 72" in flat and "a 3 (17 epochs)" in flat  # the last of eight fits, three folds
 
 
 def test_every_planned_cell_of_its_datasets_has_a_row():

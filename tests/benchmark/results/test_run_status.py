@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import bench
-from engine_cases import ScriptedPool
 from run_records import NAME, end, lease, plan, result
-from small_sweeps import AGAIN
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
 from tabsweep.benchmark.results import run_status
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import RunCounts, pace_of, status_of
 from tabsweep.benchmark.running import sweep
-from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.sweeps.store import ledger as ledgers
-from tabsweep.sweeps.trial import failure
-from tabsweep.sweeps.workers.pool import Job, JobOutcome
 
 
 def count_of(*records: dict[str, Any]) -> run_status.RunStatus:
@@ -118,39 +111,6 @@ def of_suite(folder: Path, trials: int, **budget: Any) -> sweep.Request:
     about = {"name": "counted", "title": "one search", "datasets": ["wine"]}
     made = suites.parse({**about, "budgets": {"quick": {**usual, **budget}}}, "a test")
     return sweep.Request(made, Options(trials=trials, runs=folder, name="run", workers=0))
-
-
-class SideBySide(ScriptedPool):
-    """The first trial runs alone; none of the next seven ends before all of them have begun."""
-
-    def poll(self, timeout_s: float) -> list[JobOutcome]:
-        return super().poll(timeout_s) if len(self.submitted) in (1, 8) else []
-
-
-def test_a_trial_that_failed_beyond_the_end_of_its_search_is_no_failure_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def side_by_side(compute: Any, payload: Any, checkpoints: Any) -> SideBySide:
-        def script(job: Job, nth: int) -> JobOutcome:
-            index = list(pool.submitted).index(job.trial.id)
-            if index == 7:
-                return JobOutcome(job, failure("error", "no", costs={"cpu_s": 20.0}))
-            outcome = run_trial(job.trial, payload(job.data_key))
-            costs = {**outcome.costs, "cpu_s": 20.0 if index else 1.0}
-            return JobOutcome(job, replace(outcome, costs=costs))
-
-        pool = SideBySide(slots=8, script=script)
-        return pool
-
-    monkeypatch.setattr(sweep, "InProcessPool", side_by_side)
-    request = of_suite(tmp_path, 8, models=["knn"], study_s=25.0)
-    outcome = sweep.run(request)
-    assert outcome.tally.ran == 8 and outcome.tally.failed == 1, "they ran side by side"
-    found = status_of(request.folder)
-    assert (found.planned, found.done, found.failed, found.left) == (3, 3, {}, 0)
-    assert len(load_results(request.folder)) == 3
-    assert bench("retry", request.folder, *AGAIN).code == 5, "there is nothing that could run"
-    assert bench("resume", request.folder, *AGAIN).code == 0
 
 
 def test_a_run_on_rungs_that_is_extended_counts_at_every_moment_what_its_tables_hold(

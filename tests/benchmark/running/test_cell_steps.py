@@ -19,7 +19,6 @@ from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.protocols import Fold
 from tabsweep.datasets.table import Table
 from tabsweep.models.registry import MODELS, small_fits
-from tabsweep.sweeps.store.checkpoints import CheckpointFolder
 from tabsweep.sweeps.trial import DONE, Result, Trial
 
 STEPPED = ("gradient-boosting", "lightgbm", "catboost", "ft-transformer", "npt")
@@ -163,13 +162,6 @@ def test_two_configurations_never_share_a_state():
     assert replace(a, seed=2).chain not in store.kept
 
 
-def test_a_trial_without_fidelity_asks_for_no_checkpoint():
-    store, plain = Store(), replace(trial(), fidelity=None)
-    result = run_trial(plain, data(), store)
-    assert result.status == DONE and store.calls == []
-    assert "steps" not in result.info and "resumed_from" not in result.info
-
-
 def test_a_fit_that_is_quick_writes_at_its_last_step_alone(monkeypatch):
     store, clock = Store(), iter([0.0, 1.0, 21.0, 22.0, 23.0, 24.0, 25.0])
     run_trial(trial(), data(), store)
@@ -179,12 +171,6 @@ def test_a_fit_that_is_quick_writes_at_its_last_step_alone(monkeypatch):
     store = Store()
     run_trial(trial(stop=12), data(), store)  # boundaries at 1, 21, 23 and 24 s
     assert store.put_at == [6, 12]
-
-
-def test_checkpoints_in_a_folder_serve_a_later_process(tmp_path):
-    run_trial(trial(stop=6), data(), CheckpointFolder(tmp_path))
-    result = run_trial(trial(), data(), CheckpointFolder(tmp_path))
-    assert result.info["resumed_from"] == 6 and same(result, run_trial(trial(), data()))
 
 
 # -- what a model is told -------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from calls import bench, working_in
-from tabsweep.benchmark.commands.explain import Origin
 from tabsweep.benchmark.outcome.chosen_fit import read_run
 from tabsweep.benchmark.planning.plan_record import ended_slots
 from tabsweep.benchmark.running.progress import Pace
@@ -80,12 +79,10 @@ def test_a_fit_of_a_chosen_network_has_the_limit_of_its_run(work):
     assert found.code == 0 and "for at most 0.2 s" in found.out + found.err, found
 
 
-def test_the_command_behind_a_number_has_the_options_of_its_run(work):
-    origin = Origin.of(Path("runs/limited"))
-    words = origin.command("iris", "mlp")
-    assert words[words.index("--time-limit-s") + 1] == "0.2" and "--portable" not in words
-    plan = {**origin.plan, "options": {**origin.plan["options"], "portable": True}}
-    assert "--portable" in Origin(origin.folder, plan).command("iris", "mlp")
+def test_the_command_behind_a_number_has_the_limits_of_time_of_its_run(work):
+    for run, model, words in (("timed", "knn", "--study-s"), ("limited", "mlp", "-limit-s 0.2")):
+        said = bench("explain", "scores", "iris", model, "--run", f"runs/{run}", "--json")
+        assert words in json.loads(said.out)["command"]
 
 
 def test_the_time_left_of_a_search_by_seconds_does_not_grow_with_its_trials():
@@ -96,8 +93,3 @@ def test_the_time_left_of_a_search_by_seconds_does_not_grow_with_its_trials():
     assert pace.left_s(10.0) == (1800.0 + 10.0) / 2
     pace.end("a")
     assert pace.left_s(10.0) == 5.0
-
-
-def test_the_command_that_makes_a_number_again_has_the_limits_of_time(work):
-    said = bench("explain", "scores", "iris", "knn", "--run", "runs/timed", "--json")
-    assert "--study-s" in json.loads(said.out)["command"]

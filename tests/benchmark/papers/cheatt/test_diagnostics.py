@@ -167,12 +167,6 @@ def test_seconds_of_steps_become_those_of_epochs_and_stand_beside_the_papers():
     assert "alphabank is bank-additional" in tables["cheatt-table-10"].note
 
 
-def test_networks_have_the_papers_settings():
-    assert training_time.config("met", "clave", 0)["embedding"] == 128
-    narrow = training_time.config("saint", "phishing", 128)
-    assert (narrow["width"], narrow["order"], narrow["batch_size"]) == (12, 5, 128)
-
-
 def test_a_step_and_a_representation_are_timed_with_and_without_the_polynomial(setting):
     lines = training_time.measure(setting, "saint", "contraceptive", batch=16, steps=1, repeats=1)
     assert [line["part"] for line in lines] == ["training", "inference"]

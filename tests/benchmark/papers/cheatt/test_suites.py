@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from paper_runs import planned, scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
@@ -15,7 +14,6 @@ from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import SIZES, make_folds
-from tabsweep.datasets.table import Table
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.sweeps.search.samplers import make_sampler
@@ -62,31 +60,6 @@ def test_no_seed_moves_a_split_and_a_table_without_sizes_is_refused(mirror):
     assert first == second
     with pytest.raises(ValueError, match="knows no sizes for iris; it is for: activity"):
         make_folds(catalog.load_dataset("iris"), "cheatt")
-
-
-def test_a_set_of_another_size_is_cut_by_the_papers_shares():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=999)})
-    table = Table("medical-cost", frame, rng.normal(size=999), "regression", (), "0" * 64)
-    (fold,) = make_folds(table, "cheatt")
-    assert (len(fold.val), len(fold.test)) == (100, 150)
-    assert sorted(np.concatenate([fold.train, fold.val, fold.test])) == list(range(999))
-
-
-def test_income_tests_ucis_part_and_has_no_gaps(mirror):
-    table = catalog.load_dataset("adult-complete", mirror=mirror)
-    (fold,) = make_folds(table, "cheatt")
-    assert fold.test.tolist() == list(range(30_162, 45_222))
-    assert not table.frame.isna().any().any()
-
-
-def test_dates_are_days_and_rows_of_several_classes_take_the_first(mirror):
-    buddy = catalog.load_dataset("buddy", mirror=mirror)
-    first = pd.Timestamp("2016-07-10") - pd.Timestamp("1970-01-01")
-    assert buddy.frame["issue_date"][0] == first.days
-    assert (buddy.frame["listing_date"] % 1 != 0).any()  # with the time of the day
-    clave = catalog.load_dataset("clave", mirror=mirror)
-    assert clave.warnings == ("4 rows mark no class or several",)
 
 
 # ---------------------------------------------------------------------- the suite

@@ -79,13 +79,6 @@ def test_missing_cells_follow_their_rows_through_the_removal_of_duplicates(mirro
         assert colleges.iloc[row].isna().tolist() == want
 
 
-def test_texts_with_commas_and_quotes_are_read_whole(mirror):
-    frame = catalog.load_dataset("colleges", mirror=mirror).frame
-    kinds = set(frame["carnegie_basic_classification"].cat.categories)
-    assert "Master's Colleges and Universities (larger programs)" in kinds
-    assert any(", " in kind for kind in frame["carnegie_size"].cat.categories) or len(kinds) == 33
-
-
 # ---------------------------------------------------------------------- the loader's partition
 
 

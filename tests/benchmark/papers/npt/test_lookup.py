@@ -130,11 +130,6 @@ def test_the_nearest_duplicate_is_the_row_itself_and_more_neighbours_are_worse()
     assert lookup.rmse(npt_lookup.neighbours(found, 3), found.truth) > 0.3
 
 
-def test_the_nearest_duplicate_is_off_by_one_when_one_is_added():
-    found = tables("add-one")
-    assert lookup.rmse(npt_lookup.neighbours(found, 1), found.truth) == pytest.approx(1, abs=1e-6)
-
-
 def test_neighbours_agree_with_scikit_learn():
     from sklearn.neighbors import KNeighborsRegressor
 

@@ -53,31 +53,16 @@ TEN = ("npt-uci", "npt-uci-transductive")
 def test_the_small_sets_try_the_eight_models_with_their_scripted_steps(suite, dataset):
     found = points(planned(suite, "paper" if suite in TEN else "networks", "npt", dataset)[1])
     base, half, tenth = STEPS[dataset]
-    changes = Counter()
     for name, config in zip(VARIANTS, found, strict=True):  # as Table 13 calls them
         assert (config["n_layers"] == 16) == ("layers-16" in name)
         assert (config["n_heads"] == 16) == ("heads-16" in name)
         assert config["p_target"] == {"p-target-0.1": 0.1, "p-target-0.5": 0.5}.get(name, 1.0)
         assert (config["p_feature"] == 0.2) == (name == "p-feature-0.2")
         assert (config["schedule"] == "cosine-cyclic") == (name == "cosine-cyclic")
-    for config in found:
-        steps = {1.0: base, 0.5: half, 0.1: tenth}[config["p_target"]]
-        assert config["steps"] == steps
-        usual = {"n_layers": 8, "n_heads": 8, "p_feature": 0.15, "p_target": 1.0}
-        usual |= {"schedule": "flat-cosine", "schedule_share": 0.5}
-        changes[tuple(sorted((k, config[k]) for k in usual if config[k] != usual[k]))] += 1
-    assert changes == Counter(
-        [
-            (),
-            (("n_layers", 16),),
-            (("n_heads", 16),),
-            (("n_heads", 16), ("n_layers", 16)),
-            (("p_target", 0.1),),
-            (("p_target", 0.5),),
-            (("p_feature", 0.2),),
-            (("schedule", "cosine-cyclic"), ("schedule_share", 0.2)),
-        ]
-    )
+        assert config["schedule_share"] == (0.2 if name == "cosine-cyclic" else 0.5)
+        assert config["steps"] == {1.0: base, 0.5: half, 0.1: tenth}[config["p_target"]]
+    usual = {"n_layers": 8, "n_heads": 8, "p_feature": 0.15, "schedule": "flat-cosine"}
+    assert found[0].items() >= usual.items()
     wdbc = dataset == "breast-cancer-wdbc"
     assert {(c["width"], c["lr"]) for c in found} == {(32, 5e-4) if wdbc else (128, 1e-3)}
     seen = suite.endswith("-transductive")
