@@ -38,14 +38,13 @@ def repo(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_folder_that_is_no_checkout_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(NotACheckout, match=r"pip install --editable"):
-        checkout_of(tmp_path)
-
-
-def test_a_folder_inside_a_checkout_is_refused(repo: Path) -> None:
+def test_a_folder_that_is_no_checkout_is_refused_with_the_way_out(
+    repo: Path, tmp_path: Path
+) -> None:
     with pytest.raises(NotACheckout, match="the checkout around it"):
         checkout_of(repo / "docs")
+    with pytest.raises(NotACheckout, match=r"pip install --editable"):
+        checkout_of(tmp_path)
 
 
 def test_a_changed_tree_has_a_label_of_its_own_and_the_baseline_does_not_change_it(

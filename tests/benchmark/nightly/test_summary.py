@@ -61,7 +61,7 @@ def written(folder: Path, steps: list[StepResult]) -> str:
 # ---------------------------------------------------------------------- what it says
 
 
-def test_the_verdict_stands_before_everything_else(tmp_path):
+def test_the_verdict_stands_first_and_what_changed_has_old_new_interval_and_command(tmp_path):
     text = written(tmp_path, RED)
     assert text.startswith("## Red: 1 step found a regression, 1 step could not judge")
     parts = (
@@ -74,14 +74,6 @@ def test_the_verdict_stands_before_everything_else(tmp_path):
     order = [text.rindex(words) for words in parts]
     assert order == sorted(order) and "accepted 2026-11-13" in text
 
-
-def test_a_silent_night_says_so(tmp_path):
-    text = written(tmp_path, GREEN)
-    assert text.startswith("## Nothing broke.") and "What broke" not in text
-
-
-def test_what_changed_has_old_new_interval_and_the_command(tmp_path):
-    text = written(tmp_path, RED)
     (row,) = [line for line in text.splitlines() if line.startswith("| knn | worse")]
     for said in ("+3.1 %", "+1.9 % to +4.3 %", f"`{COMMAND}`"):
         assert said in row
@@ -89,6 +81,8 @@ def test_what_changed_has_old_new_interval_and_the_command(tmp_path):
     assert "| 0.21 | 0.2165 |" in cell
     assert any(line.startswith("| mlp |") and "harmless" in line for line in text.splitlines())
     assert "not run: third: not asked" in text
+    text = written(tmp_path / "silent", GREEN)
+    assert text.startswith("## Nothing broke.") and "What broke" not in text
 
 
 def test_hostile_names_and_messages_do_nothing(tmp_path):

@@ -74,6 +74,14 @@ def test_many_words_beside_numbers_cost_no_more_than_numbers():
     assert shares["gamma"] + shares["word"] > 0.8
 
 
+def test_few_trials_and_configurations_in_words_leave_the_evidence_as_it_is():
+    one = evidence_of(np.arange(19.0), configs_of(19), np.zeros(19, dtype=int))
+    assert importance.with_importance(one) is one
+    one = evidence_of(np.arange(60.0), configs_of(), np.zeros(60, dtype=int))
+    one.trials["config"] = "depth=3, rate=0.1"  # of another tool
+    assert importance.with_importance(one) is one
+
+
 def test_scores_that_do_not_differ_and_configurations_that_do_not_say_nothing():
     assert importance.importance_of(configs_of(), np.zeros(60)) == {}
     assert importance.importance_of([{"a": 1}] * 30, np.arange(30.0)) == {}
@@ -86,17 +94,6 @@ def test_what_differs_between_folds_explains_nothing():
     found = importance.with_importance(evidence_of(losses, configs, folds)).importance
     assert found.iloc[0]["parameter"] == "depth" and found.iloc[0]["importance"] > 0.9
     assert (found["n_trials"] == 60).all()
-
-
-def test_few_trials_leave_the_evidence_as_it_is():
-    one = evidence_of(np.arange(19.0), configs_of(19), np.zeros(19, dtype=int))
-    assert importance.with_importance(one) is one
-
-
-def test_configurations_in_words_of_another_tool_are_left_out():
-    one = evidence_of(np.arange(60.0), configs_of(), np.zeros(60, dtype=int))
-    one.trials["config"] = "depth=3, rate=0.1"
-    assert importance.with_importance(one) is one
 
 
 def test_the_trials_of_a_model_on_all_datasets_are_put_together():

@@ -134,10 +134,7 @@ def test_a_suite_may_pin_what_variants_set_and_what_the_space_does_not_search():
         narrow(VARIANTS, {}, {"n_neighbors": [5]}, "knn")
 
 
-def test_what_is_said_of_a_dataset_goes_over_the_rest_and_a_rows_own_words_over_all():
-    layered = (
-        GOOD
-        + """
+LAYERED = """
 fixed = {p = 1, weights = "uniform"}
 [budgets.quick.model.near]
 of = "knn"
@@ -146,8 +143,10 @@ fixed = {n_neighbors = 1}
 trials = 1
 fixed = {n_neighbors = 9, p = 2}
 """
-    )
-    budget = suites.parse(tomllib.loads(layered), "here").budgets["quick"]
+
+
+def test_what_is_said_of_a_dataset_goes_over_the_rest_and_a_rows_own_words_over_all():
+    budget = suites.parse(tomllib.loads(GOOD + LAYERED), "here").budgets["quick"]
     assert budget.search("knn", "iris").fixed == {"p": 1, "weights": "uniform"}
     assert (budget.search("knn", "iris").trials, budget.search("knn", "wine").trials) == (2, 1)
     wine = {"n_neighbors": 9, "p": 2, "weights": "uniform"}
@@ -157,14 +156,19 @@ fixed = {n_neighbors = 9, p = 2}
     assert budget.search("linear", "wine") == suites.Search()
 
 
-def test_a_model_that_a_suite_leaves_out_on_a_dataset_is_planned_there_with_the_reason():
-    text = GOOD + '[budgets.quick.dataset.wine.model.knn]\nabsent = "too slow here"\n'
+def plan_of(text: str) -> Plan:
+    """The plan of a suite on one fold of its datasets."""
     suite = suites.parse(tomllib.loads(text), "here")
     data = {
         name: Data(catalog.load_dataset(name), "holdout", dict(enumerate(catalog.splits(name))))
         for name in suite.datasets
     }
-    plan = Plan(suite, Options(folds=1), data, {})
+    return Plan(suite, Options(folds=1), data, {})
+
+
+def test_a_model_that_a_suite_leaves_out_on_a_dataset_is_planned_there_with_the_reason():
+    text = GOOD + '[budgets.quick.dataset.wine.model.knn]\nabsent = "too slow here"\n'
+    plan = plan_of(text)
     absent = {(s.dataset, s.model): s.reason for s in plan.studies if s.reason}
     assert absent == {("wine", "knn"): "too slow here"}
     assert ("wine", "knn") not in {(s.meta["dataset"], s.meta["model"]) for s in plan.build()}
@@ -197,22 +201,10 @@ def test_the_suite_that_the_next_tests_spoil_is_fine_as_toml_and_json(tmp_path):
         ("title", "titel", ":3: titel: unknown key; did you mean 'title'?"),
         ("folds", "fold", ":15: budgets.quick.fold: unknown key; did you mean 'folds'?"),
         ("trials = 2", "trial = 2", ":19: budgets.quick.model.knn.trial: unknown key; did you"),
-        (
-            "trials = 3",
-            "trials = 0",
-            ":16: budgets.quick.trials: must be greater than or equal to 1, not 0",
-        ),
-        (
-            "trials = 2",
-            "trials = 0",
-            ":19: budgets.quick.model.knn.trials: must be greater than or equal to 1",
-        ),
+        ("trials = 3", "trials = 0", ":16: budgets.quick.trials: must be greater than or equal"),
+        ("trials = 2", "trials = 0", ":19: budgets.quick.model.knn.trials: must be greater than"),
         ("folds = 2", 'folds = "2"', ":15: budgets.quick.folds: must be a valid integer, not '2'"),
-        (
-            '["knn", "linear"]',
-            '"knn"',
-            ":14: budgets.quick.models: must be a valid list, not 'knn'",
-        ),
+        ('["knn", "linear"]', '"knn"', ":14: budgets.quick.models: must be a valid list, not"),
         ('["knn", "linear"]', "[]", ":14: budgets.quick.models: must have at least 1 item"),
         ('"linear"]', '"knn"]', ":14: budgets.quick.models: 'knn' is there 2 times"),
         ('"wine"]', '"iris"]', ":4: datasets: 'iris' is there 2 times"),
@@ -224,16 +216,8 @@ def test_the_suite_that_the_next_tests_spoil_is_fine_as_toml_and_json(tmp_path):
         ("folds = 2", "folds = 2\nsampler = 'tpee'", ":16: budgets.quick.sampler: unknown value"),
         ("folds = 2", "folds = 2\ntimeout_s = 0", ":16: budgets.quick.timeout_s: must be greater"),
         ('name = "good"', "", ": name: is missing"),
-        (
-            "folds = 2",
-            "folds = 2\nsave_every = 0",
-            ":16: budgets.quick.save_every: must be greater",
-        ),
-        (
-            "title =",
-            "transductive = 1\ntitle =",
-            ":3: transductive: must be a valid boolean, not 1",
-        ),
+        ("folds = 2", "folds = 2\nsave_every = 0", ":16: budgets.quick.save_every: must be"),
+        ("title =", "transductive = 1\ntitle =", ":3: transductive: must be a valid boolean"),
         ("model.knn]", "dataset.iris.model.knm]", "quick.dataset.iris.model.knm: no model of the"),
         ("model.knn]", "dataset.wein.model.knn]", "quick.dataset.wein: no dataset of the suite"),
         ("trials = 2", "of = 3", ":19: budgets.quick.model.knn.of: must be a valid string, not 3"),
@@ -246,13 +230,10 @@ def test_a_fault_in_a_toml_file_is_named_by_line_and_key(tmp_path, old, new, say
     assert says in fault(tmp_path, GOOD.replace(old, new))
 
 
-def test_what_has_no_end_or_is_no_table_is_refused(tmp_path):
+def test_what_is_no_suite_file_is_refused(tmp_path):
     fault(tmp_path, "x = " + "[" * 5000)
     for text in ("", "[1]", '"word"', "[" * 100_000, '{"name": "x",'):
         fault(tmp_path, text, "json")
-
-
-def test_what_is_no_suite_file_is_refused(tmp_path):
     (tmp_path / "large.toml").write_text("# \n" * 1_000_000)
     (tmp_path / "latin.toml").write_bytes("title = 'größe'".encode("latin-1"))
     (tmp_path / "folder.toml").mkdir()
@@ -275,12 +256,7 @@ space = "npt"
 trials = 9
 choices = {n_neighbors = [41, 43]}
 """
-    suite = suites.parse(tomllib.loads(text), "here")
-    data = {
-        name: Data(catalog.load_dataset(name), "holdout", dict(enumerate(catalog.splits(name))))
-        for name in suite.datasets
-    }
-    plan = Plan(suite, Options(folds=1), data, {})
+    plan = plan_of(text)
     tried: dict[str, list[int]] = {}
     for made, study in zip((s for s in plan.studies if not s.reason), plan.build(), strict=True):
         assert made.name == study.name
@@ -290,8 +266,7 @@ choices = {n_neighbors = [41, 43]}
             tried.setdefault(made.name, []).append(value)
             study.sampler.tell(i, config, float(i))
     for name, listed in (("iris/0/decision-tree", [2, 3]), ("wine/0/knn", [41, 43])):
-        assert (
-            len(tried[name]) == 2 and tried[name][0] == listed[0] and set(tried[name]) <= {*listed}
-        )
+        assert len(tried[name]) == 2 and tried[name][0] == listed[0]
+        assert set(tried[name]) <= {*listed}
     assert len(tried["iris/0/random-forest"]) == 17  # 16 points, and the default outside
     assert tried["iris/0/knn"][0] == registry.defaults("knn")["n_neighbors"]
