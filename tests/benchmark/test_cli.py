@@ -23,13 +23,7 @@ from tabsweep.models import registry
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"pandas", "torch", "ray", "mlflow", "sklearn", "numpy", "optuna", "hyperopt", "pyarrow"}
-CHEAP = [
-    ["--help"],
-    ["sweep", "--help"],
-    ["--version"],
-    ["sweep", "--sute", "smoke"],
-    ["swep"],
-]
+CHEAP = [["--help"], ["sweep", "--help"], ["--version"], ["sweep", "--sute", "smoke"], ["swep"]]
 CONFIG_ERRORS = [
     ["sweep"],
     ["sweep", "--suite", "uci-smal"],

@@ -148,11 +148,7 @@ def test_a_suite_may_ask_for_another_protocol_than_the_stored_split(tmp_path):
 def california(place: Path) -> Path:
     """A folder as RTDL's archive has it: its name, form and sizes, with values of this test."""
     folder = write_parts(
-        place / "california_housing",
-        task="regression",
-        sizes=(13209, 3303, 4128),
-        n_num=8,
-        n_cat=0,
+        place / "california_housing", task="regression", sizes=(13209, 3303, 4128), n_num=8, n_cat=0
     )
     for part in PARTS:
         (folder / f"C_{part}.npy").unlink()

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from saved_models import (
-    X,
-    Y,
-)
+from saved_models import X, Y
 from tabsweep.benchmark.errors import FitError, NoGpu
 from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
 from tabsweep.benchmark.outcome.file_predictions import predict_file
@@ -24,9 +21,7 @@ from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import run
 from tabsweep.datasets.catalog import load_dataset
-from tabsweep.models.persistence.model_file import (
-    load_model,
-)
+from tabsweep.models.persistence.model_file import load_model
 
 SUITE = {
     "name": "fit-test",

@@ -171,10 +171,7 @@ def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept(
     assert columns["rooms"]["n_missing"] == 45 and columns["city"]["marks"] == ["unknown"]
     assert {
         name: facts["role"] for name, facts in columns.items() if facts["role"] != "feature"
-    } == {
-        "price": "target",
-        "owner": "group",
-    }
+    } == {"price": "target", "owner": "group"}
     assert (found["task"], found["protocol"], found["n_folds"]) == ("regression", "grouped", 9)
     leak = next(flag for flag in found["flags"] if flag["id"] == "single-feature-leak")
     assert leak["detail"].startswith("tax alone predicts the target with skill 1.000")

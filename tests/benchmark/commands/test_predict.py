@@ -7,20 +7,14 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from saved_models import (
-    X,
-    Y,
-)
+from saved_models import X, Y
 from tabsweep.benchmark.errors import FitError
 from tabsweep.benchmark.outcome.file_predictions import predict_file
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.models import registry
 from tabsweep.models.persistence.archive import ModelFileError
-from tabsweep.models.persistence.model_file import (
-    load_model,
-    save_model,
-)
+from tabsweep.models.persistence.model_file import load_model, save_model
 from tabsweep.models.persistence.schema import Schema, SchemaError
 
 

@@ -11,13 +11,7 @@ from calls import bench
 from tabsweep.benchmark.nightly.ab_test import not_planned
 from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, read
 from tabsweep.benchmark.nightly.context import NightContext
-from tabsweep.benchmark.nightly.screen import (
-    compared,
-    failures,
-    missing,
-    result_of,
-    unstable,
-)
+from tabsweep.benchmark.nightly.screen import compared, failures, missing, result_of, unstable
 from tabsweep.sweeps.store.run_lock import RunLock
 
 OWN = """

@@ -18,11 +18,7 @@ from tabsweep.benchmark.nightly.step_result import (
 from tabsweep.benchmark.nightly.summary import write_summary
 
 HEAD, BASE = "77aa001" + 33 * "0", "d0eb531" + 33 * "0"
-BASELINE = {
-    "commit": BASE,
-    "accepted": "2026-11-13",
-    "reason": "trees with other ties",
-}
+BASELINE = {"commit": BASE, "accepted": "2026-11-13", "reason": "trees with other ties"}
 COMMAND = "bench nightly --against d0eb531 --model knn"
 WORSE = {
     **{"kind": "model", "model": "knn", "verdict": "worse", "change": 0.031, "lower": 0.019},
@@ -49,11 +45,7 @@ def written(folder: Path, steps: list[StepResult]) -> str:
     place = folder / "2026-11-22-77aa001"
     place.mkdir(parents=True)
     context = NightContext(
-        root=folder,
-        commit=HEAD,
-        night=place,
-        store=folder / "store",
-        baseline=BASELINE,
+        root=folder, commit=HEAD, night=place, store=folder / "store", baseline=BASELINE
     )
     return write_summary(night(steps), context).read_text(encoding="utf-8")
 

@@ -71,14 +71,14 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
             "rtdl-synthetic",
             {"model": "catboost", "weight of the trees": 0.0},
             {"published": 0.468, "std": None},
-        ),
+        )
     ],
     "rtdl-importance": [
         (
             "rtdl-importance",
             {"importances": "attention-maps"},
             {"published": 0.81, "published std": 0.05},
-        ),
+        )
     ],
 }
 

@@ -7,13 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.benchmark.prediction_time import (
-    BATCH,
-    ROWS,
-    SINGLE,
-    BestSoFar,
-    prediction_times,
-)
+from tabsweep.benchmark.prediction_time import BATCH, ROWS, SINGLE, BestSoFar, prediction_times
 from tabsweep.datasets.table import Table
 
 

@@ -15,14 +15,7 @@ from mlflow_server import MLflowServer
 from tabsweep.benchmark.tracking.follower import Syncer
 from tabsweep.benchmark.tracking.store import TrackingError, default_uri
 from tabsweep.benchmark.tracking.sync import last_sync, sync
-from tracking_records import (
-    STUDIES,
-    add,
-    records,
-    result,
-    shown,
-    trials_shown,
-)
+from tracking_records import STUDIES, add, records, result, shown, trials_shown
 
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 

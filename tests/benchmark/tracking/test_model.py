@@ -47,8 +47,7 @@ def ask(run: Path, model: str, rows: Path) -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize(
-    ("task", "times"),
-    [("multiclass", 1), pytest.param("regression", 2, marks=pytest.mark.nightly)],
+    ("task", "times"), [("multiclass", 1), pytest.param("regression", 2, marks=pytest.mark.nightly)]
 )
 def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
     task: str, times: int, tmp_path: Path, raced: SimpleNamespace, monkeypatch: pytest.MonkeyPatch

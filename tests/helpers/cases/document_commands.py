@@ -38,10 +38,7 @@ SHRINK: list[tuple[str, str]] = [
         r"bench (status|logs|report|explain|compare|analyse|fit|predict|suites|models|runs|verify)",
         "",
     ),
-    (
-        r"bench (data (inspect|add|list|remove|passport)|beside|clean|export|publish) ?",
-        "",
-    ),
+    (r"bench (data (inspect|add|list|remove|passport)|beside|clean|export|publish) ?", ""),
 ]
 """(pattern, options that are appended): the first that matches counts."""
 

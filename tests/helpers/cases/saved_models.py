@@ -16,9 +16,7 @@ import pytest
 from small_tables import TINY
 from tabsweep.models import registry
 from tabsweep.models.persistence import archive as container
-from tabsweep.models.persistence.model_file import (
-    save_model,
-)
+from tabsweep.models.persistence.model_file import save_model
 from tabsweep.models.persistence.schema import Schema
 
 SMALL = {"n_estimators": 8, "max_iter": 30}

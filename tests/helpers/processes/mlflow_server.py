@@ -22,12 +22,7 @@ class MLflowServer:
     auth: with MLflow's users; (password of the user `admin`, what others may do by default).
     """
 
-    def __init__(
-        self,
-        store: str,
-        *,
-        auth: tuple[str, str] | None = None,
-    ) -> None:
+    def __init__(self, store: str, *, auth: tuple[str, str] | None = None) -> None:
         self.store = store
         (self.port,) = free_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="tabsweep-mlflow-"))
