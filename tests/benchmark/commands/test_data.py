@@ -91,17 +91,8 @@ def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
     protocol = plan["identity"]["protocol"]["rtdl-form"]
     assert protocol == "official, of the added dataset rtdl-form"
     assert "No ensembles on" not in (report / "about.md").read_text()  # they read the data again
-    fit = (
-        "fit",
-        "runs/mine-quick",
-        "--dataset",
-        "rtdl-form",
-        "--model",
-        "knn",
-        "--out",
-        "m.tabsweep",
-    )
-    assert bench(*fit).code == 0
+    fit = ("fit", "runs/mine-quick", "--dataset", "rtdl-form", "--model", "knn")
+    assert bench(*fit, "--out", "m.tabsweep").code == 0
 
 
 TASKS = {"rtdl-form": "binclass", "talent-form": "multiclass", "tabred-form": "regression"}

