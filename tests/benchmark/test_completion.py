@@ -25,24 +25,16 @@ done
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_verbs_suites_models_and_datasets():
-    found = subprocess.run(
-        [
-            *("bash", "-c", SCRIPT, "bash"),
-            "bench sw",
-            "bench sweep --suite npt-small",
-            "bench sweep --model catb",
-            "bench data passport breast-cancer-",
-        ],
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert found.stdout.splitlines() == [
-        "sweep",
-        "npt-small npt-small-transductive",
-        "catboost",
-        "breast-cancer-wdbc",
-    ], found
+    completed = {
+        "bench sw": "sweep",
+        "bench sweep --suite npt-small": "npt-small npt-small-transductive",
+        "bench sweep --model catb": "catboost",
+        "bench data passport breast-cancer-": "breast-cancer-wdbc",
+    }
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    words = ["bash", "-c", SCRIPT, "bash", *completed]
+    found = subprocess.run(words, env=env, capture_output=True, text=True)
+    assert found.stdout.splitlines() == [*completed.values()], found
 
 
 def test_the_words_are_those_of_the_registry_and_the_suites():

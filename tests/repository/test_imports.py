@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from collections import defaultdict
@@ -184,23 +183,6 @@ def test_the_library_stands_beside_the_command_line() -> None:
         if arrow.importer.startswith("benchmark.library.") and arrow.imported == "benchmark.console"
     ]
     assert not wrong, "\n" + "\n".join(wrong)
-
-
-def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() -> None:
-    wrong = []
-    tables = {"numpy", "pandas", "sklearn", "threadpoolctl"}
-    for path in sorted((ROOT / "common").rglob("*.py")):
-        for node in ast.walk(tree(path)):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                names.append(node.module or "")
-            wrong += [
-                f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
-                for name in names
-                if name.partition(".")[0] not in sys.stdlib_module_names
-                and not (path.parent.name == "columns" and name.partition(".")[0] in tables)
-            ]
-    assert not wrong
 
 
 # What a fresh process runs, and the libraries that it has not loaded by then.

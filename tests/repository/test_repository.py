@@ -67,6 +67,18 @@ def test_no_module_for_bare_machines_names_a_library_of_the_cluster() -> None:
     assert not wrong
 
 
+def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() -> None:
+    tables = {"numpy", "pandas", "sklearn", "threadpoolctl"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {top}"
+        for path in modules("common")
+        for line, top in libraries_of(path)
+        if top not in sys.stdlib_module_names
+        and not (path.parent.name == "columns" and top in tables)
+    ]
+    assert not wrong
+
+
 def module_name(path: Path) -> str:
     return ".".join(["tabsweep", *path.relative_to(ROOT).with_suffix("").parts])
 

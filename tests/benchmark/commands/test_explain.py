@@ -193,9 +193,6 @@ def test_a_partial_cell_says_so_and_is_in_no_ranking():
     rank = trace.trace(mine, "leaderboard", "d", "a")
     assert rank.value is None and "too few" in rank.flags[-1]
     assert trace.trace(mine, "leaderboard", "d", "c").value == 1.5
-
-
-def test_a_cell_without_a_score_has_no_number_but_its_reason():
     found = trace.trace(evidence({"a": [None], "b": [0.7]}), "scores", "d", "a")
     assert found.value is None and found.flags[0].startswith("failed (oom): 0 of 1 folds")
 

@@ -275,15 +275,6 @@ class OfList(Shrinks):
     def spaces():
         return ["weight"]
 
-class NoTable(Shrinks):
-    @staticmethod
-    def spaces():
-        return {"default": {"params": 3}}
-
-class NoParam(Shrinks):
-    @staticmethod
-    def spaces():
-        return {"default": {"params": {"weight": 3}}}
 """
 
 
@@ -296,8 +287,6 @@ def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
         "Shrinks": "searches 'shrink', which its constructor does not take; known: weight",
         "OfTask": "without arguments that returns",
         "OfList": "it returned ['weight']",
-        "NoTable": "'params' in space 'default' of built.own_constructors:NoTable must be a table",
-        "NoParam": "'weight'",
         "Key": "unknown key 'shrink' in space 'default'",
     }
     for name, text in said.items():

@@ -128,15 +128,8 @@ def judged(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], Ste
 
 
 def context_of(folder: Path, **given: Any) -> NightContext:
-    return NightContext(
-        **{
-            "root": folder,
-            "commit": "7" * 40,
-            "night": folder / "night",
-            "store": folder / "store",
-        },
-        **given,
-    )
+    places = {"root": folder, "night": folder / "night", "store": folder / "store"}
+    return NightContext(**places, commit="7" * 40, **given)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from array_folders import write_parts
 from calls import bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrices import evidence
 from small_sweeps import FAST, answer, write_suite
 from tabsweep.benchmark.results import beside
 from tabsweep.benchmark.results.entrants import (
@@ -26,7 +27,6 @@ from tabsweep.benchmark.results.entrants import (
 )
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.common.files import file_sha256
-from tabsweep.reports.evidence import Evidence
 
 RTDL_CALIFORNIA = (13209, 3303, 4128)
 
@@ -140,14 +140,11 @@ def test_a_site_ranks_published_models_with_those_of_its_runs_on_the_same_rows_a
 
 def test_two_datasets_of_the_same_rows_each_have_the_published_models(tmp_path):
     folder = lab(tmp_path)
-    evidence = evidence_of("binary", "accuracy")
-    twice = [evidence.trials, evidence.trials.assign(dataset="d (2)")]
-    evidence = Evidence.of(pd.concat(twice, ignore_index=True), meta=evidence.meta)
-    one = beside.RunDataset("d", "binary", "official", "rtdl-d", ((6, 2, 2),), folds=(0,))
-    ours = {"d": one, "d (2)": replace(one, name="d (2)")}
-    found = beside.with_published(evidence, ours, [str(folder)])
+    one = beside.RunDataset("d00", "binary", "official", "rtdl-d00", ((6, 2, 2),), folds=(0,))
+    ours = {"d00": one, "d01": replace(one, name="d01")}
+    found = beside.with_published(evidence([[0.5], [0.5]], ["ours"]), ours, [str(folder)])
     theirs = found.evidence.trials.query("model == 'theirs [lab]'")
-    assert theirs["dataset"].tolist() == ["d", "d (2)"] and not len(found.apart)
+    assert theirs["dataset"].tolist() == ["d00", "d01"] and not len(found.apart)
 
 
 def test_the_list_names_every_entrant_with_its_licence():
@@ -156,23 +153,11 @@ def test_the_list_names_every_entrant_with_its_licence():
     assert all(one["licence"] and one["source"] for one in found)
 
 
-def evidence_of(task: str, metric: str) -> Evidence:
-    """One scored trial on a dataset "d"."""
-    trials = pd.DataFrame(
-        {
-            "dataset": ["d"], "task": [task], "fold": [0], "model": ["ours"], "index": [0],
-            "stage": ["tune"], "seed": [0], "status": ["done"], "selected": [True],
-            f"test_{metric}": [0.5],
-        }
-    )  # fmt: skip
-    return Evidence.of(trials, meta={"metric": {task: metric}})
-
-
 def lab(
     place: Path,
     sizes: Sequence[int] = (6, 2, 2),
     *,
-    dataset: str = "d",
+    dataset: str = "d00",
     score: str = "binary,0,accuracy,0.9",
 ) -> Path:
     """An entrant "lab" with one score on a dataset, and the rows of its split."""
@@ -191,7 +176,7 @@ def lab(
 @settings(max_examples=30, deadline=None)
 @given(
     protocol=st.sampled_from(["official", "official-permuted", "kfold", "holdout", "rtdl"]),
-    added=st.sampled_from(["", "rtdl-d", "tabr-d"]),
+    added=st.sampled_from(["", "rtdl-d00", "tabr-d00"]),
     sizes=st.lists(st.sampled_from([(6, 2, 2), (6, 2, 3), (5, 3, 2)]), max_size=2),
     known=st.booleans(),
     metric=st.sampled_from(["accuracy", "roc_auc", "log_loss"]),
@@ -200,9 +185,10 @@ def test_scores_of_other_rows_or_metrics_are_never_ranked(
     tmp_path_factory, protocol, added, sizes, known, metric
 ):
     folder = lab(tmp_path_factory.mktemp("entrant"), sizes=[6, 2, 2] if known else [])
-    ours = beside.RunDataset("d", "binary", protocol, added, tuple(sizes))
-    found = beside.with_published(evidence_of("binary", metric), {"d": ours}, [str(folder)])
-    same_rows = protocol == "official" and added == "rtdl-d" and sizes == [(6, 2, 2)] and known
+    ours = beside.RunDataset("d00", "binary", protocol, added, tuple(sizes))
+    mine = evidence([[0.5]], ["ours"], metric=metric)
+    found = beside.with_published(mine, {"d00": ours}, [str(folder)])
+    same_rows = protocol == "official" and added == "rtdl-d00" and sizes == [(6, 2, 2)] and known
     together = bool(same_rows) and metric == "accuracy"
     assert ("theirs [lab]" in found.evidence.models) == together
     published_apart = found.apart[found.apart["source"] == "lab"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
-from tabsweep.benchmark.cli import main
+from calls import bench
+from small_sweeps import AGAIN
 from tabsweep.benchmark.tracking.store import default_uri
 from tabsweep.models.persistence.model_file import load_model
 
@@ -34,8 +35,6 @@ print("ANSWER" + json.dumps(flat))
 
 def ask(run: Path, model: str, rows: Path) -> dict[str, list[object]]:
     """What the registered model answers in a process of its own."""
-    import json
-
     done = subprocess.run(
         [sys.executable, "-c", ASK, model, str(rows)],
         env={**os.environ, "MLFLOW_TRACKING_URI": default_uri(run)},
@@ -69,29 +68,20 @@ def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
     file = tmp_path / "houses.csv"
     frame.to_csv(file, index=False)
 
-    def bench(*words: str) -> str:
-        done = CliRunner().invoke(main, list(words))
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    runs = str(tmp_path / "runs")
-    bench(
-        *("sweep", "--csv", str(file), "--target", "y", "--model", "lightgbm"),
-        *("--trials", "1", "--folds", "1", "--workers", "0", "--runs", runs),
-        *("--tracking-uri", "none", "--quiet"),
-    )
+    small = ("--trials", 1, "--folds", 1, "--model", "lightgbm", *AGAIN)
+    swept = bench("sweep", "--csv", file, "--target", "y", *small, "--runs", tmp_path / "runs")
+    assert swept.code == 0, swept
     run = tmp_path / "runs" / "csv-houses-quick"
     shutil.copy(raced.database, run / "mlflow.db")  # making one takes seconds
-    monkeypatch.setenv(
-        "TABSWEEP_TRACKING_URI", "none"
-    )  # of sweeps: the model goes to the run's own
+    monkeypatch.setenv("TABSWEEP_TRACKING_URI", "none")  # of sweeps: the model goes to its run's
     for _ in range(times):  # the second time it is version 2
-        bench("fit", str(run), "--model", "lightgbm", "--mlflow", "--register-as", "mine")
+        fit = bench("fit", run, "--model", "lightgbm", "--mlflow", "--register-as", "mine")
+        assert fit.code == 0, fit
     rows = frame.drop(columns="y").head(20)
     place = tmp_path / "rows.json"
     rows.to_json(place, orient="table", index=False)
-    refused = CliRunner().invoke(main, ["fit", str(run), "--mlflow", "--tracking-uri", "none"])
-    assert refused.exit_code == 2 and "leave it out" in refused.output
+    refused = bench("fit", run, "--mlflow", "--tracking-uri", "none")
+    assert refused.code == 2 and "leave it out" in refused.err
     answer = ask(run, f"mine/{times}", place)
     fitted = load_model(next((run / "fitted").iterdir()))
     assert answer["labels"] == [str(value) for value in fitted.predict(rows)]
