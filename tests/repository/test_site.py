@@ -14,37 +14,29 @@ from repo import ROOT
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` does; skipped where Sphinx is not installed."""
+@pytest.mark.nightly  # minutes; continuous integration builds it on every change
+def test_the_site_is_built_without_a_warning_and_has_every_document_and_estimator(
+    tmp_path: Path,
+) -> None:
+    import tabsweep
+
     for name in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(name, reason=f"needs {name}, of the extra docs")
-    folder = tmp_path_factory.mktemp("site")
     words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    words += ["-d", str(folder / "doctrees"), "docs", str(folder / "html")]
+    words += ["-d", str(tmp_path / "doctrees"), "docs", str(tmp_path / "html")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    return folder / "html"
-
-
-@pytest.mark.nightly  # minutes; continuous integration builds it on every change
-def test_the_site_is_built_without_a_warning_and_has_a_page_for_each_document(site: Path) -> None:
-    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in documents()}
+    site = tmp_path / "html"
+    documents = (ROOT / "docs").glob("**/*.md")
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in documents}
     assert len(pages) > 20
     assert [page for page in sorted(pages) if not (site / page).exists()] == []
+    text = "".join((site / name).read_text("utf-8") for name in ("api.html", "api-models.html"))
+    assert {*tabsweep.__all__} <= set(re.findall(r'id="tabsweep\.(\w+)"', text))
 
 
 def documents() -> list[Path]:
     return sorted((ROOT / "docs").glob("**/*.md"))
-
-
-@pytest.mark.nightly
-def test_the_site_has_every_estimator_and_every_public_function(site: Path) -> None:
-    import tabsweep
-
-    text = "".join((site / name).read_text("utf-8") for name in ("api.html", "api-models.html"))
-    named = set(re.findall(r'id="tabsweep\.(\w+)"', text))
-    assert {*tabsweep.__all__} - named == set()
 
 
 @pytest.mark.parametrize(

@@ -212,17 +212,3 @@ def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
         with pytest.raises(SchemaError, match=r"on line 2 \(row 1\) .* on plain numbers"):
             ask(plain, tmp_path, text)
     assert ask(plain, tmp_path, "x\n1.234\n7\n")[2][1] == ask(plain, tmp_path, "x\n1.234\n")[2][1]
-
-
-def test_a_sign_that_the_training_rows_lacked_is_refused(tmp_path):
-    written = "".join(f'{k % 9}%,"${1000 * k:,}",{k + k % 9}\n' for k in range(1, 49))
-    (tmp_path / "signs.csv").write_text("rate,income,y\n" + written)
-    table, saved = linear_of(tmp_path / "signs.csv")
-    assert table.frame["income"].tolist() == [1000.0 * k for k in range(1, 49)]
-    signed = saved(table.styles)
-    lines = ask(signed, tmp_path, 'rate,income\n7%,"$7,000"\n7,7000\n')[2]
-    np.testing.assert_allclose(np.array(lines[1:], dtype=float), [14, 14], atol=0.4)
-    with pytest.raises(SchemaError, match="'€7,000' on line 2 .* on numbers with '.' and com"):
-        ask(signed, tmp_path, 'rate,income\n7%,"€7,000"\n')
-    with pytest.raises(SchemaError, match="'7%' on line 2 .* trained on plain numbers there"):
-        ask(saved({}), tmp_path, "rate,income\n7%,7000\n")

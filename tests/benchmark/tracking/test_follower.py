@@ -6,11 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos import alive, wait_for
 from mlflow_server import MLflowServer
 from tabsweep.benchmark.tracking.follower import Syncer
 from tabsweep.benchmark.tracking.store import TrackingError, default_uri
@@ -45,21 +45,10 @@ def test_a_follower_whose_driver_was_killed_makes_one_last_pass_and_ends(fresh: 
     add(run, [result(STUDIES[0], i) for i in range(1, 4)])
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and not last_sync(run).get("runs"):
-        time.sleep(0.2)
+    wait_for(lambda: last_sync(run).get("runs"), "the last pass", timeout_s=240)
     (item,) = shown(run).values()
     assert item["status"] == "FINISHED"
-    while time.monotonic() < deadline and _alive(follower):
-        time.sleep(0.1)
-    assert not _alive(follower)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    wait_for(lambda: not alive(follower), "the end of the follower")
 
 
 @pytest.mark.fault(18)

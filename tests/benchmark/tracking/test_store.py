@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chaos import wait_for
 from tabsweep.benchmark.tracking import store as tracking_store
 from tabsweep.benchmark.tracking.follower import Syncer
 from tabsweep.benchmark.tracking.store import TrackingError, Unreachable
@@ -73,10 +74,7 @@ def test_a_silent_server_is_given_up_and_never_holds_the_end_of_a_sweep_beyond_t
     assert SECRET not in str(caught.value) and SECRET.encode() not in silent.heard[0]
     syncer = Syncer(run, uri=f"http://me:{SECRET}@{silent.uri}")
     command = Path(f"/proc/{syncer.process.pid}/cmdline").read_text()
-    until = time.monotonic() + 120
-    while len(silent.heard) < 2 and time.monotonic() < until:
-        time.sleep(0.05)
-    assert len(silent.heard) == 2, "the follower never spoke to the server"
+    wait_for(lambda: len(silent.heard) == 2, "the follower to speak to the server")
     started = time.monotonic()
     warning = syncer.stop(timeout=1.0)
     assert time.monotonic() - started < 1.0 + 10.0  # a kill on a busy machine

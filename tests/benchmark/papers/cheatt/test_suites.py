@@ -37,10 +37,8 @@ def test_each_dataset_has_the_rows_columns_and_parts_of_table_6(theirs, mirror, 
     (fold,) = make_folds(table, catalog.card(name).protocol)
     parts = np.array([len(fold.train), len(fold.val), len(fold.test)])
     wanted = stated[["n_train", "n_val", "n_test"]].astype(int).to_numpy()
-    assert (table.n_features, table.n_classes) == (
-        int(stated["n_features"]),
-        int(stated["n_classes"] or 0),
-    )
+    width = int(stated["n_features"]), int(stated["n_classes"] or 0)
+    assert (table.n_features, table.n_classes) == width
     if theirs in STAND_INS:
         assert table.n_rows == STAND_INS[theirs] == parts.sum()
         np.testing.assert_allclose(parts / parts.sum(), wanted / wanted.sum(), atol=1e-3)

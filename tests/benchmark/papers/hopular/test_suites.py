@@ -43,11 +43,8 @@ def medium(request: pytest.FixtureRequest, mirror: str) -> Any:
 
 def test_a_medium_table_has_the_columns_of_the_authors_code_and_no_row_twice(medium):
     rows, numeric, categorical, _, missing = MEDIUM[medium.name]
-    assert (medium.n_rows, len(medium.numeric), len(medium.categorical)) == (
-        rows,
-        numeric,
-        categorical,
-    )
+    found = medium.n_rows, len(medium.numeric), len(medium.categorical)
+    assert found == (rows, numeric, categorical)
     assert int(medium.frame.isna().sum().sum()) == missing
     whole = medium.frame.astype(object).assign(target=medium.target)
     assert not whole.duplicated().any()

@@ -30,6 +30,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 
 TABLE_1 = load(FOLDER / "rtdl", "table1").set_index("dataset").astype({"n_train": int})
 DRAWN = ["california-housing", "helena", "jannis", "higgs-small", "aloi", "covtype"]
+FIXED = ["adult", "year"]
 NAMES = ("n_train", "n_val", "n_test", "n_numerical", "n_categorical")
 NETWORKS = "mlp resnet ft-transformer snn dcn-v2 autoint node tabnet grownet".split()
 
@@ -53,20 +54,14 @@ def toy(n: int, n_classes: int = 0, n_test: int = 0) -> Table:
 # ---------------------------------------------------------------------- datasets and their split
 
 
-@pytest.mark.parametrize("dataset", DRAWN)
-def test_the_split_has_the_papers_sizes_of_every_set_that_it_draws_from_whole(dataset):
+@pytest.mark.parametrize("dataset", [*DRAWN, *FIXED])
+def test_the_split_has_the_papers_sizes_and_tests_a_fixed_part_whole(dataset):
     n_classes = {"regression": 0, "binary": 2, "multiclass": 7}[TABLE_1.loc[dataset, "task"]]
-    (fold,) = make_folds(toy(sum(sizes(dataset)), n_classes), "rtdl")
-    assert (len(fold.train), len(fold.val), len(fold.test)) == sizes(dataset)
-
-
-@pytest.mark.parametrize("dataset", ["adult", "year"])
-def test_a_fixed_test_part_is_tested_whole_and_a_fifth_of_the_rest_validates(dataset):
-    n_test = sizes(dataset)[2]
-    table = toy(sum(sizes(dataset)), 2 if dataset == "adult" else 0, n_test)
+    n_test = sizes(dataset)[2] if dataset in FIXED else 0
+    table = toy(sum(sizes(dataset)), n_classes, n_test)
     (fold,) = make_folds(table, "rtdl")
     assert (len(fold.train), len(fold.val), len(fold.test)) == sizes(dataset)
-    assert fold.test.tolist() == list(range(table.n_rows - n_test, table.n_rows))
+    assert not n_test or fold.test.tolist() == [*range(table.n_rows - n_test, table.n_rows)]
 
 
 def test_no_seed_moves_the_split_and_several_stored_ones_are_refused():
