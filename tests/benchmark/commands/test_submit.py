@@ -232,9 +232,8 @@ def test_a_job_that_cannot_be_followed_any_more_may_go_on(
 def test_a_job_ends_with_the_exit_code_of_its_sweep(
     status: str, driver: int | None, code: int
 ) -> None:
-    info = SimpleNamespace(
-        status=SimpleNamespace(value=status), driver_exit_code=driver, message="gone"
-    )
+    value = SimpleNamespace(value=status)
+    info = SimpleNamespace(status=value, driver_exit_code=driver, message="gone")
     assert submit.code_of(Console(quiet=True), info) == code
 
 
@@ -310,9 +309,7 @@ def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_sub
     time.sleep(4)
     assert head.jobs("tabsweep-held-quick-1")["status"] == "RUNNING"
     go.touch()
-    wait_for(
-        lambda: head.jobs("tabsweep-held-quick-1")["status"] == "STOPPED", "the job to have stopped"
-    )
+    wait_for(lambda: head.jobs("tabsweep-held-quick-1")["status"] == "STOPPED", "the job to stop")
     printed = head.jobs("tabsweep-held-quick-1/logs")["logs"]
     assert "bench resume" in printed and "SIGTERM received" not in printed
     before = [record["id"] for record in Ledger(head.runs / "held-quick").records("result")]

@@ -137,11 +137,8 @@ def test_params_and_scores_are_those_of_the_configuration_that_the_reports_selec
     for row in frame[frame["selected"]].itertuples():
         item = studies[row.study]
         config = json.loads(row.config)
-        assert item["params"] == {
-            "depth": str(config["depth"]),
-            "kind": "gb tree",
-            "layers": "[1,2]",
-        }
+        params = {"depth": str(config["depth"]), "kind": "gb tree", "layers": "[1,2]"}
+        assert item["params"] == params
         metric = "roc_auc" if row.task == "binary" else "rmse"
         assert item["metrics"][f"test_{metric}"] == getattr(row, f"test_{metric}")
         assert item["metrics"][f"trial/best_val_{metric}"] == getattr(row, f"val_{metric}")
@@ -151,7 +148,7 @@ def test_params_and_scores_are_those_of_the_configuration_that_the_reports_selec
             assert item["tags"][tag]
 
 
-def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(synced: Path) -> None:
+def test_every_trial_has_a_run_below_its_study_which_counts_the_failed_ones(synced: Path) -> None:
     rows = records()
     found = trials_shown(synced)
     assert len(found) == 12
@@ -166,9 +163,6 @@ def test_every_trial_has_a_run_with_all_its_parameters_below_its_study(synced: P
             assert item["metrics"].get(f"test_{name}") == value
     chosen = [key for key, item in found.items() if item["tags"].get("chosen") == "true"]
     assert sorted(study for study, _ in chosen) == sorted({row["study"] for row in rows})
-
-
-def test_failed_trials_are_counted_by_cause_and_leave_no_score(synced: Path) -> None:
     svm = next(v for k, v in shown(synced, history=True).items() if k.endswith("svm"))
     assert svm["metrics"]["n_failed"] == 1
     assert svm["tags"]["failures"] == "timeout 1"

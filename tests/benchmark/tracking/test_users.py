@@ -66,9 +66,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     import mlflow.server
 
     folder = tmp_path_factory.mktemp("auth")
-    with MLflowServer(
-        f"sqlite:///{folder}/mlflow.db", auth=(PASSWORDS["admin"], request.param)
-    ) as (running):
+    auth = (PASSWORDS["admin"], request.param)
+    with MLflowServer(f"sqlite:///{folder}/mlflow.db", auth=auth) as running:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in login("admin").items():
                 patch.setenv(name, value)

@@ -90,11 +90,6 @@ def test_a_run_that_failed_does_not_replace_a_complete_cell(runs):
     assert pd.read_csv("moods/board/scores.csv")["state"].unique().tolist() == ["complete"]
 
 
-def test_runs_that_cannot_share_a_table_are_refused(runs):
-    ran = bench("publish", "runs/first", "runs/third", "--out", "unlike")
-    assert ran.code == 2 and "folds of iris is" in ran.err and not Path("unlike").exists()
-
-
 def test_an_earlier_site_is_replaced_and_what_others_put_beside_it_stays(runs, site):
     replaced = runs / "replaced"
     shutil.copytree(site, replaced)
@@ -107,7 +102,9 @@ def test_an_earlier_site_is_replaced_and_what_others_put_beside_it_stays(runs, s
     assert (replaced / ".git" / "refs" / "heads").is_dir()
 
 
-def test_a_folder_that_is_no_site_is_refused_and_left_alone(runs):
+def test_runs_without_a_common_table_and_a_folder_that_is_no_site_are_refused(runs):
+    ran = bench("publish", "runs/first", "runs/third", "--out", "unlike")
+    assert ran.code == 2 and "folds of iris is" in ran.err and not Path("unlike").exists()
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work")
     ran = bench("publish", "runs/first", "--out", "mine")

@@ -70,9 +70,6 @@ def test_alike_tokens_have_cosine_1_rank_1_and_no_deviation_and_orthogonal_ones_
     assert diagnostics.effective_rank(apart) == pytest.approx(5.0)
     assert diagnostics.deviation(apart) == pytest.approx(np.sqrt(0.8))
     np.testing.assert_allclose(diagnostics.singular_values(apart), 1.0)
-
-
-def test_the_cosine_is_the_mean_over_pairs():
     x = np.random.default_rng(1).normal(size=(5, 4))
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     pairs = [unit[i] @ unit[j] for i in range(5) for j in range(i)]
