@@ -57,6 +57,14 @@ def test_one_candidate_is_the_ensemble_and_copies_of_it_add_nothing():
     assert greedy(proba, lambda p: None) is None
 
 
+def test_two_opposite_errors_cancel_and_a_member_may_count_twice():
+    y = np.zeros(2)
+    stored_predictions = np.array([[1.0, -1.0], [-2.0, 2.0], [5.0, 5.0]])
+    found = greedy(stored_predictions, lambda p: METRICS["mse"].fn(y, p))
+    assert found.members == (0, 1, 0) and found.losses == (1.0, 0.25, 0.0)  # (1 - 2 + 1) / 3
+    assert np.array_equal(found.predict(stored_predictions), [0.0, 0.0])
+
+
 # ---------------------------------------------------------------------- the command
 
 FAST = ("--workers", 0, "--tracking-uri", "none", "-q")
