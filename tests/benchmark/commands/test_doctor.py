@@ -117,6 +117,9 @@ def test_an_mlflow_server_must_not_let_everybody_in(
     assert found.code == code and "p%3Aw" not in found.out + found.err
     state = "problem" if code else "ok"
     assert re.search(rf"^{state} +mlflow: ", found.out, re.MULTILINE), found.out
+    monkeypatch.setenv("TABSWEEP_TRACKING_URI", "http://0.0.0.0:5000")  # open to every network
+    found = bench("doctor")
+    assert found.code == 3 and re.search(r"^problem +mlflow: ", found.out, re.MULTILINE)
 
 
 def test_doctor_turns_an_exception_into_a_problem(fast_doctor, monkeypatch):
