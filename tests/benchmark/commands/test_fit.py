@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from saved_models import X, Y
+from small_sweeps import suite_of
 from tabsweep.benchmark.errors import FitError, NoGpu
 from tabsweep.benchmark.outcome.chosen_fit import choose_model, read_run
 from tabsweep.benchmark.outcome.file_predictions import predict_file
@@ -23,15 +24,10 @@ from tabsweep.benchmark.running.sweep import run
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.models.persistence.model_file import load_model
 
-SUITE = {
-    "name": "fit-test",
-    "title": "t",
-    "datasets": ["diabetes", "iris"],
-    "budgets": {
-        "quick": {"models": ["constant", "knn", "lightgbm"], "folds": 3, "trials": 3}
-        | {"sampler": "random", "model": {"lightgbm": {"fixed": {"n_estimators": 40}}}}
-    },
-}
+SUITE = suite_of(
+    "fit-test", ["diabetes", "iris"], ["constant", "knn", "lightgbm"], folds=3, trials=3,
+    sampler="random", model={"lightgbm": {"fixed": {"n_estimators": 40}}},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -26,21 +26,11 @@ def configs_of(n=60, seed=0):
 
 
 def evidence_of(losses, configs, folds):
-    frame = pd.DataFrame(
-        {
-            "dataset": "d",
-            "task": "regression",
-            "fold": folds,
-            "model": "m",
-            "index": range(len(configs)),
-            "stage": "tune",
-            "seed": 0,
-            "status": "done",
-            "config": [json.dumps(c) for c in configs],
-            "val_rmse": losses,
-            "test_rmse": losses,
-        }
-    )
+    place = {"dataset": "d", "task": "regression", "fold": folds, "model": "m"}
+    trial = {"index": range(len(configs)), "stage": "tune", "seed": 0, "status": "done"}
+    scores = {"val_rmse": losses, "test_rmse": losses}
+    texts = [json.dumps(config) for config in configs]
+    frame = pd.DataFrame({**place, **trial, "config": texts, **scores})
     return Evidence.of(frame, None, {"metric": {"regression": "rmse"}})
 
 

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from calls import bench
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Data, Options, Plan, PlanError
 from tabsweep.benchmark.planning.space_overrides import narrow
@@ -172,6 +173,22 @@ def test_a_model_that_a_suite_leaves_out_on_a_dataset_is_planned_there_with_the_
     absent = {(s.dataset, s.model): s.reason for s in plan.studies if s.reason}
     assert absent == {("wine", "knn"): "too slow here"}
     assert ("wine", "knn") not in {(s.meta["dataset"], s.meta["model"]) for s in plan.build()}
+
+
+def test_a_sweep_of_nothing_but_absences_says_why_and_names_models_that_can(work):
+    def line_of(err: str) -> str:
+        (line,) = [line for line in err.splitlines() if "nothing runs" in line]
+        return line
+
+    one = ("sweep", "--suite", "smoke", "--dataset", "diabetes", "--model", "naive-bayes")
+    planned = bench(*one, "--dry-run")
+    assert planned.code == 0 and "naive-bayes has no regression form" in line_of(planned.err)
+    way = line_of(planned.err).partition("models that can: ")[2].split(", ")
+    assert "adaboost" in way and "naive-bayes" not in way and "discriminant-analysis" not in way
+    ran = bench(*one, "--workers", "0", "--tracking-uri", "none")
+    assert ran.code == 0 and line_of(ran.err) == line_of(planned.err)
+    both = bench(*one, "--model", "knn", "--dry-run")
+    assert both.code == 0 and "nothing runs" not in both.err
 
 
 # ---------------------------------------------------------------------- files that are wrong

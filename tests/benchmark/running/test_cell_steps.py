@@ -308,7 +308,8 @@ assert result.status == "done" and "torch" not in sys.modules
 
 def test_the_time_of_a_prediction_and_a_limit_of_the_fit_are_told_and_change_nothing_else():
     whole = replace(trial("lightgbm"), fidelity=None)
-    usual = run_trial(whole, data())
+    usual = run_trial(whole, data(), store := Store())
+    assert store.calls == [] and "steps" not in usual.info, "it asks for no checkpoint"
     assert "out_of_time" not in usual.info and "prediction_times" not in usual.info
     limited = replace(whole, identity={**whole.identity, "time_limit_s": 3600.0})
     assert limited.id != whole.id

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import tabsweep
+from calls import bench
 from laws import hold
+from small_sweeps import AGAIN
 from small_tables import NAMES, TINY
-from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.column_encoding import encoding_identity
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.common.columns.encoder import text_column
@@ -38,12 +39,6 @@ def flats(n=300) -> pd.DataFrame:
     said = [" ".join(row) for row in words]
     given = {"day": days.strftime("%Y-%m-%d"), "said": said, "area": area}
     return pd.DataFrame({**given, "price": price.round(2)})
-
-
-def bench(*words: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 0
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +112,7 @@ def test_a_table_without_dates_and_texts_keeps_the_ids_of_its_trials(table) -> N
 
 
 def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimators_do(
-    table, tmp_path, capsys, monkeypatch
+    table, tmp_path, monkeypatch
 ) -> None:
     from lightgbm import LGBMRegressor
     from sklearn.linear_model import RidgeCV
@@ -128,8 +123,8 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
     flats().to_csv("d.csv", index=False)
     models = ["lightgbm", "linear"]
     words = [word for model in models for word in ("--model", model)]
-    own = ["--workers", "0", "--tracking-uri", "none", "--name", "cli"]
-    bench("sweep", "--csv", "d.csv", "--target", "price", *words, *own)
+    own = ("--target", "price", *words, *AGAIN, "--name", "cli")
+    assert bench("sweep", "--csv", "d.csv", *own).code == 0
     with pytest.warns(tabsweep.ColumnNotice):
         swept = tabsweep.sweep(
             flats(), "price", models=models, runs="python", name="d", workers=0, verbose=0
@@ -150,11 +145,10 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
             wrong = fitted.predict(X[fold.test]) - table.target[fold.test]
             losses.append(np.sqrt(np.mean(wrong**2)))
         assert from_cli[model] < 1.1 * np.mean(losses)
-    capsys.readouterr()
     for model in models:  # saved, loaded, and asked for the rows of a file
-        bench("fit", "runs/cli", "--model", model)
+        assert bench("fit", "runs/cli", "--model", model).code == 0
         saved = f"runs/cli/fitted/d--{model}.tabsweep"
-        bench("predict", saved, "d.csv", "--out", "p.csv")
+        assert bench("predict", saved, "d.csv", "--out", "p.csv").code == 0
         error = pd.read_csv("p.csv").eval("prediction - price")
         assert np.sqrt(np.mean(error**2)) < from_cli[model]
     assert table.kinds == {"day": "date", "said": "text", "area": "numeric"}

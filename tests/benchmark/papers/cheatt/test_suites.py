@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from paper_runs import planned, scored
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
@@ -44,6 +45,8 @@ def test_each_dataset_has_the_rows_columns_and_parts_of_table_6(theirs, mirror, 
         np.testing.assert_allclose(parts / parts.sum(), wanted / wanted.sum(), atol=1e-3)
     else:
         assert table.n_rows == int(stated["n_instances"]) and parts.tolist() == wanted.tolist()
+    if name == "adult-complete":  # Income tests UCI's own part
+        assert fold.test.tolist() == [*range(30_162, 45_222)]
     # DIFF: the paper counts 15 numbers and 8 categories of Default and names neither
     kinds = (14, 9) if theirs == "default" else stated[["n_continuous", "n_categorical"]]
     assert (len(table.numeric), len(table.categorical)) == tuple(int(n) for n in kinds)
@@ -58,6 +61,15 @@ def test_no_seed_moves_a_split_and_a_table_without_sizes_is_refused(mirror):
     assert first == second
     with pytest.raises(ValueError, match="knows no sizes for iris; it is for: activity"):
         make_folds(catalog.load_dataset("iris"), "cheatt")
+
+
+def test_dates_are_days_and_rows_of_several_classes_take_the_first(mirror):
+    buddy = catalog.load_dataset("buddy", mirror=mirror)
+    first = pd.Timestamp("2016-07-10") - pd.Timestamp("1970-01-01")
+    assert buddy.frame["issue_date"][0] == first.days
+    assert (buddy.frame["listing_date"] % 1 != 0).any()  # with the time of the day
+    clave = catalog.load_dataset("clave", mirror=mirror)
+    assert clave.warnings == ("4 rows mark no class or several",)
 
 
 # ---------------------------------------------------------------------- the suite

@@ -73,6 +73,15 @@ def test_no_seed_moves_the_split_and_several_stored_ones_are_refused():
         make_folds(replace(twice, masks=twice.masks * 2), "rtdl")
 
 
+def test_california_housing_has_its_eight_usual_features(mirror):
+    table = catalog.load_dataset("california-housing", mirror=mirror)
+    assert list(table.frame) == list(catalog.card("california-housing").columns)
+    first = table.frame.iloc[0].to_numpy()  # as scikit-learn's documentation prints them
+    wanted = [8.3252, 41.0, 6.984127, 1.023810, 322.0, 2.555556, 37.88, -122.23]
+    np.testing.assert_allclose(first, wanted, atol=1e-6)
+    assert table.target[0] == 4.526 and table.target.max() == 5.00001
+
+
 def test_rows_that_a_first_line_counts_get_their_classes_in_its_order(tmp_path):
     card = replace(
         catalog.card("miniboone"),
@@ -99,8 +108,12 @@ def test_the_archive_is_known_by_the_figures_of_table_1():
         card = catalog.card(dataset)
         assert (card.n_rows, card.n_features) == (sum(figures[:3]), figures[3] + figures[4])
         assert card.task == row["task"]
-    stated = load(FOLDER / "rtdl", "table18").set_index("dataset")["n_instances"].astype(int)
-    assert all(catalog.card(name).n_rows == stated[name] for name in ("bank", "kick"))
+    stated = load(FOLDER / "rtdl", "table18").set_index("dataset")
+    for name in ("bank", "kick"):
+        card, kinds = catalog.card(name), [*catalog.card(name).kinds.values()]
+        figures = [card.n_rows, kinds.count("numeric"), kinds.count("categorical")]
+        wanted = stated.loc[name, ["n_instances", "n_numerical", "n_categorical"]]
+        assert figures == [*map(int, wanted)], name
 
 
 # ---------------------------------------------------------------------- the suite
