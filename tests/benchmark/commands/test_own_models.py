@@ -274,7 +274,6 @@ class OfList(Shrinks):
     @staticmethod
     def spaces():
         return ["weight"]
-
 """
 
 
