@@ -1,7 +1,8 @@
 """The images and docker-compose.yml in real containers: built, brought up, killed, backed up.
 
 Needs root, docker's engine with compose and buildx, and a registry; about 15 GB of disk. Skipped
-tests say what lacks.
+tests say what lacks. TABSWEEP_BUILD: more options of `docker build`, such as --secret
+id=pip,src=pip.conf; "none": the image is there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,20 +21,64 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
 import storm
 from chaos import TABLES, wait_for
-from engine import Engine
 from repo import ROOT
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.ledger import Ledger
+
+OURS = "tabsweep:test"
+
+
+def missing() -> str:
+    """Why no engine can be had here; empty where one can."""
+    if os.geteuid() != 0:
+        return "a test that kills what runs in containers needs root"
+    if shutil.which("docker") is None:
+        return "docker is not installed"
+    for words, lack in (
+        ("info", "docker's engine does not run"),
+        ("compose version", "no compose"),
+    ):
+        if subprocess.run(["docker", *words.split()], capture_output=True).returncode:
+            return lack
+    return ""
+
+
+class Engine:
+    """Commands of docker's."""
+
+    def __init__(self) -> None:
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("COMPOSE_", "RAY_"))}
+
+    def docker(self, *words: object, check: bool = True, **more: Any) -> Any:
+        """A command of docker's; returns the process that has ended, with its output as text."""
+        run = ["docker", *map(str, words)]
+        done = subprocess.run(run, env=self.env, capture_output=True, text=True, **more)
+        assert not check or done.returncode == 0, (
+            f"{run}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
+        return done
+
+    def build(self) -> float:
+        """Build the image for CPUs from this checkout; returns its size in bytes."""
+        run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+        commit = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
+        words = ("--quiet", "--tag", OURS, "--build-arg", f"COMMIT={commit}")
+        self.docker("build", *words, *shlex.split(os.environ.get("TABSWEEP_BUILD", "")), ROOT)
+        return float(self.inspect(OURS)["Size"])
+
+    def inspect(self, name: str) -> dict[str, Any]:
+        """What docker knows of a container or an image."""
+        return json.loads(self.docker("inspect", name).stdout)[0]
+
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(7200)]
 
 SERVICES = ("postgres", "mlflow", "ray-head", "ray-worker")
 SETTINGS = {
-    "TABSWEEP_IMAGE": engine.OURS,
+    "TABSWEEP_IMAGE": OURS,
     "COMPOSE_PROJECT_NAME": "tabsweep-test",
     "RAY_WORKER_CPUS": "2",
     "RAY_HEAD_CPUS": "0",
@@ -189,8 +235,8 @@ def check_whole(run: Path) -> int:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    if engine.missing():
-        pytest.skip(engine.missing())
+    if missing():
+        pytest.skip(missing())
     folder = Path(tempfile.mkdtemp(prefix="containers-", dir="/tmp"))
     docker = Engine()
     made = None
@@ -234,7 +280,7 @@ def test_containers_are_confined_and_docker_shows_no_secret(site: Site) -> None:
     program = "import socket; socket.create_connection(('postgres', 5432), timeout=5)"
     done = site.compose("exec", "-T", "ray-worker", "python", "-c", program, check=False)
     assert done.returncode != 0  # PostgreSQL is in another network
-    labels = site.docker.inspect(engine.OURS)["Config"]["Labels"]
+    labels = site.docker.inspect(OURS)["Config"]["Labels"]
     assert labels["org.opencontainers.image.revision"]
 
 

@@ -6,20 +6,155 @@ needed: slurmctld, slurmd and SLURM's commands, and root; without them those tes
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-import slurm
 import storm
 from chaos import Sweep, kill_all, wait_for
+from ports import free_ports
 from repo import ROOT
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue")
+NODES = ("n1", "n2")
+# Kills of jobs are not delayed for longer than a test waits, and a job may start again at once.
+CONFIGURATION = """
+ClusterName=tabsweep
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmctldParameters=enable_configless
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/none
+CredType=cred/none
+AuthInfo=cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+ReturnToService=2
+KillWait={kill_wait}
+MinJobAge=3600
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,sched_min_interval=0,bf_interval=3,batch_sched_delay=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+{nodes}
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace}
+PartitionName=high Nodes=ALL PriorityTier=9 PreemptMode=OFF
+"""
+
+
+def missing() -> str:
+    """Why there can be no SLURM here; empty where there can."""
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking:
+        return f"not installed: {', '.join(lacking)}"
+    return "" if os.geteuid() == 0 else "slurmd needs root"
+
+
+class Slurm:
+    """The controller and the nodes, from the construction to `off`.
+
+    kill_wait: seconds from SIGTERM to SIGKILL of a cancelled job. grace: seconds that a preempted
+    job has before it is ended.
+    """
+
+    def __init__(self, folder: Path, *, kill_wait: int = 30, grace: int = 40) -> None:
+        self.folder = folder
+        folder.mkdir()
+        (folder / "state").mkdir()
+        ports = free_ports(1 + len(NODES))
+        host = socket.gethostname()
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1"
+            for name, port in zip(NODES, ports[1:], strict=True)
+        )
+        text = CONFIGURATION.format(
+            host=host, ports=ports, folder=folder, nodes=nodes, kill_wait=kill_wait, grace=grace
+        )
+        (folder / "slurm.conf").write_text(text)
+        base = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
+        self.env = {**base, "SLURM_CONF": str(folder / "slurm.conf")}
+        self._daemons = [self._start("slurmctld", "-D")]
+        try:
+            for name in NODES:
+                self._daemons.append(self._start("slurmd", "-D", "-N", name))
+            wait_for(self._idle, "SLURM's nodes", timeout_s=60)
+        except BaseException:
+            self.off()
+            raise
+
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        with open(self.folder / f"{words[0]}.out", "ab") as out:
+            return subprocess.Popen(
+                words, env=self.env, stdout=out, stderr=out, start_new_session=True
+            )
+
+    def _idle(self) -> bool:
+        assert all(daemon.poll() is None for daemon in self._daemons), self.folder
+        states = self.call("sinfo", "--noheader", "--Node", "--format=%t", check=False).split()
+        return bool(states) and {*states} == {"idle"}
+
+    def call(self, *words: str | Path, check: bool = True, **more: str) -> str:
+        """A command of SLURM; returns what it prints. `more`: environment."""
+        done = subprocess.run(
+            [*map(str, words)], env={**self.env, **more}, capture_output=True, text=True
+        )
+        assert not check or done.returncode == 0, (words, done.stdout + done.stderr)
+        return done.stdout
+
+    def submit(self, *words: str | Path, **environment: str) -> str:
+        """`sbatch` with these words; returns the job's number."""
+        return self.call("sbatch", "--parsable", *words, **environment).strip()
+
+    def state(self, job: str) -> str:
+        """Of a job, such as RUNNING, PENDING, COMPLETED."""
+        return self.field(job, "JobState")
+
+    def field(self, job: str, name: str) -> str:
+        """One of what `scontrol show job` prints of a job."""
+        shown = self.call("scontrol", "show", "job", job).split()
+        return next(word.partition("=")[2] for word in shown if word.startswith(f"{name}="))
+
+    def wait(self, job: str, *states: str, timeout_s: float = 180) -> str:
+        """Wait until a job is in one of these states."""
+        look = lambda: (found := self.state(job)) in states and found  # noqa: E731
+        return wait_for(look, f"job {job} to be {' or '.join(states)}", timeout_s=timeout_s)
+
+    def off(self) -> None:
+        """End every job, then the daemons."""
+        self.call("scancel", "--full", "--signal=KILL", "--user=root", check=False)
+        self.call("scancel", "--user=root", check=False)
+        until = time.monotonic() + 20
+        while self.call("squeue", "--noheader", check=False).strip() and time.monotonic() < until:
+            time.sleep(0.5)
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+        for daemon in self._daemons:
+            try:
+                daemon.wait(15)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
 
 SCRIPT = ROOT / "deploy" / "slurm.sh"
 GRACE_S = 60
@@ -50,10 +185,10 @@ def quiet(folder: Path) -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def cluster(folder: Path) -> Iterator[slurm.Slurm]:
-    if slurm.missing():
-        pytest.skip(slurm.missing())
-    made = slurm.Slurm(folder / "slurm", grace=GRACE_S)
+def cluster(folder: Path) -> Iterator[Slurm]:
+    if missing():
+        pytest.skip(missing())
+    made = Slurm(folder / "slurm", grace=GRACE_S)
     yield made
     made.off()
 
@@ -61,7 +196,7 @@ def cluster(folder: Path) -> Iterator[slurm.Slurm]:
 class Jobs:
     """Jobs of deploy/slurm.sh for one run, one after the other."""
 
-    def __init__(self, cluster: slurm.Slurm, sweep: Sweep, folder: Path, pause_s: float) -> None:
+    def __init__(self, cluster: Slurm, sweep: Sweep, folder: Path, pause_s: float) -> None:
         self.cluster, self.sweep = cluster, sweep
         bench = storm.logging_bench(folder, sweep.run.parents[1] / "execution.log", pause_s)
         path = f"{bench}:{Path(sys.executable).parent}:{cluster.env['PATH']}"
@@ -115,14 +250,14 @@ class Jobs:
         assert not list(Path("/tmp").glob(f"ray-{self.job}-*"))
 
 
-def jobs(cluster: slurm.Slurm, folder: Path, name: str, pause_s: float = storm.PAUSE_S) -> Jobs:
+def jobs(cluster: Slurm, folder: Path, name: str, pause_s: float = storm.PAUSE_S) -> Jobs:
     """A run of its own for jobs."""
     return Jobs(cluster, Sweep(folder / name, *storm.OPTIONS), folder / name, pause_s)
 
 
 @pytest.mark.fault(30, 36)
 def test_a_sweep_whose_jobs_are_cancelled_ends_with_the_tables_of_a_quiet_one(
-    cluster: slurm.Slurm, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
+    cluster: Slurm, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours = jobs(cluster, folder, "scancel")
     hits = storm.Storm(ours.sweep, "scancel", starting=0.0)  # a cancelled start has no run yet
@@ -146,7 +281,7 @@ def test_a_sweep_whose_jobs_are_cancelled_ends_with_the_tables_of_a_quiet_one(
 
 @pytest.mark.fault(30, 36)
 def test_a_preempted_job_saves_requeues_itself_and_ends_with_the_tables_of_a_quiet_one(
-    cluster: slurm.Slurm, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
+    cluster: Slurm, folder: Path, quiet: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another job, of a better partition, takes both nodes; the grace time is long enough."""
     ours = jobs(cluster, folder, "preempt")
@@ -174,7 +309,7 @@ def test_a_preempted_job_saves_requeues_itself_and_ends_with_the_tables_of_a_qui
 
 
 @pytest.mark.fault(30)
-def test_a_job_out_of_time_requeues_itself_and_goes_on(cluster: slurm.Slurm, folder: Path) -> None:
+def test_a_job_out_of_time_requeues_itself_and_goes_on(cluster: Slurm, folder: Path) -> None:
     ours = jobs(cluster, folder, "limit", 1.0)
     ours.submit("--time=4", "--signal=B:USR1@120")  # minutes; SLURM may be a minute early
     ours.running(restarts=1)

@@ -14,12 +14,67 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tiny_checkpoints
+import torch
 from calls import bench, working_in
 from small_sweeps import FAST, answer
 from tabsweep.models.in_context import checkpoint_file
 from tabsweep.models.registry import MODELS, make_model, names
 from tabsweep.sweeps.store.ledger import Ledger
+
+
+def _shaken(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights with noise: those that begin at zero would make all answers equal."""
+    return {
+        name: value + 0.3 * torch.randn_like(value) if value.is_floating_point() else value
+        for name, value in state.items()
+    }
+
+
+def tabicl(path: Path, *, regression: bool, seed: int = 0) -> Path:
+    """A TabICL of width 8 with random weights."""
+    from tabicl._model.tabicl import TabICL
+
+    config = {
+        "max_classes": 0 if regression else 10,
+        "num_quantiles": 9,
+        "embed_dim": 8,
+        "col_num_blocks": 1,
+        "col_nhead": 2,
+        "col_num_inds": 4,
+        "row_num_blocks": 1,
+        "row_nhead": 2,
+        "row_num_cls": 2,
+        "icl_num_blocks": 1,
+        "icl_nhead": 2,
+        "zero_init": False,
+    }
+    torch.manual_seed(seed)
+    state = _shaken(TabICL(**config).state_dict())
+    torch.save({"config": config, "state_dict": state}, path)
+    return path
+
+
+def tabpfn(path: Path, *, regression: bool, seed: int = 0) -> Path:
+    """A TabPFN of version 2, width 8, with random weights."""
+    from tabpfn.architectures import tabpfn_v2
+    from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
+
+    config = {
+        "emsize": 8,
+        "nlayers": 1,
+        "nhead": 2,
+        "max_num_classes": 0 if regression else 10,
+        "num_buckets": 20 if regression else 0,
+    }
+    torch.manual_seed(seed)
+    parsed, _ = tabpfn_v2.parse_config(config)
+    state = _shaken(tabpfn_v2.get_architecture(parsed).state_dict())
+    if regression:
+        bars = FullSupportBarDistribution(torch.linspace(-4.0, 4.0, 21))
+        state |= {f"criterion.{name}": value for name, value in bars.state_dict().items()}
+    torch.save({"config": config, "state_dict": state}, path)
+    return path
+
 
 LIBRARIES = ("tabicl", "tabpfn")
 TASKS = ("binary", "multiclass", "regression")
@@ -45,7 +100,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(name, reason=f"needs the extra {name}")
         for kind in ("classifier", "regressor"):
             place = folder / f"{name}-{kind}.ckpt"
-            getattr(tiny_checkpoints, name)(place, regression=kind == "regressor")
+            (tabicl if name == "tabicl" else tabpfn)(place, regression=kind == "regressor")
     return folder
 
 
@@ -175,7 +230,7 @@ def test_a_sweep_keeps_the_sha256_in_every_trial_and_notes_what_was_pretrained_o
         (note,) = [note for note in found["notes"] if sha256[:12] in note]
         assert note.startswith("Contamination") and "iris" in note and "wine" not in note
         assert note in Path("runs/b/report/about.md").read_text("utf-8")
-        tiny_checkpoints.tabicl(place, regression=False, seed=1)
+        tabicl(place, regression=False, seed=1)
         other = bench(*sweep, *named, "--name", "a")
         assert other.code == 2, "another checkpoint is another space: the run is not mixed"
         answer(*sweep, *named, "--name", "c")
