@@ -6,15 +6,14 @@ import gzip
 import hashlib
 import pickle
 import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from local_server import Answer, LocalServer
 from tabsweep.datasets import catalog, download, source
 from tabsweep.datasets.card import UNKNOWN, Card, SourceFile
 from tabsweep.datasets.download import NetworkAccess, Unreachable
@@ -24,42 +23,19 @@ DATA = b"1.0 2.0 3.0\n" * 500
 SHA = hashlib.sha256(DATA).hexdigest()
 
 
-class Server:
-    """A server on this machine that answers with a script of (status, headers, body)."""
+class Server(LocalServer):
+    """It answers with a script of (status, headers, body), then with its files."""
 
     def __init__(self) -> None:
-        self.requests: list[str] = []
-        self.script: list[tuple[int, dict[str, str], bytes]] = []
+        super().__init__()
+        self.url = self.root
+        self.script: list[Answer] = []
         self.files: dict[str, bytes] = {}
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.requests.append(self.path)
-                if outer.script:
-                    status, headers, body = outer.script.pop(0)
-                elif self.path in outer.files:
-                    status, headers, body = 200, {}, outer.files[self.path]
-                else:
-                    status, headers, body = 404, {}, b"no"
-                self.send_response(status)
-                for key, value in {"Content-Length": str(len(body)), **headers}.items():
-                    if value:
-                        self.send_header(key, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
+    def answer(self, path: str, headers: object) -> Answer:
+        if self.script:
+            return self.script.pop(0)
+        return (200, {}, self.files[path]) if path in self.files else (404, {}, b"no")
 
 
 @pytest.fixture
@@ -271,13 +247,10 @@ def test_a_host_that_cannot_be_reached_is_probed_once_for_all_files(
 
 def test_a_closed_port_and_an_unknown_name_are_unreachable(server: Server) -> None:
     port = server.http.server_port
+    assert download.connects("127.0.0.1", port, 2.0) == ""
     server.close()
     assert "127.0.0.1" in download.connects("127.0.0.1", port, 2.0)
     assert download.connects("nowhere.invalid", 80, 2.0) != ""
-    server.http = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    server.thread = threading.Thread(target=server.http.serve_forever, daemon=True)
-    server.thread.start()
-    assert download.connects("127.0.0.1", server.http.server_port, 2.0) == ""
 
 
 @pytest.mark.parametrize("connecting", [True, False], ids=["silent", "black-hole"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from calls import bench
+from local_server import LocalServer
 from tabsweep.benchmark.commands import doctor
 from tabsweep.benchmark.running import cluster_checks
 
@@ -20,20 +19,10 @@ from tabsweep.benchmark.running import cluster_checks
 @contextmanager
 def server(answers: Any) -> Iterator[str]:
     """host:port of a server; `answers(headers)` gives the status of every request."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(answers(self.headers))
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{found.server_port}"
-        found.shutdown()
+    found = LocalServer()
+    found.answer = lambda path, headers: (answers(headers), {}, b"")  # type: ignore[method-assign]
+    yield found.host
+    found.close()
 
 
 def test_a_dashboard_without_a_token_is_a_problem_unless_only_this_machine_reaches_it(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from local_server import LocalServer
 
 Answer = tuple[int, str, bytes]
 
@@ -87,41 +86,23 @@ def splits(n: int = 90, folds: int = 3, repeats: int = 2) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-class OpenML:
-    """The server. `requests` are the paths that were asked for; `trouble` maps a path to what is
-    answered there instead, once for each entry of its list."""
+class OpenML(LocalServer):
+    """The server. `trouble` maps a path to what is answered there instead, once for each entry of
+    its list."""
 
     def __init__(self) -> None:
-        self.requests: list[str] = []
+        super().__init__()
         self.trouble: dict[str, list[Answer]] = {}
         self.files: dict[str, bytes] = {}
         self.answers: dict[str, Callable[[], Any]] = {}
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.requests.append(self.path)
-                status, kind, body = outer.answer(self.path)
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.root = f"http://127.0.0.1:{self.http.server_port}"
         self.url = f"{self.root}/api/v1"
-        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
-    def close(self) -> None:
-        """Stop answering."""
-        self.http.shutdown()
-        self.http.server_close()
+    def answer(self, path: str, headers: Any) -> tuple[int, dict[str, str], bytes]:
+        """What is found, with its type as a header."""
+        status, kind, body = self.found(path)
+        return status, {"Content-Type": kind}, body
 
-    def answer(self, path: str) -> Answer:
+    def found(self, path: str) -> Answer:
         """(status, content type, body) of a request."""
         if self.trouble.get(path):
             return self.trouble[path].pop(0)
