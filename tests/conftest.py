@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,20 +86,18 @@ def mirror() -> str:
     return str(Path(folder).resolve())
 
 
-@pytest.fixture(scope="session")
-def parity() -> Path:
-    """The folder of reference weights and outputs; skips the test where there is none."""
-    folder = os.environ.get("TABSWEEP_PARITY", "")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("needs the parity files: set TABSWEEP_PARITY")
-    return Path(folder).resolve()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Downloads, copies and added datasets go to folders of this test session."""
     os.environ["TABSWEEP_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["TABSWEEP_DATA"] = str(tmp_path_factory.mktemp("added"))
+
+
+@pytest.fixture(autouse=True)
+def _torch_is_seeded() -> None:
+    """Torch's own generator begins each test from a fixed seed, where torch is imported."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tests of this folder start with torch's generator as if they ran alone."""
+"""Fixtures of the tests against official numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from fixed_seed import torch_is_seeded  # noqa: F401
 
 
 @pytest.fixture
