@@ -58,11 +58,7 @@ def rows_of(given):
 def shape_of(given, d_in):
     """What every network is told: columns and outputs."""
     meta = given.meta
-    return {
-        "n_numeric": meta[d_in],
-        "sizes": meta["categories"] or [],
-        "n_out": meta["d_out"],
-    }
+    return {"n_numeric": meta[d_in], "sizes": meta["categories"] or [], "n_out": meta["d_out"]}
 
 
 @each("name", names("rtdl_mlp_*", "rtdl_snn_*"))

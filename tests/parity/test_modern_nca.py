@@ -5,11 +5,11 @@ Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, t
 
 from __future__ import annotations
 
-import re
+from functools import partial
 
 import torch
 from looped import each
-from parity import assert_same, case, names
+from parity import assert_same, assert_same_gradients, assert_same_step, case, names, renamed
 from tabsweep.models.deep.layers.number_embedding import Embedding, NumberVectors
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.modern_nca import ModernNCA, NCANetwork, NCATask
@@ -17,17 +17,15 @@ from tabsweep.models.modern_nca import ModernNCA, NCANetwork, NCATask
 
 def ours(name, n_blocks):
     """Our name of an official parameter or buffer."""
-    for theirs, mine in (
+    table = (
         (r"num_embeddings\.0\.frequencies", "numbers.vectors.periodic.weight"),
         (r"num_embeddings\.1\.(\w+)", r"numbers.vectors.linear.\1"),
         (rf"post_encoder\.{n_blocks}\.(\w+)", r"norm.\1"),
         (r"post_encoder\.(\d)\.block\.0\.(\w+)", r"blocks.\1.norm.\2"),
         (r"post_encoder\.(\d)\.block\.1\.(\w+)", r"blocks.\1.linear0.\2"),
         (r"post_encoder\.(\d)\.block\.4\.(\w+)", r"blocks.\1.linear1.\2"),
-    ):
-        if re.fullmatch(theirs, name):
-            return re.sub(theirs, mine, name)
-    return name
+    )
+    return renamed(name, table)
 
 
 def loaded(given):
@@ -100,21 +98,13 @@ def _step(given, module, mode):
     task.module, task.rows, task.targets = module, table, given.tensor("in/train_y")
     task.settings = ModernNCA(task=given.meta["task"], seed=0)
     task.batch, task.candidates = lambda step: batch, lambda rows, step: more
-    outputs, criterion = [], task.criterion
-    task.criterion = lambda out, y: outputs.append(out) or criterion(out, y)
-    loss = task.loss(0)
-    assert_same(outputs[0], given[f"out/{mode}/logits"])
-    assert_same(loss, given[f"out/{mode}/loss"])
-    loss.backward()
-    _gradients(given, module, mode)
+    assert_same_step(task, given, mode)
+    gradients(given, module, mode)
 
 
-def _gradients(given, module, mode):
-    grads = given.under(f"grad/{mode}/")
-    found = dict(module.named_parameters())
-    assert {ours(n, given.meta["n_blocks"]) for n in grads} == set(found)
-    for n in grads:
-        assert_same(found[ours(n, given.meta["n_blocks"])].grad, grads[n])
+def gradients(given, module, mode):
+    names = partial(ours, n_blocks=given.meta["n_blocks"])
+    assert_same_gradients(module, given.under(f"grad/{mode}/"), names)
 
 
 @each("name", CASES)
@@ -132,4 +122,4 @@ def test_predictions_look_up_all_training_rows_as_the_official_ones_do(name):
     loss = task.criterion(out, given.tensor("in/test_y"))
     assert_same(loss, given["out/test/loss"])
     loss.backward()
-    _gradients(given, module, "test")
+    gradients(given, module, "test")

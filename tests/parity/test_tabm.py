@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 from looped import each
-from parity import assert_same, case, names
+from parity import assert_same, assert_same_gradients, case, names
 from tabsweep.models.deep.layers.number_embedding import Embedding
 from tabsweep.models.tabm import TabMNetwork, mean_loss
 
@@ -61,11 +61,7 @@ def test_members_losses_gradients_and_the_ensemble_are_the_official_ones(name):
     one = [mean_loss(out[:, [i]], y[:, [i]] if y.dim() == 2 else y) for i in range(config["k"])]
     assert_same(torch.stack(one), given["out/loss_per_member"])
     loss.backward()
-    grads = given.under("grad/")
-    ours = dict(module.layers.named_parameters())
-    assert set(grads) == set(ours)
-    for n in grads:
-        assert_same(ours[n].grad, grads[n])
+    assert_same_gradients(module.layers, given.under("grad/"))
     if not config["separate_batches"]:
         mean = module(numbers, codes)
         assert_same(mean.exp() if module.n_out else mean, given["out/mean_prediction"])

@@ -5,11 +5,11 @@ Files and names: the folder that TABSWEEP_PARITY names. Everything is float64, t
 
 from __future__ import annotations
 
-import re
+from functools import partial
 
 import torch
 from looped import each
-from parity import assert_same, case, names
+from parity import assert_same, assert_same_gradients, assert_same_step, case, names, renamed
 from tabsweep.models.deep.layers.number_embedding import Embedding, NumberVectors
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.tabr import TabR, TabRNetwork, TabRTask
@@ -33,14 +33,7 @@ RENAMED = (
     (r"head\.0\.(\w+)", r"head_norm.\1"),
     (r"head\.2\.(\w+)", r"head.\1"),
 )
-
-
-def ours(name):
-    """Our name of an official parameter."""
-    for theirs, mine in RENAMED:
-        if re.fullmatch(theirs, name):
-            return re.sub(theirs, mine, name)
-    return name
+ours = partial(renamed, table=RENAMED)
 
 
 def loaded(given):
@@ -99,21 +92,8 @@ def test_a_training_step_is_the_official_one(name):
     task.module, task.rows, task.targets = module, table, y
     task.settings = TabR(task=task_of(given.meta), seed=0)
     task.batch = lambda step: batch
-    outputs, criterion = [], task.criterion
-    task.criterion = lambda out, y: outputs.append(out) or criterion(out, y)
-    loss = task.loss(0)
-    assert_same(outputs[0], given["out/train/logits"])
-    assert_same(loss, given["out/train/loss"])
-    loss.backward()
-    gradients(given, module, "train")
-
-
-def gradients(given, module, mode):
-    grads = given.under(f"grad/{mode}/")
-    found = dict(module.named_parameters())
-    assert {ours(n) for n in grads} == set(found)
-    for n in grads:
-        assert_same(found[ours(n)].grad, grads[n])
+    assert_same_step(task, given, "train")
+    assert_same_gradients(module, given.under("grad/train/"), ours)
 
 
 @each("name", CASES)
@@ -128,4 +108,4 @@ def test_predictions_read_all_training_rows_as_the_official_ones_do(name):
     loss = task.criterion(out, wanted)
     assert_same(loss, given["out/test/loss"])
     loss.backward()
-    gradients(given, module, "test")
+    assert_same_gradients(module, given.under("grad/test/"), ours)

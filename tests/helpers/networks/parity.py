@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -109,3 +110,32 @@ def difference(ours: Any, theirs: Any) -> float:
 def assert_same(ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> None:
     """Equal to the tolerance that the numbers are promised to."""
     assert difference(ours, theirs) <= tolerance
+
+
+def assert_same_gradients(
+    module: torch.nn.Module, theirs: Mapping[str, np.ndarray], ours: Callable[[str], str] = str
+) -> None:
+    """Every parameter has the official gradient; `ours` is our name of one of theirs."""
+    found = dict(module.named_parameters())
+    assert {ours(name) for name in theirs} == set(found)
+    for name in theirs:
+        assert_same(found[ours(name)].grad, theirs[name])
+
+
+def assert_same_step(task: Any, given: Case, mode: str) -> None:
+    """The first loss of a task and what it is taken of are those of the file; its gradients are
+    made."""
+    outputs, criterion = [], task.criterion
+    task.criterion = lambda out, y: outputs.append(out) or criterion(out, y)
+    loss = task.loss(0)
+    assert_same(outputs[0], given[f"out/{mode}/logits"])
+    assert_same(loss, given[f"out/{mode}/loss"])
+    loss.backward()
+
+
+def renamed(name: str, table: Iterable[tuple[str, str]]) -> str:
+    """The name by the first pattern of (pattern, ours) that is all of it, or as it is."""
+    for theirs, ours in table:
+        if re.fullmatch(theirs, name):
+            return re.sub(theirs, ours, name)
+    return name
