@@ -6,7 +6,6 @@ import pytest
 import torch
 from looped import each
 from tabsweep.models.autoint import AutoInt
-from tabsweep.models.deep.layers.feature_tokenizer import Tokens
 from tabsweep.models.deep.layers.token_attention import SHARING, Mixtures
 from tabsweep.models.ft_transformer import FTTransformer
 from tabsweep.models.hyperparameters import InvalidConfig
@@ -35,41 +34,6 @@ def test_the_scaled_defaults_are_six_and_the_third_is_the_default():
 # -- laws -----------------------------------------------------------------------------------------
 
 
-def small(n_numeric=3, sizes=(4, 2), n_out=1, **config):
-    torch.manual_seed(0)
-    given = {"width": 16, "n_heads": 4, "n_layers": 2, "task": "regression"} | config
-    module = network(FTTransformer(**given), n_numeric, list(sizes), n_out)
-    with torch.no_grad():
-        for p in module.parameters():  # no bias or gain that is at its start hides a fault
-            p.add_(0.3 * torch.randn_like(p))
-    return module
-
-
-def rows(n=7, n_numeric=3, sizes=(4, 2)):
-    torch.manual_seed(1)
-    codes = [torch.randint(0, k + 1, (n,)) for k in sizes]
-    return torch.randn(n, n_numeric).double(), torch.stack(codes, dim=1)
-
-
-@each("linformer", ["none", *SHARING])
-def test_the_last_block_computes_of_the_full_one_what_is_read(linformer):
-    module = small(linformer=linformer, linformer_ratio=0.5)
-    x = module.tokens(*rows())
-    mix = None if module.mixtures is None else module.mixtures.of(1)
-    torch.testing.assert_close(
-        module.blocks[1](x, None, mix, cls=True), module.blocks[1](x, None, mix)[:, :1]
-    )
-
-
-def test_the_token_of_zero_is_its_bias_and_cls_has_none():
-    tokens = small().tokens
-    x = tokens(torch.zeros(2, 3).double(), torch.tensor([[0, 0], [4, 2]]))
-    torch.testing.assert_close(x[0, 1:4], tokens.bias[:3])
-    torch.testing.assert_close(x[:, 0], tokens.weight[:1].expand(2, -1))
-    vectors = tokens.categories(torch.tensor([[4, 2]]))[0]
-    torch.testing.assert_close(x[1, 4:], vectors + tokens.bias[3:])
-
-
 def test_weights_start_as_the_authors_have_them():
     torch.manual_seed(0)
     module = network(FTTransformer(task="regression", width=64), 200, [300], 1)
@@ -91,13 +55,6 @@ def test_mixtures_share_as_their_name_says():
         assert key.shape == value.shape == (2, 10)
         assert (key is value) == (sharing != "headwise")
         assert (mixtures.of(2)[0] is key) == (sharing == "layerwise")
-
-
-def test_tokens_of_one_kind_are_enough():
-    assert Tokens(0, [3], 8)(torch.empty(2, 0), torch.tensor([[0], [3]])).shape == (2, 2, 8)
-    assert Tokens(1, [], 8, bias=False, cls=False)(torch.ones(2, 1), torch.empty(2, 0)).shape == (
-        2, 1, 8,
-    )  # fmt: skip
 
 
 @each("name", ["ft-transformer", "autoint"])

@@ -13,7 +13,6 @@ from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.metrics import log_loss
 from tabsweep.models.out_of_fold import parts
 from tabsweep.models.registry import MODELS, defaults, make_model
-from tabsweep.models.svm import SVM
 
 BOOSTING = [name for name, spec in MODELS.items() if spec.family == "gbdt"]
 ENCODING = [name for name in BOOSTING if "categorical" in defaults(name)]
@@ -124,7 +123,6 @@ def test_parts_deal_every_class_evenly():
     counts = np.bincount(part, minlength=3)
     assert counts.max() - counts.min() <= 1
     assert np.bincount(part[:10], minlength=3).max() == 4
-    assert isinstance(make_model("svm", task="binary"), SVM)
 
 
 @pytest.mark.parametrize("name", ENCODING)
@@ -160,14 +158,6 @@ def test_xgboost_uses_every_setting_that_it_is_given(wine, monkeypatch):
         loud({"stranger": 1}, xgboost.DMatrix(wine[0], wine[1]), num_boost_round=1)
     model = make_model("xgboost", task="multiclass", n_estimators=1).fit(*wine[:2])
     assert model.warnings_ == {}
-
-
-def test_threads_reach_every_library(wine):
-    x, y, _, _ = wine
-    for name in ("xgboost", "lightgbm", "catboost"):
-        model = make_model(name, task="multiclass", threads=2, n_estimators=5).fit(x, y)
-        one = make_model(name, task="multiclass", threads=1, n_estimators=5).fit(x, y)
-        np.testing.assert_allclose(model.predict_proba(x), one.predict_proba(x), atol=1e-6)
 
 
 # -- extras ---------------------------------------------------------------------------------------
@@ -255,14 +245,8 @@ def test_a_fit_of_realmlp_in_a_new_process_prints_nothing(tmp_path):
     assert (done.stdout, done.stderr) == ("", "") and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "library"), [("ebm", "interpret"), ("realmlp", "pytabkit"), ("xrfm", "xrfm")]
-)
-def test_without_its_extra_a_model_says_which_one_it_needs(name, library):
-    code = (
-        f"import sys; sys.modules[{library!r}] = None\n"
-        "from tabsweep.models.registry import make_model\n"
-        f"make_model({name!r}, task='regression').fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1 and f"pip install 'tabsweep[{name}]'" in done.stderr
+def test_without_its_extra_a_model_says_which_one_it_needs(monkeypatch):
+    for name, library in (("ebm", "interpret"), ("realmlp", "pytabkit"), ("xrfm", "xrfm")):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(ImportError, match=rf"pip install 'tabsweep\[{name}\]'"):
+            make_model(name, task="regression").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])

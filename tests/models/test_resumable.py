@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from laws import hold
+from looped import each
 from repo import HELPERS
 from small_tables import NAMES, TINY, answers, is_network, table
 from tabsweep.models import registry
@@ -84,151 +84,133 @@ def uninterrupted(name: str, task: str, kind: str, stop: int) -> tuple[np.ndarra
 # -- the laws -------------------------------------------------------------------------------------
 
 
-def test_a_fit_resumed_at_any_boundary_equals_the_uninterrupted_one():
-    def law(name, task, kind):
-        fit = fits(name, task, kind)
-        whole, states = uninterrupted(name, task, kind, STOP)
-        assert STOP in states and np.ptp(whole) > 0
-        for step, state in states.items():
-            assert fit(start=(step, state)).tobytes() == whole.tobytes()
-            assert fit.fitted.resumed_from_ == step
-            assert fit.states == {s: b for s, b in states.items() if s > step}
-
-    hold(law, CASES)
+@each(("name", "task", "kind"), CASES)
+def test_a_fit_resumed_at_any_boundary_equals_the_uninterrupted_one(name, task, kind):
+    fit = fits(name, task, kind)
+    whole, states = uninterrupted(name, task, kind, STOP)
+    assert STOP in states and np.ptp(whole) > 0
+    for step, state in states.items():
+        assert fit(start=(step, state)).tobytes() == whole.tobytes()
+        assert fit.fitted.resumed_from_ == step
+        assert fit.states == {s: b for s, b in states.items() if s > step}
 
 
-def test_the_next_rung_goes_on_where_the_last_one_stopped():
-    def law(name, task, kind):
-        fit = fits(name, task, kind)
-        whole, _ = uninterrupted(name, task, kind, LENGTH)
-        fit(EVERY)
-        second = fit(2 * EVERY, start=(EVERY, fit.states[EVERY]))
-        assert second.tobytes() != whole.tobytes()
-        last = fit(LENGTH, start=(2 * EVERY, fit.states[2 * EVERY]))
-        assert last.tobytes() == whole.tobytes()
-
-    hold(law, [(name, TURNS[name], kind) for name in STEPPED for kind in KINDS])
+@each(("name", "task", "kind"), [(name, TURNS[name], kind) for name in STEPPED for kind in KINDS])
+def test_the_next_rung_goes_on_where_the_last_one_stopped(name, task, kind):
+    fit = fits(name, task, kind)
+    whole, _ = uninterrupted(name, task, kind, LENGTH)
+    fit(EVERY)
+    second = fit(2 * EVERY, start=(EVERY, fit.states[EVERY]))
+    assert second.tobytes() != whole.tobytes()
+    last = fit(LENGTH, start=(2 * EVERY, fit.states[2 * EVERY]))
+    assert last.tobytes() == whole.tobytes()
 
 
-def test_a_fit_that_saves_nothing_is_the_same():
-    def law(name, task):
+@each(("name", "task"), TURNS.items())
+def test_a_fit_that_saves_nothing_is_the_same(name, task):
+    fit = fits(name, task, "random")
+    whole, _ = uninterrupted(name, task, "random", STOP)
+    assert fit(save=None).tobytes() == whole.tobytes()
+    assert fit.fitted.n_iter_ == fit.fitted.best_iteration_ == STOP
+
+
+@each(("name", "task"), TURNS.items())
+def test_one_piece_as_long_as_the_schedule_is_a_fit_without_early_stopping(name, task):
+    if not small_fits(name).get("fit_to_draws_anew"):
         fit = fits(name, task, "random")
-        whole, _ = uninterrupted(name, task, "random", STOP)
-        assert fit(save=None).tobytes() == whole.tobytes()
-        assert fit.fitted.n_iter_ == fit.fitted.best_iteration_ == STOP
-
-    hold(law, TURNS.items())
+        assert fit(LENGTH, every=LENGTH).tobytes() == fit.plain().tobytes()
 
 
-def test_one_piece_as_long_as_the_schedule_is_a_fit_without_early_stopping():
-    def law(name, task):
-        if not small_fits(name).get("fit_to_draws_anew"):
-            fit = fits(name, task, "random")
-            assert fit(LENGTH, every=LENGTH).tobytes() == fit.plain().tobytes()
-
-    hold(law, TURNS.items())
-
-
-def test_pieces_without_draws_give_what_one_fit_gives():
-    def law(name, task):
-        settings = small_fits(name)
-        if settings.get("always_draws"):
-            return
-        fit = Fits(name, task, **settings.get("draws_nothing", {}))
-        pieces, whole = fit(LENGTH), fit.plain()
-        assert len(fit.states) == LENGTH / EVERY
-        np.testing.assert_allclose(pieces, whole, rtol=settings.get("pieces_rtol", 0.0))
-
-    hold(law, [(name, task) for name, task, kind in CASES if kind == "default"])
+@each(("name", "task"), [(name, task) for name, task, kind in CASES if kind == "default"])
+def test_pieces_without_draws_give_what_one_fit_gives(name, task):
+    settings = small_fits(name)
+    if settings.get("always_draws"):
+        return
+    fit = Fits(name, task, **settings.get("draws_nothing", {}))
+    pieces, whole = fit(LENGTH), fit.plain()
+    assert len(fit.states) == LENGTH / EVERY
+    np.testing.assert_allclose(pieces, whole, rtol=settings.get("pieces_rtol", 0.0))
 
 
-def test_no_piece_repeats_the_draws_of_the_one_before():
-    def law(name):
-        # steps this small leave the gradient as it was: equal draws would give equal trees
-        rate = "lr" if "lr" in registry.defaults(name) else "learning_rate"
-        fit = Fits(name, "regression", **{rate: 1e-3}, **random_config(name))
-        at = [fit(stop, every=1) for stop in (1, 2, 3)]
-        first, second = at[1] - at[0], at[2] - at[1]
-        assert np.ptp(first) > 0 and np.abs(second - first).max() > 0.05 * np.abs(first).max()
-
-    hold(law, [(name,) for name in STEPPED if "regression" in MODELS[name].tasks])
+@each("name", [name for name in STEPPED if "regression" in MODELS[name].tasks])
+def test_no_piece_repeats_the_draws_of_the_one_before(name):
+    # steps this small leave the gradient as it was: equal draws would give equal trees
+    rate = "lr" if "lr" in registry.defaults(name) else "learning_rate"
+    fit = Fits(name, "regression", **{rate: 1e-3}, **random_config(name))
+    at = [fit(stop, every=1) for stop in (1, 2, 3)]
+    first, second = at[1] - at[0], at[2] - at[1]
+    assert np.ptp(first) > 0 and np.abs(second - first).max() > 0.05 * np.abs(first).max()
 
 
-def test_what_a_piece_draws_depends_on_the_seed_and_on_where_it_begins():
-    def law(name):
-        task = MODELS[name].tasks[-1]
-        whole, states = uninterrupted(name, task, "random", STOP)
-        fit = Fits(name, task, **random_config(name), seed=1)
-        assert fit(start=(EVERY, states[EVERY])).tobytes() != whole.tobytes()
+@each("name", STEPPED)
+def test_what_a_piece_draws_depends_on_the_seed_and_on_where_it_begins(name):
+    task = MODELS[name].tasks[-1]
+    whole, states = uninterrupted(name, task, "random", STOP)
+    fit = Fits(name, task, **random_config(name), seed=1)
+    assert fit(start=(EVERY, states[EVERY])).tobytes() != whole.tobytes()
 
-    hold(law, [(name,) for name in STEPPED])
+
+def test_the_seeds_of_pieces_are_others():
     seeds = [seed_at(7, step) for step in range(0, 300, 3)]
     assert len(set(seeds)) == 100 and seeds[0] == 7 and all(0 <= s < 2**31 for s in seeds)
 
 
-def test_a_configuration_that_cannot_go_on_trains_from_zero_in_one_piece():
-    def law(name, i):
-        fit = Fits(name, "binary", **small_fits(name)["one_piece"][i])
-        whole = fit()
-        assert list(fit.states) == [STOP] and not fit.fitted._continues()
-        state = fit.states[STOP]
-        fit(EVERY)
-        rung = (EVERY, fit.states[EVERY])
-        assert fit(start=rung).tobytes() == whole.tobytes() and fit.fitted.resumed_from_ == 0
-        again = fit(start=(STOP, state))  # nothing is left to do
-        assert again.tobytes() == whole.tobytes() and fit.fitted.resumed_from_ == STOP
-
-    counts = {name: len(small_fits(name).get("one_piece", ())) for name in STEPPED}
-    hold(law, [(name, i) for name in STEPPED for i in range(counts[name])])
-
-
-def test_a_state_of_no_use_is_ignored():
-    def law(name):
-        task = MODELS[name].tasks[0]
-        fit = fits(name, task, "random")
-        late = uninterrupted(name, task, "random", LENGTH)[1][LENGTH]
-        whole, _ = uninterrupted(name, task, "random", STOP)
-        fit(4)
-        assert list(fit.states) == [3, 4]
-        between = fit.states[4]  # a stop that is no boundary of a longer fit
-        for start in ((LENGTH, late), (4, between)):
-            assert fit(start=start).tobytes() == whole.tobytes()
-            assert fit.fitted.resumed_from_ == 0
-        assert fit(4, start=(4, between)).size and fit.fitted.resumed_from_ == 4
-
-    hold(law, [(name,) for name in STEPPED])
+@each(
+    ("name", "config"),
+    [(name, config) for name in STEPPED for config in small_fits(name).get("one_piece", ())],
+)
+def test_a_configuration_that_cannot_go_on_trains_from_zero_in_one_piece(name, config):
+    fit = Fits(name, "binary", **config)
+    whole = fit()
+    assert list(fit.states) == [STOP] and not fit.fitted._continues()
+    state = fit.states[STOP]
+    fit(EVERY)
+    rung = (EVERY, fit.states[EVERY])
+    assert fit(start=rung).tobytes() == whole.tobytes() and fit.fitted.resumed_from_ == 0
+    again = fit(start=(STOP, state))  # nothing is left to do
+    assert again.tobytes() == whole.tobytes() and fit.fitted.resumed_from_ == STOP
 
 
-def test_a_target_without_variety_has_states_too():
-    def law(name):
-        frame, _ = table("regression", 20)
-        for rows, y in ((frame, np.full(20, 2.0)), (frame[["constant", "empty"]], np.arange(20.0))):
-            states: dict[int, bytes] = {}
-            given = {"stop": STOP, "every": EVERY, "save": states.__setitem__}
-            first = model(name, "regression").fit_to(rows, y, **given).predict(rows)
-            assert list(states) == [STOP] and np.ptp(first) == 0
-            start = (STOP, states[STOP])
-            again = model(name, "regression").fit_to(rows, y, **{**given, "start": start})
-            assert again.predict(rows).tobytes() == first.tobytes()
+@each("name", STEPPED)
+def test_a_state_of_no_use_is_ignored(name):
+    task = MODELS[name].tasks[0]
+    fit = fits(name, task, "random")
+    late = uninterrupted(name, task, "random", LENGTH)[1][LENGTH]
+    whole, _ = uninterrupted(name, task, "random", STOP)
+    fit(4)
+    assert list(fit.states) == [3, 4]
+    between = fit.states[4]  # a stop that is no boundary of a longer fit
+    for start in ((LENGTH, late), (4, between)):
+        assert fit(start=start).tobytes() == whole.tobytes()
+        assert fit.fitted.resumed_from_ == 0
+    assert fit(4, start=(4, between)).size and fit.fitted.resumed_from_ == 4
 
-    hold(law, [(name,) for name in STEPPED if "regression" in MODELS[name].tasks])
 
-
-def test_a_handful_of_rows_is_enough():
-    frame, y = table("binary", 40)
-
-    def law(name, n):
-        rows = np.r_[np.flatnonzero(y == "yes")[:1], np.flatnonzero(y == "no")[: n - 1]]
+@each("name", [name for name in STEPPED if "regression" in MODELS[name].tasks])
+def test_a_target_without_variety_has_states_too(name):
+    frame, _ = table("regression", 20)
+    for rows, y in ((frame, np.full(20, 2.0)), (frame[["constant", "empty"]], np.arange(20.0))):
         states: dict[int, bytes] = {}
         given = {"stop": STOP, "every": EVERY, "save": states.__setitem__}
-        small = frame.iloc[rows].drop(columns="b"), y[rows]
-        whole = answers(model(name, "binary").fit_to(*small, **given), small[0])
-        start = min(states.items())
-        again = model(name, "binary").fit_to(*small, **{**given, "start": start})
-        assert answers(again, small[0]).tobytes() == whole.tobytes()
+        first = model(name, "regression").fit_to(rows, y, **given).predict(rows)
+        assert list(states) == [STOP] and np.ptp(first) == 0
+        start = (STOP, states[STOP])
+        again = model(name, "regression").fit_to(rows, y, **{**given, "start": start})
+        assert again.predict(rows).tobytes() == first.tobytes()
 
-    with_binary = [name for name in STEPPED if "binary" in MODELS[name].tasks]
-    hold(law, [(name, n) for name in with_binary for n in (2, 3, 7)])
+
+@each("n", (2, 3, 7))
+@each("name", [name for name in STEPPED if "binary" in MODELS[name].tasks])
+def test_a_handful_of_rows_is_enough(name, n):
+    frame, y = table("binary", 40)
+    rows = np.r_[np.flatnonzero(y == "yes")[:1], np.flatnonzero(y == "no")[: n - 1]]
+    states: dict[int, bytes] = {}
+    given = {"stop": STOP, "every": EVERY, "save": states.__setitem__}
+    small = frame.iloc[rows].drop(columns="b"), y[rows]
+    whole = answers(model(name, "binary").fit_to(*small, **given), small[0])
+    start = min(states.items())
+    again = model(name, "binary").fit_to(*small, **{**given, "start": start})
+    assert answers(again, small[0]).tobytes() == whole.tobytes()
 
 
 def test_validation_rows_are_not_looked_at():
@@ -258,19 +240,16 @@ sys.stdout.buffer.write(fit(start=({EVERY}, state)).tobytes())
 
 
 @pytest.mark.fault(19)
-def test_a_state_is_json_arrays_and_what_a_boosting_library_writes():
+@each("name", STEPPED)
+def test_a_state_is_json_arrays_and_what_a_boosting_library_writes(name):
     """It is read by a reader that knows no pickle (persistence/test_hostile_files.py)."""
-
-    def law(name, task, kind):
-        _, states = uninterrupted(name, task, kind, STOP)
-        members = unpack(states[EVERY])
-        assert set(members) <= set(MEMBERS)
-        members.pop("arrays.bin")
-        for data in members.values():
-            with pytest.raises(Exception):  # noqa: B017 - genops raises what it likes
-                list(pickletools.genops(io.BytesIO(data)))
-
-    hold(law, [(name, MODELS[name].tasks[-1], "random") for name in STEPPED])
+    _, states = uninterrupted(name, MODELS[name].tasks[-1], "random", STOP)
+    members = unpack(states[EVERY])
+    assert set(members) <= set(MEMBERS)
+    members.pop("arrays.bin")
+    for data in members.values():
+        with pytest.raises(Exception):  # noqa: B017 - genops raises what it likes
+            list(pickletools.genops(io.BytesIO(data)))
 
 
 @pytest.fixture
@@ -340,55 +319,20 @@ def test_steps_outside_the_schedule_are_refused():
 # -- the registry ---------------------------------------------------------------------------------
 
 
-def test_a_spec_says_what_counts_the_steps_of_its_model_and_whether_it_uses_a_gpu():
+@each(("name", "spec"), MODELS.items())
+def test_a_spec_says_what_counts_the_steps_of_its_model_and_whether_it_uses_a_gpu(name, spec):
     counts = {
         "gbdt": {"n_estimators"},
         "feature network": {"epochs"},
         "row attention": {"steps", "epochs"},
     }
-
-    def law(name, spec):
-        cls = registry.load_class(spec.target)
-        assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)
-        foreign = {"pytabkit", "xrfm"} & set(spec.libraries)  # which train with torch by themselves
-        assert spec.resource in ({""} if foreign else counts.get(spec.family, {""}))
-        assert is_network(name) == (spec.resource in ("steps", "epochs"))
-        takes_device = "device" in inspect.signature(cls).parameters
-        assert (spec.gpu_mb > 0.0) == takes_device and takes_device >= is_network(name)
-        assert (cls.computes_in == "float32") == (is_network(name) or bool(foreign))
-        if spec.resource:
-            assert isinstance(registry.defaults(name)[spec.resource], int)
-
-    hold(law, MODELS.items())
-
-
-OUTSIDE = """
-class Epochs:
-    resource, gpu_mb = "epochs", 300
-
-    def __init__(self, epochs=10):
-        self.epochs = epochs
-
-    def fit(self, X, y): ...
-    def predict(self, X): ...
-    def fit_to(self, X, y, *, stop, every, start=None, save=None): ...
-
-class NoMethod(Epochs):
-    fit_to = None
-
-class NoParameter(Epochs):
-    def __init__(self): ...
-"""
-
-
-def test_a_class_from_elsewhere_says_what_counts_its_steps_and_its_gpu_memory(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "stepping_models.py").write_text(OUTSIDE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    found = registry.spec("stepping_models:Epochs")
-    assert (found.resource, found.gpu_mb) == ("epochs", 300.0)
-    with pytest.raises(ValueError, match="resource = 'epochs' but has no method fit_to"):
-        registry.spec("stepping_models:NoMethod")
-    with pytest.raises(ValueError, match="resource = 'epochs', which it does not take"):
-        registry.spec("stepping_models:NoParameter")
+    cls = registry.load_class(spec.target)
+    assert cls.resource == spec.resource and hasattr(cls, "fit_to") == bool(spec.resource)
+    foreign = {"pytabkit", "xrfm"} & set(spec.libraries)  # which train with torch by themselves
+    assert spec.resource in ({""} if foreign else counts.get(spec.family, {""}))
+    assert is_network(name) == (spec.resource in ("steps", "epochs"))
+    takes_device = "device" in inspect.signature(cls).parameters
+    assert (spec.gpu_mb > 0.0) == takes_device and takes_device >= is_network(name)
+    assert (cls.computes_in == "float32") == (is_network(name) or bool(foreign))
+    if spec.resource:
+        assert isinstance(registry.defaults(name)[spec.resource], int)

@@ -86,27 +86,6 @@ def test_a_ghost_batch_norm_is_the_official_one_and_moves_its_statistics_alike()
 # -- laws -----------------------------------------------------------------------------------------
 
 
-@each("n", [20, 24, 8, 5, 17])
-def test_a_ghost_batch_norm_is_a_batch_norm_of_each_chunk(n):
-    torch.manual_seed(0)
-    ours, plain = GhostNorm(3, 8, 0.3).double(), torch.nn.BatchNorm1d(3, momentum=0.3).double()
-    plain.weight.data.normal_(), plain.bias.data.normal_()
-    ours.load_state_dict({k: v for k, v in plain.state_dict().items() if "tracked" not in k})
-    x = torch.randn(3, n).double().requires_grad_()
-    found = ours(x)
-    expected = torch.cat([plain(c) for c in x.t().chunk(-(-n // 8))]).t()
-    assert torch.allclose(found, expected)
-    grad = torch.randn(3, n).double()
-    params = [(x, x), (ours.weight, plain.weight), (ours.bias, plain.bias)]
-    mine = torch.autograd.grad(found, [a for a, _ in params], grad, retain_graph=True)
-    theirs = torch.autograd.grad(expected, [b for _, b in params], grad)
-    assert all(torch.allclose(a, b) for a, b in zip(mine, theirs, strict=True))
-    for key in ("running_mean", "running_var"):
-        assert torch.allclose(getattr(ours, key), getattr(plain, key))
-    ours.eval(), plain.eval()
-    assert torch.allclose(ours(x), plain(x.t()).t())
-
-
 def test_the_entropy_of_masks_weighs_in_the_loss_and_makes_them_sparser():
     frame, y = table("regression", 120)
     config = {**TINY["tabnet"], "n_steps": 2}

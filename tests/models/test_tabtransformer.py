@@ -14,11 +14,7 @@ from tabsweep.models.deep.layers.polynomial_attention import alphas
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model, spaces
-from tabsweep.models.tabtransformer import (
-    Hidden,
-    TabTransformer,
-    TabTransformerCheAtt,
-)
+from tabsweep.models.tabtransformer import Hidden, TabTransformer, TabTransformerCheAtt
 from token_cases import network
 from torch.nn import functional as F
 

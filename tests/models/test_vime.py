@@ -24,16 +24,6 @@ def test_exchanged_values_and_the_masks_label_are_the_official_ones():
 # -- laws -----------------------------------------------------------------------------------------
 
 
-def test_the_label_is_zero_where_values_coincide_whatever_the_mask_says():
-    x = torch.tensor([[1.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
-    donors = torch.tensor([[1, 2], [2, 0], [0, 1]])
-    seen, label = corrupted(x, torch.ones(3, 2).bool(), donors)
-    assert seen.tolist() == [[1.0, 5.0], [2.0, 5.0], [1.0, 5.0]]
-    assert label.tolist() == [[False, False], [True, False], [True, False]]
-    seen, label = corrupted(x, torch.zeros(3, 2).bool(), donors)
-    assert torch.equal(seen, x) and not label.any()
-
-
 def task_of(task: str = "regression", **config) -> VIMETask:
     return small_task("vime", task, batch_size=60, **config)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import tabsweep
 from calls import bench
-from laws import hold
+from looped import each
 from small_sweeps import AGAIN
 from small_tables import NAMES, TINY
 from tabsweep.benchmark.column_encoding import encoding_identity
@@ -62,8 +62,8 @@ def changed(table, row):
 def test_a_word_of_a_test_row_changes_no_feature_of_a_training_row(cyclic, table) -> None:
     fold = make_folds(table, "kfold")[0]
     seen = [
-        each.encoded(fold.train, cyclic=cyclic)[0].rows(rows).to_numpy(dtype=float)
-        for each in (table, changed(table, int(fold.test[0])))
+        one.encoded(fold.train, cyclic=cyclic)[0].rows(rows).to_numpy(dtype=float)
+        for one in (table, changed(table, int(fold.test[0])))
         for rows in (fold.train, fold.val, fold.test)
     ]
     for before, after in zip(seen[:2], seen[3:5], strict=True):
@@ -75,34 +75,35 @@ def test_a_word_of_a_test_row_changes_no_feature_of_a_training_row(cyclic, table
 EXACT = {"linear": True, "knn": True, "lightgbm": False}
 
 
-def test_a_word_of_a_test_row_changes_no_prediction_for_another_row(tmp_path) -> None:
-    flats(90).to_csv(tmp_path / "d.csv", index=False)
-    values = table_from_file(tmp_path / "d.csv", Reading("price"))
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Small tables of both tasks, and their fold."""
+    path = tmp_path_factory.mktemp("few") / "d.csv"
+    flats(90).to_csv(path, index=False)
+    values = table_from_file(path, Reading("price"))
     codes = (values.target > np.median(values.target)).astype(np.int64)
-    tables = {
-        REGRESSION: values,
-        BINARY: replace(values, target=codes, task=BINARY, classes=("a", "b")),
-    }
-    folds = dict(enumerate(make_folds(values, "kfold")[:1]))
+    classes = replace(values, target=codes, task=BINARY, classes=("a", "b"))
+    return {REGRESSION: values, BINARY: classes}, make_folds(values, "kfold")[0]
 
-    def law(model: str) -> None:
-        spec = registry.spec(model)
-        table = tables[REGRESSION if REGRESSION in spec.tasks else BINARY]
-        told = []
-        for each in (table, changed(table, int(folds[0].test[0]))):
-            identity = {"target": spec.target, "threads": 1, **encoding_identity(spec, each)}
-            assert identity["encoding"]["cyclic"] == EXACT.get(model, is_cyclic(spec))
-            result = run_trial(Trial("d", 0, model, TINY[model], 0, identity), (each, folds))
-            assert result.status == DONE, result.message
-            told.append(result.predictions)
-        computes_in = registry.load_class(spec.target).computes_in
-        rounding = 0.0 if model in EXACT else TOLERANCES[computes_in]
-        for part, first in (("val", 0), ("test", 1)):
-            before, after = (predictions[part][first:] for predictions in told)
-            atol = rounding * np.abs(before).max()
-            np.testing.assert_allclose(after, before, rtol=0, atol=atol)
 
-    hold(law, [(name,) for name in NAMES])
+@each("model", NAMES)
+def test_a_word_of_a_test_row_changes_no_prediction_for_another_row(model, few) -> None:
+    tables, fold = few
+    spec = registry.spec(model)
+    table = tables[REGRESSION if REGRESSION in spec.tasks else BINARY]
+    told = []
+    for one in (table, changed(table, int(fold.test[0]))):
+        identity = {"target": spec.target, "threads": 1, **encoding_identity(spec, one)}
+        assert identity["encoding"]["cyclic"] == EXACT.get(model, is_cyclic(spec))
+        result = run_trial(Trial("d", 0, model, TINY[model], 0, identity), (one, {0: fold}))
+        assert result.status == DONE, result.message
+        told.append(result.predictions)
+    computes_in = registry.load_class(spec.target).computes_in
+    rounding = 0.0 if model in EXACT else TOLERANCES[computes_in]
+    for part, first in (("val", 0), ("test", 1)):
+        before, after = (predictions[part][first:] for predictions in told)
+        atol = rounding * np.abs(before).max()
+        np.testing.assert_allclose(after, before, rtol=0, atol=atol)
 
 
 def test_a_table_without_dates_and_texts_keeps_the_ids_of_its_trials(table) -> None:

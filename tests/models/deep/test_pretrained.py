@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 import torch
-from laws import hold
-from small_tables import NAMES, TINY, table
+from looped import each
+from small_tables import ALL, TINY, table
 from tabsweep.models.deep.pretrained import PretrainedNetwork, PretrainedTask
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.deep.trainer import Task
@@ -70,28 +69,6 @@ def test_patience_begins_after_pretraining():
     assert fitted.n_iter_ > 30
 
 
-def test_pretraining_moves_the_body_and_its_own_head_is_not_kept():
-    frame, y = table("regression")
-    bare, first = told(pretrain_epochs=0).fit(frame, y), told().fit(frame, y)
-    assert set(first.model_["weights"]) == set(bare.model_["weights"])
-    assert not np.array_equal(
-        first.model_["weights"]["body.weight"], bare.model_["weights"]["body.weight"]
-    )
-
-
-@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5], ids=lambda stop: f"stopped-after-{stop}")
-def test_a_fit_that_stops_in_either_phase_goes_on_to_the_same_weights(stop):
-    frame, y = table("regression")
-    val = table("regression", 30, seed=5)
-    whole = told().fit(frame, y, *val)
-    saved: dict[int, bytes] = {}
-    told().fit_to(frame, y, *val, stop=stop, every=stop, save=saved.__setitem__)
-    rest = told().fit_to(frame, y, *val, stop=6, every=stop, start=(stop, saved[stop]))
-    assert rest.resumed_from_ == stop
-    for name, weights in whole.model_["weights"].items():
-        assert weights.tobytes() == rest.model_["weights"][name].tobytes(), name
-
-
 def test_a_fit_of_pretraining_alone_is_refused():
     with pytest.raises(InvalidConfig, match="pretrain_epochs"):
         told(epochs=3, pretrain_epochs=3).fit(*table("regression"))
@@ -102,20 +79,20 @@ def lost(task: Any) -> float:
     return sum(float(task.loss(step).detach()) for step in range(task.unit))
 
 
-def test_every_pretrained_network_learns_its_pretext_and_keeps_its_own_weights_alone():
-    def law(name, task):
-        config = {key: 0.0 for key in defaults(name) if "dropout" in key}
-        config |= {"epochs": 31, "pretrain_epochs": 30, "pretrain_lr": 0.01, "batch_size": 16}
-        model = make_model(name, task=task, **{**TINY[name], **config})
-        rows = model._prepare(*table(task))
-        training = model._training(rows, None)
-        head = training.task.module.head.weight.detach().clone()
-        before = lost(training.task)
-        training.run(training.recipe.pretrain)
-        assert lost(training.task) < 0.97 * before
-        assert torch.equal(training.task.module.head.weight, head)
-        model._finish(training, rows, None)
-        assert not [n for n in model.model_["weights"] if n.startswith("pretext")]
-
-    names = [n for n in NAMES if issubclass(load_class(MODELS[n].target), PretrainedNetwork)]
-    hold(law, [(name, task) for name in names for task in MODELS[name].tasks])
+@each(
+    ("name", "task"),
+    (case for case in ALL if issubclass(load_class(MODELS[case[0]].target), PretrainedNetwork)),
+)
+def test_every_pretrained_network_learns_its_pretext_and_keeps_its_own_weights_alone(name, task):
+    config = {key: 0.0 for key in defaults(name) if "dropout" in key}
+    config |= {"epochs": 31, "pretrain_epochs": 30, "pretrain_lr": 0.01, "batch_size": 16}
+    model = make_model(name, task=task, **{**TINY[name], **config})
+    rows = model._prepare(*table(task))
+    training = model._training(rows, None)
+    head = training.task.module.head.weight.detach().clone()
+    before = lost(training.task)
+    training.run(training.recipe.pretrain)
+    assert lost(training.task) < 0.97 * before
+    assert torch.equal(training.task.module.head.weight, head)
+    model._finish(training, rows, None)
+    assert not [n for n in model.model_["weights"] if n.startswith("pretext")]

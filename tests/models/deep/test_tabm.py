@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tabm
 import torch
 from looped import each
 from small_tables import TINY, small_task, table
 from tabsweep.models.registry import make_model
-from tabsweep.models.tabm import VARIANTS, Heads
+from tabsweep.models.tabm import VARIANTS
 from torch.nn import functional as F
 
 
@@ -67,14 +66,6 @@ def test_dropout_keeps_means_and_drops_elements_of_every_hidden_layer_on_its_own
         assert float(kept.float().mean()) == pytest.approx(0.75, abs=0.01)
         assert torch.allclose(out[out != 0], x[out != 0] / 0.75)
     assert not torch.equal(*((out == 0) for _, out in seen[:2]))
-
-
-@each("n_out", [1, 2, 4, 5])
-def test_heads_are_the_librarys_linear_layers(n_out):
-    library = tabm.LinearEnsemble(7, n_out, k=3).double()
-    x = torch.randn(6, 3, 7, dtype=torch.float64)
-    ours = Heads(library.weight, library.bias)
-    assert torch.allclose(ours(x), library(x), rtol=0, atol=1e-12)
 
 
 @each("variant", VARIANTS)

@@ -10,13 +10,7 @@ from tabsweep.models.registry import MODELS, make_model
 
 BOOSTED = {
     name: {"n_estimators": 40, "early_stopping_rounds": 5, "learning_rate": 0.3}
-    for name in (
-        "lightgbm",
-        "xgboost",
-        "catboost",
-        "hist-gradient-boosting",
-        "gradient-boosting",
-    )
+    for name in ("lightgbm", "xgboost", "catboost", "hist-gradient-boosting", "gradient-boosting")
 }
 
 

@@ -68,9 +68,6 @@ def test_averaged_weights_are_validated_and_kept():
     first = tiny("binary", average=1e-9, lr=0.1).fit(frame, y)
     other = tiny("binary", average=1e-9, lr=0.001).fit(frame, y)
     np.testing.assert_allclose(answers(first, frame), answers(other, frame), atol=1e-5)
-    last = tiny("binary", average=1.0).fit(frame, y).model_["weights"]
-    none = tiny("binary", average=0.0).fit(frame, y).model_["weights"]
-    assert all(np.array_equal(last[name], none[name]) for name in none)
     assert not np.allclose(answers(first, frame), answers(tiny("binary").fit(frame, y), frame))
 
 
@@ -89,18 +86,6 @@ def test_the_training_rows_are_stored_once_for_all_predictions(monkeypatch):
     model.fit(frame, y)
     answers(model, frame)
     assert len(calls) > 1 + 20  # one a step, and the new weights' memory
-
-
-def test_numbers_are_divided_by_the_unbiased_deviation():
-    x = np.array([[1.0, 5.0, np.nan], [2.0, 5.0, 1.0], [4.0, 5.0, 3.0], [9.0, 5.0, np.nan]])
-    y = np.array([10.0, 20.0, 60.0, 30.0])
-    model = tiny("regression")
-    encoded, target = model._prepare(x, y)
-    np.testing.assert_allclose(encoded[:, 0], (x[:, 0] - 4.0) / x[:, 0].std(ddof=1))
-    np.testing.assert_allclose(encoded[:, 1], 0.0)
-    np.testing.assert_allclose(encoded[1:3, 2], [-(0.5**0.5), 0.5**0.5])
-    np.testing.assert_allclose(target, (y - 30.0) / y.std(ddof=1))
-    assert model._target_scale == pytest.approx(y.std(ddof=1))
 
 
 def test_wide_tables_are_narrowed_where_asked_for():

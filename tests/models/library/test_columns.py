@@ -19,19 +19,6 @@ def read(column, **how):
     return reader.transform(frame).drop(columns="other"), reader.notices_
 
 
-def test_numbers_written_as_text_are_read_as_those_of_files_and_codes_are_none():
-    for texts, numbers in (  # more of them: tests/datasets/reading/test_numbers.py
-        (["1,234", "12", "1,234,567.5"], [1234.0, 12.0, 1234567.5]),
-        (["57.3 °C", "-2 °C"], [57.3, -2.0]),
-        (["1", "n/a", "?", "", "-", "NULL"], [1.0, *[np.nan] * 5]),
-    ):
-        found, notices = read(texts)
-        np.testing.assert_array_equal(found["x"], numbers)
-        assert len(notices) == 1 and "'x'" in notices[0]
-    for texts in (["1,5", "1.2.3"], ["01234", "81549"], ["red", "1"], ["$1", "€2"]):
-        assert read(texts)[0]["x"].dtype == object, texts
-
-
 def stamps(*texts):
     return pd.to_datetime(list(texts), format="ISO8601")
 
@@ -179,12 +166,8 @@ def test_texts_that_look_like_dates_and_are_none_are_categories():
     assert "'2023-02-30' is none" in notices[0]
     found, notices = read(["0000-00-00", "0000-00-00"])
     assert found["x"].tolist() == ["0000-00-00"] * 2 and not notices
-    for column, words in (
-        (["01/02/2024", "03/04/2024"], "--day-first"),
-        (["2024-01-31", "31.01.2024"], "several ways"),
-    ):
-        with pytest.raises(ValueError, match=f"'x'.*{words}.*pd.to_datetime"):
-            read(column)
+    with pytest.raises(ValueError, match="'x'.*several ways.*pd.to_datetime"):
+        read(["2024-01-31", "31.01.2024"])
 
 
 def test_the_value_of_a_row_does_not_depend_on_the_rows_beside_it():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pickle
 import subprocess
@@ -13,17 +12,16 @@ import pandas as pd
 import pytest
 import sklearn
 import tabsweep
-from laws import hold
+from looped import each
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from small_tables import NAMES, TINY
+from small_tables import NAMES
 from tabsweep.models.hyperparameters import entries
 from tabsweep.models.library.names import class_names
 from tabsweep.models.registry import MODELS
-from tabsweep.sweeps.fingerprint import imported_names
 
 CHEAP = ("KNNClassifier", "LightGBMClassifier", "LinearRegressor", "XGBoostRegressor")
 TINY_NETWORK = {"epochs": 4, "width": 8, "n_layers": 1, "n_heads": 1}
@@ -61,52 +59,46 @@ def fitted(name, X, y, **params):
         return getattr(tabsweep, name)(**params).fit(X, y)
 
 
-def test_any_table_is_fitted_and_predicted_in_five_lines():
+@each("name", (*CHEAP, "FTTransformerClassifier", "FTTransformerRegressor"))
+def test_any_table_is_fitted_and_predicted_in_five_lines(name):
     X, value = messy(160)
     train, test = slice(0, 120), slice(120, 160)
-
-    def law(name):
-        y = labels(value) if name.endswith("Classifier") else value
-        params = TINY_NETWORK if name.startswith("FT") else {}
-        model = fitted(name, X[train], y[train], **params)
-        predicted = model.predict(X[test])
-        assert predicted.shape == (40,) and list(model.feature_names_in_) == list(X.columns)
-        assert model.n_features_in_ == 8 and "'price'" in "".join(model.columns_.notices_)
-        assert hasattr(model, "predict_proba") == name.endswith("Classifier")
-        if name.endswith("Classifier"):
-            assert model.classes_.tolist() == ["cheap", "dear"]
-            np.testing.assert_array_equal(
-                model.classes_[model.predict_proba(X[test]).argmax(axis=1)], predicted
-            )
-        if not name.startswith("FT"):
-            assert model.score(X[test], y[test]) > 0.4
-
-    hold(law, [(name,) for name in (*CHEAP, "FTTransformerClassifier", "FTTransformerRegressor")])
+    y = labels(value) if name.endswith("Classifier") else value
+    params = TINY_NETWORK if name.startswith("FT") else {}
+    model = fitted(name, X[train], y[train], **params)
+    predicted = model.predict(X[test])
+    assert predicted.shape == (40,) and list(model.feature_names_in_) == list(X.columns)
+    assert model.n_features_in_ == 8 and "'price'" in "".join(model.columns_.notices_)
+    assert hasattr(model, "predict_proba") == name.endswith("Classifier")
+    if name.endswith("Classifier"):
+        assert model.classes_.tolist() == ["cheap", "dear"]
+        np.testing.assert_array_equal(
+            model.classes_[model.predict_proba(X[test]).argmax(axis=1)], predicted
+        )
+    if not name.startswith("FT"):
+        assert model.score(X[test], y[test]) > 0.4
 
 
-def test_importances_are_shares_of_the_features_that_a_model_s_trees_use():
+TREES = [name for name, spec in MODELS.items() if spec.family == "gbdt" and name in NAMES]
+WITHOUT = {"hist-gradient-boosting", "bagging", "knn"}  # models that tell no importances
+ENDS = ("forest", "-trees", "-tree", "adaboost", *WITHOUT)
+TREES += [name for name in NAMES if name.endswith(ENDS)]
+
+
+@each("name", [name for name, (model, _) in class_names().items() if model in TREES])
+def test_importances_are_shares_of_the_features_that_a_model_s_trees_use(name):
     X, value = messy(160)
     X = X.drop(columns=["price", "said"])  # without notices
-    found = []
-
-    def law(name):
-        model = getattr(tabsweep, name)()
-        assert not hasattr(model, "feature_importances_")  # before a fit
-        model.fit(X, labels(value) if name.endswith("Classifier") else value)
-        if not hasattr(model, "feature_importances_"):
-            return
-        shares = pd.Series(model.feature_importances_, model.feature_names_in_)
-        assert list(shares.index) == list(X.columns) and np.isclose(shares.sum(), 1.0)
-        assert shares.min() >= 0 and shares["count"] < shares["size"] + shares["colour"]
-        assert shares[["size", "colour"]].sum() > 0.4, "the target is made of these two"
-        found.append(class_names()[name][0])
-
-    trees = [name for name, spec in MODELS.items() if spec.family == "gbdt" and name in NAMES]
-    without = {"hist-gradient-boosting", "bagging", "knn"}
-    ends = ("forest", "-trees", "-tree", "adaboost", *without)
-    trees += [name for name in NAMES if name.endswith(ends)]
-    hold(law, [(name,) for name, (model, _) in class_names().items() if model in trees])
-    assert {*found} == {*trees} - without
+    model = getattr(tabsweep, name)()
+    assert not hasattr(model, "feature_importances_")  # before a fit
+    model.fit(X, labels(value) if name.endswith("Classifier") else value)
+    assert hasattr(model, "feature_importances_") == (class_names()[name][0] not in WITHOUT)
+    if not hasattr(model, "feature_importances_"):
+        return
+    shares = pd.Series(model.feature_importances_, model.feature_names_in_)
+    assert list(shares.index) == list(X.columns) and np.isclose(shares.sum(), 1.0)
+    assert shares.min() >= 0 and shares["count"] < shares["size"] + shares["colour"]
+    assert shares[["size", "colour"]].sum() > 0.4, "the target is made of these two"
 
 
 def test_pipelines_searches_and_votes_take_an_estimator():
@@ -122,22 +114,20 @@ def test_pipelines_searches_and_votes_take_an_estimator():
     assert vote.fit(numbers, y).score(numbers, y) > 0.6
 
 
-def test_every_class_says_its_kind_and_documents_its_parameters():
-    def law(name):
-        cls = getattr(tabsweep, name)
-        model, kind = class_names()[name]
-        made = cls()
-        assert is_classifier(made) == (kind == "Classifier") != is_regressor(made)
-        params = list(inspect.signature(cls).parameters)
-        assert sorted(params) == sorted(made.get_params()) and cls.__module__ == "tabsweep"
-        told = {n.strip() for head in entries(cls.__doc__) for n in head.split(",")}
-        assert set(params) <= told
-        assert ("sample_weight" in inspect.signature(made.fit).parameters) == (
-            "takes `sample_weight`" in cls.__doc__
-        )
-        assert repr(clone(made)) == f"{name}()"
-
-    hold(law, [(name,) for name, (model, _) in class_names().items() if model in NAMES])
+@each("name", [name for name, (model, _) in class_names().items() if model in NAMES])
+def test_every_class_says_its_kind_and_documents_its_parameters(name):
+    cls = getattr(tabsweep, name)
+    model, kind = class_names()[name]
+    made = cls()
+    assert is_classifier(made) == (kind == "Classifier") != is_regressor(made)
+    params = list(inspect.signature(cls).parameters)
+    assert sorted(params) == sorted(made.get_params()) and cls.__module__ == "tabsweep"
+    told = {n.strip() for head in entries(cls.__doc__) for n in head.split(",")}
+    assert set(params) <= told
+    assert ("sample_weight" in inspect.signature(made.fit).parameters) == (
+        "takes `sample_weight`" in cls.__doc__
+    )
+    assert repr(clone(made)) == f"{name}()"
 
 
 def test_every_registered_model_has_the_classes_of_its_tasks():
@@ -151,12 +141,6 @@ def test_every_registered_model_has_the_classes_of_its_tasks():
         tabsweep.KNClassifier  # noqa: B018
     with pytest.raises(ValueError, match="Transformer"):
         tabsweep.estimators("Transformer")
-
-
-def test_the_code_of_a_class_counts_as_the_code_of_a_model_that_imports_it():
-    tree = ast.parse("from tabsweep import KNNClassifier")
-    named = set(imported_names(tree, module="mine", is_package=False))
-    assert "tabsweep.models.library.classes" in named
 
 
 def test_the_quick_preset_is_the_default_and_a_value_of_ones_own_wins():
@@ -242,26 +226,23 @@ def test_the_same_random_state_gives_the_same_bytes_and_none_draws_anew():
     assert (anew[0] != anew[1]).any()
 
 
-def test_weights_move_an_answer_to_the_heavier_rows():
+@each("name", (n for n in class_names() if getattr(tabsweep, n).spec.sample_weight))
+def test_weights_move_an_answer_to_the_heavier_rows(name):
     """At every x half of the targets are 0, and half are 1 and weigh nine times as much."""
     X = np.array([[0.0], [1.0]] * 40)
     y = np.repeat([0, 1], 40)
     weights = np.where(y == 1, 9.0, 1.0)
-
-    def law(name):
-        cls = getattr(tabsweep, name)
-        model = cls(n_estimators=30) if "n_estimators" in cls().get_params() else cls()
-        heavy = clone(model).fit(X, y, sample_weight=weights)
-        for fit, low, high in ((clone(model).fit(X, y), 0.3, 0.7), (heavy, 0.75, 1.0)):
-            classifies = name.endswith("Classifier")
-            answer = fit.predict_proba(X)[:, 1] if classifies else fit.predict(X)
-            assert (low <= answer).all() and (answer <= high + 1e-6).all()
-        without = clone(model).fit(X, y, sample_weight=y)  # the others have no weight at all
-        assert (without.predict(X) > 0.99).all()
-        assert "fit" not in vars(without.estimator_)
-        pickle.dumps(heavy)
-
-    hold(law, [(n,) for n in class_names() if getattr(tabsweep, n).spec.sample_weight])
+    cls = getattr(tabsweep, name)
+    model = cls(n_estimators=30) if "n_estimators" in cls().get_params() else cls()
+    heavy = clone(model).fit(X, y, sample_weight=weights)
+    for fit, low, high in ((clone(model).fit(X, y), 0.3, 0.7), (heavy, 0.75, 1.0)):
+        classifies = name.endswith("Classifier")
+        answer = fit.predict_proba(X)[:, 1] if classifies else fit.predict(X)
+        assert (low <= answer).all() and (answer <= high + 1e-6).all()
+    without = clone(model).fit(X, y, sample_weight=y)  # the others have no weight at all
+    assert (without.predict(X) > 0.99).all()
+    assert "fit" not in vars(without.estimator_)
+    pickle.dumps(heavy)
 
 
 def test_a_row_of_weight_0_has_no_say_in_how_columns_are_read():
@@ -288,33 +269,33 @@ def test_transformers_that_a_user_has_set_to_pandas_change_nothing(name):
         assert sklearn.get_config()["transform_output"] == "pandas"
 
 
-def test_forests_with_several_threads_predict_the_same_bytes_each_time():
+FORESTS = [
+    f"{name}{kind}"
+    for name in ("RandomForest", "ExtraTrees")
+    for kind in ("Classifier", "Regressor")
+]
+
+
+@each("name", FORESTS)
+def test_forests_with_several_threads_predict_the_same_bytes_each_time(name):
     X, value = np.random.default_rng(0).normal(size=(600, 6)), np.linspace(0, 1, 600) ** 2
-
-    def law(name):
-        y = value if name.endswith("Regressor") else (value > 0.3).astype(int)
-        one, four = (getattr(tabsweep, name)(n_jobs=n).fit(X, y) for n in (1, 4))
-        ask = "predict_proba" if hasattr(one, "predict_proba") else "predict"
-        wanted = getattr(one, ask)(X).tobytes()
-        assert all(getattr(four, ask)(X).tobytes() == wanted for _ in range(5))
-        assert four.estimator_.model_.n_jobs == 4
-
-    forests = ("RandomForest", "ExtraTrees")
-    hold(law, [(f"{name}{kind}",) for name in forests for kind in ("Classifier", "Regressor")])
+    y = value if name.endswith("Regressor") else (value > 0.3).astype(int)
+    one, four = (getattr(tabsweep, name)(n_jobs=n).fit(X, y) for n in (1, 4))
+    ask = "predict_proba" if hasattr(one, "predict_proba") else "predict"
+    wanted = getattr(one, ask)(X).tobytes()
+    assert all(getattr(four, ask)(X).tobytes() == wanted for _ in range(5))
+    assert four.estimator_.model_.n_jobs == 4
 
 
-def test_weights_count_where_no_feature_varies_too():
+@each("name", (n for n in class_names() if getattr(tabsweep, n).spec.sample_weight))
+def test_weights_count_where_no_feature_varies_too(name):
     """The answer is then the constant one: weighted frequencies, or the weighted mean."""
     X, y, weights = np.zeros((4, 1)), np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 9.0])
-
-    def law(name):
-        heavy = getattr(tabsweep, name)().fit(X, y, sample_weight=weights)
-        classifies = name.endswith("Classifier")
-        answer = heavy.predict_proba(X)[:, 1] if classifies else heavy.predict(X)
-        np.testing.assert_allclose(answer, 0.75)
-        assert "_constant_answer" not in vars(heavy.estimator_)
-
-    hold(law, [(n,) for n in class_names() if getattr(tabsweep, n).spec.sample_weight])
+    heavy = getattr(tabsweep, name)().fit(X, y, sample_weight=weights)
+    classifies = name.endswith("Classifier")
+    answer = heavy.predict_proba(X)[:, 1] if classifies else heavy.predict(X)
+    np.testing.assert_allclose(answer, 0.75)
+    assert "_constant_answer" not in vars(heavy.estimator_)
 
 
 def test_weights_count_where_adaboost_is_its_first_tree():
@@ -399,20 +380,6 @@ def test_a_column_of_tuples_is_learnt_from():
     for name in CHEAP:
         model = getattr(tabsweep, name)().fit(X, [0, 1] * 30)
         assert model.score(X, [0, 1] * 30) > 0.9, name
-
-
-@pytest.mark.nightly
-def test_every_network_learns_a_messy_table_with_its_quick_preset():
-    X, value = messy(240)
-    y = labels(value)
-
-    def law(name):
-        model = fitted(name, X[:180], y[:180])
-        assert model.score(X[180:], y[180:]) > 0.6
-
-    networks = [n for n in NAMES if MODELS[n].resource in ("epochs", "steps") and TINY[n]]
-    chosen = [n for n, (m, kind) in class_names().items() if m in networks and kind == "Classifier"]
-    hold(law, [(name,) for name in chosen])
 
 
 # --- frames of other libraries --------------------------------------------------------------------

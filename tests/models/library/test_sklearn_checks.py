@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 import tabsweep
-from laws import hold
+from looped import each
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 from small_tables import NAMES, TINY
@@ -41,9 +41,9 @@ ROUNDED = dict.fromkeys(
 """{check: why} for models that compute in float32; which of them fail, the processor decides."""
 
 DAILY = {"constant", "decision-tree", "knn", "lightgbm", "linear", "naive-bayes", "pls", "svm"}
-CASES = [(name,) for name, (model, _) in class_names().items() if model in NAMES]
-CHEAP = [case for case in CASES if class_names()[case[0]][0] in DAILY]
-COSTLY = [case[0] for case in CASES if case not in CHEAP]
+CASES = [name for name, (model, _) in class_names().items() if model in NAMES]
+CHEAP = [name for name in CASES if class_names()[name][0] in DAILY]
+COSTLY = [name for name in CASES if name not in CHEAP]
 
 
 def estimator(name: str):
@@ -71,8 +71,9 @@ def passes_the_checks(name: str) -> None:
     assert not failed and not mended
 
 
-def test_cheap_models_pass_the_checks_of_scikit_learn():
-    hold(passes_the_checks, CHEAP)
+@each("name", CHEAP)
+def test_cheap_models_pass_the_checks_of_scikit_learn(name):
+    passes_the_checks(name)
 
 
 # A case a class, as they take half an hour together: `-v` and `-k` say and choose which.

@@ -5,21 +5,14 @@ tests/models/test_contract.py and test_resumable.py hold the contract of every m
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from saved_models import forge
-from sklearn.base import clone
 from small_tables import TINY, answers, table
 from tabsweep.models.base import BadState
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.task import TRAIN, NPTTask
 from tabsweep.models.persistence import fit_state
-from tabsweep.models.persistence.archive import ModelFileError
-from tabsweep.models.persistence.model_file import load_model, save_model
-from tabsweep.models.persistence.schema import Schema
 from tabsweep.models.registry import make_model
 
 FEW = {**TINY["npt"], "steps": 6, "eval_every": 2}
@@ -190,17 +183,6 @@ def test_bf16_on_a_cpu_runs_and_is_close():
     assert rough.model_["weights"]["embedding.weight"].dtype == np.float32
 
 
-def test_a_few_rows_are_learnt_by_heart():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(32, 3)), columns=list("abc"))
-    y = rng.normal(size=32)
-    model = npt(
-        steps=200, width=16, n_layers=4, n_heads=1, dropout=0.0, dropout_weights=0.0,
-        p_feature=0.0, tradeoff=0.0, lr=1e-2, eval_every=200,
-    ).fit(frame, y)  # fmt: skip
-    assert ((model.predict(frame) - y) ** 2).mean() / y.var() < 0.01
-
-
 @pytest.mark.parametrize("config", [{"dropout": 0.0, "dropout_weights": 0.0}, {"p_feature": 0.0},
                                     {"norm": "all"}, {"aba": False}, {"lookahead": False},
                                     {"tradeoff_schedule": "constant"},
@@ -218,36 +200,3 @@ def test_an_unseen_category_is_a_hidden_cell():
     rows = frame.iloc[:3].assign(colour=["violet"] * 3)
     missing = frame.iloc[:3].assign(colour=pd.Categorical([None] * 3))
     assert np.array_equal(model.predict(rows), model.predict(missing))
-
-
-# -- keeping --------------------------------------------------------------------------------------
-
-
-def test_a_fitted_model_is_pickled_without_what_it_can_make_again():
-    model = fitted(val_in_context=True)
-    frame, _ = table("regression")
-    before = model.predict(frame)
-    assert model._loaded is not None and model._contexts
-    back = pickle.loads(pickle.dumps(model))
-    assert not {"_loaded", "_contexts"} & set(vars(back))
-    assert back.predict(frame).tobytes() == before.tobytes()
-    assert clone(model).get_params() == model.get_params()
-    assert clone(model).fit(*table("regression")).predict(frame).tobytes() == before.tobytes()
-
-
-@pytest.mark.fault(19)
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"_loaded": {"$": "object", "class": "subprocess:Popen", "state": {}}},
-        {"_contexts": []},
-        {"_ready": 3},
-        {"model_": {"$": "object", "class": "torch.nn:Module", "state": {}}},
-    ],
-)
-def test_a_model_file_that_says_more_than_a_fitted_model_is_refused(more, tmp_path):
-    frame, _ = table("regression")
-    path = save_model(fitted(), tmp_path / "m", schema=Schema.of(frame, "regression"))
-    forge(path, lambda members: members["state.json"].update(more))
-    with pytest.raises(ModelFileError):
-        load_model(path)

@@ -14,9 +14,8 @@ import torch
 from looped import each
 from scipy.special import ndtr
 from tabsweep.models.deep.cells import FARTHEST, Cells, Columns, cells_of, generator, hide, without
-from tabsweep.models.deep.column_decoder import Decoded
 from tabsweep.models.npt.batches import Batches, strata_of
-from tabsweep.models.npt.masking import RANDOM_SHARE, loss_on, select
+from tabsweep.models.npt.masking import RANDOM_SHARE, select
 from tabsweep.models.npt.network import NPTNetwork
 
 MIXED = Columns((1, 3, 1, 2, 5, 2), (False, True, False, True, True, True), (5,))
@@ -260,29 +259,6 @@ def test_random_cells_are_open_and_hold_noise_or_any_category_alike():
     kept = hide(cells, columns, everywhere, nowhere, generator(3))
     assert kept.hidden.all() and torch.equal(kept.values, cells.values)
     assert without(cells, everywhere).hidden.all() and not cells.hidden.any()
-
-
-def decoded_of(cells: Cells, columns=MIXED, seed=0) -> Decoded:
-    module = network(columns, seed)
-    return module.decode(module(cells))
-
-
-def test_a_loss_is_a_sum_over_the_chosen_cells_and_their_number():
-    cells = table(gaps=0.0)
-    decoded = decoded_of(cells)
-    chosen = torch.rand(N, MIXED.n, generator=generator(4)) < 0.3
-    total, count = loss_on(decoded, cells, MIXED, chosen)
-    by_hand = 0.0
-    for i, j in torch.nonzero(chosen).tolist():
-        if MIXED.categorical[j]:
-            logits = decoded.of(j)[i, : MIXED.sizes[j]]
-            code = cells.codes[i, MIXED.categories_at.index(j)]
-            by_hand += float(torch.logsumexp(logits, 0) - logits[code])
-        else:
-            truth = cells.values[i, MIXED.numeric_at.index(j)]
-            by_hand += float((decoded.of(j)[i].detach() - truth) ** 2)
-    assert int(count) == int(chosen.sum()) and float(total) == pytest.approx(by_hand, rel=1e-12)
-    assert int(loss_on(decoded, cells, MIXED, torch.zeros_like(chosen))[1]) == 0
 
 
 def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_far():

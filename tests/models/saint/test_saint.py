@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from parity import assert_same
 from small_tables import TINY, table
 from tabsweep.models.deep.layers.polynomial_attention import BASES
 from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.registry import make_model
 from tabsweep.models.saint.network import Cells, Embedding, SAINTNetwork
-from tabsweep.models.saint.pretext import Pretext, cutmix, drawn
+from tabsweep.models.saint.pretext import cutmix, drawn
 
 # -- the network ----------------------------------------------------------------------------------
 
@@ -124,18 +123,6 @@ def test_views_without_damage_are_equal_and_such_pretraining_is_refused():
         saint(**same)
     for other in ({"p_cutmix": 0.1}, {"mixup": 0.5}, {"ffn_dropout": 0.1}, {"pretrain_epochs": 0}):
         saint(**{**same, **other})
-
-
-def test_the_contrastive_loss_is_least_where_each_view_is_most_like_its_own():
-    module = small()
-    pretext = Pretext(module.embedding).double()
-    pretext.clean = pretext.damaged = torch.nn.Identity()
-    x = torch.randn(12, 5, 4, dtype=torch.float64)
-    matched = pretext.contrastive(x, 3 * x, 0.01)  # lengths of tokens play no part
-    assert matched < 0.01 < pretext.contrastive(x, x.roll(1, dims=0), 0.01)
-    logits = (pretext.likeness(x, x.flip(0)) / 0.7).detach().numpy()
-    both = [np.log(np.exp(m).sum(axis=1)) - np.diag(m) for m in (logits, logits.T)]
-    assert_same(pretext.contrastive(x, x.flip(0), 0.7), np.mean(both))
 
 
 # -- the fitted model -----------------------------------------------------------------------------

@@ -11,12 +11,7 @@ import torch
 from largest_tensor import Largest
 from looped import each
 from tabsweep.models.deep.layers import attention
-from tabsweep.models.deep.layers.attention import (
-    LONG,
-    attend,
-    attend_with_own,
-    attention_weights,
-)
+from tabsweep.models.deep.layers.attention import LONG, attend, attend_with_own, attention_weights
 from torch.nn import functional as F
 
 SIZES = {

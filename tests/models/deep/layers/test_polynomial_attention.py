@@ -8,21 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from laws import hold
 from looped import each
 from scipy import special
 from small_tables import NAMES, small_task
 from tabsweep.models.deep.layers import polynomial_attention
 from tabsweep.models.deep.layers.attention import attention_weights, join_heads, split_heads
-from tabsweep.models.deep.layers.polynomial_attention import (
-    BASES,
-    HOW,
-    Polynomial,
-    alphas,
-    recurrence,
-)
+from tabsweep.models.deep.layers.polynomial_attention import BASES, HOW, Polynomial, alphas
 from tabsweep.models.deep.layers.token_attention import (
-    Mixtures,
     PolynomialAttention,
     TokenAttention,
     token_attention,
@@ -100,17 +92,6 @@ def test_on_a_diagonal_matrix_the_terms_are_scipys_polynomials(basis, jacobi, kn
         np.testing.assert_allclose(found.detach().numpy(), known(k, x), atol=1e-12)
 
 
-def test_an_unknown_basis_order_or_way_is_refused_with_what_is_known():
-    with pytest.raises(ValueError, match="chebyshev"):
-        recurrence("fourier", 1)
-    with pytest.raises(ValueError, match="order.*-1"):
-        Polynomial("power", -1, 2)
-    with pytest.raises(ValueError, match="k must.*0"):
-        recurrence("power", 0)
-    with pytest.raises(ValueError, match="got 'clenshaw'"):
-        Polynomial("power", 2, 2, how="clenshaw")
-
-
 # -- the ways to evaluate -------------------------------------------------------------------------
 
 
@@ -139,15 +120,6 @@ def test_every_way_of_evaluation_gives_the_same_answers_and_gradients(basis, ord
         for found, known in zip(outcome(way), wanted, strict=True):
             scale = max(1.0, float(known.abs().max()))
             assert float((found - known).abs().max()) <= 1e-10 * scale, way
-
-
-def test_the_way_is_chosen_by_tokens_and_width_of_a_head():
-    made = Polynomial("chebyshev", 3, 2)
-    assert [made.is_explicit(5, d) for d in (4, 5, 6)] == [False, True, True]
-    made.how = "recurrence"
-    assert not made.is_explicit(5, 6)
-    made.how = "explicit"
-    assert made.is_explicit(5, 4)
 
 
 @every_basis
@@ -203,21 +175,6 @@ def test_the_first_token_alone_hears_what_it_hears_among_all(how):
     torch.testing.assert_close(layer.first(x), layer(x)[:, :1], rtol=0, atol=1e-12)
 
 
-def test_rows_that_see_a_context_and_themselves_are_what_a_triangular_matrix_gives():
-    made = polynomial("jacobi", 5)
-    n, asked = 5, 3
-    logits = torch.randn(1, 2, n + asked, n + asked, generator=draws(), dtype=torch.float64)
-    blind = torch.ones(n + asked, n + asked, dtype=torch.bool).tril(-1) & False
-    blind[:, n:] = True
-    blind[range(n, n + asked), range(n, n + asked)] = False
-    a = torch.softmax(logits.masked_fill(blind, -torch.inf), dim=-1)
-    v = values(n + asked, 4, b=1)
-    context = made.terms(lambda u, k: a[:, :, :n, :n] @ u, v[:, :, :n])
-    own = torch.diagonal(a[:, :, n:, n:], dim1=2, dim2=3)[..., None]
-    rows = made.terms(lambda u, k: a[:, :, n:, :n] @ context[k] + own * u, v[:, :, n:])
-    torch.testing.assert_close(made.weighed(rows), made(a, v)[:, :, n:], rtol=0, atol=1e-12)
-
-
 @every_basis
 def test_inside_autocast_the_polynomial_stays_in_float32(basis):
     torch.manual_seed(0)
@@ -245,19 +202,6 @@ def test_dropout_is_on_the_answer_and_never_on_the_matrix():
     assert 0.3 < float(kept.float().mean()) < 0.7
     torch.testing.assert_close(dropped[kept], 2 * whole[kept])
     assert torch.equal(layer(x, (0, 1)), dropped) and not torch.equal(layer(x, (0, 2)), dropped)
-
-
-def test_the_factory_gives_ordinary_attention_by_default_with_heads_of_any_width():
-    plain = token_attention(12, 3, 0.0)
-    assert type(plain) is TokenAttention and plain.scale == 4**-0.5
-    wide = token_attention(12, 3, 0.0, attention="power", order=2, d_head=7, bias=False)
-    assert wide.scale == 7**-0.5 and wide.qkv.bias is None and wide.out.bias is not None
-    x = torch.randn(2, 4, 12, generator=draws())
-    assert wide(x).shape == (2, 4, 12) and wide.first(x).shape == (2, 1, 12)
-    torch.testing.assert_close(wide.first(x), wide(x)[:, :1])
-    mixtures = Mixtures(4, 0.5, "layerwise", 1)
-    with pytest.raises(ValueError, match="mixtures"):
-        wide(x, None, mixtures.of(0))
 
 
 # -- hosts ----------------------------------------------------------------------------------------
@@ -302,16 +246,13 @@ def test_a_host_learns_with_polynomials_and_moves_their_weights(host):
     assert moved and all(float((a - start).abs().max()) > 1e-3 for a in moved)
 
 
-def test_the_weights_of_polynomials_never_decay():
-    def law(name, task):
-        made = small_task(name, task, attention="power")
-        weights = {id(p) for p in alphas(made.module)}
-        groups = made.optimiser().param_groups
-        decay = {id(p): g["weight_decay"] for g in groups for p in g["params"]}
-        assert weights and all(decay[i] == 0.0 for i in weights)
-
-    hosts = [name for name in NAMES if "attention" in defaults(name)]
-    hold(law, [(name, MODELS[name].tasks[-1]) for name in hosts])
+@each("name", [name for name in NAMES if "attention" in defaults(name)])
+def test_the_weights_of_polynomials_never_decay(name):
+    made = small_task(name, MODELS[name].tasks[-1], attention="power")
+    weights = {id(p) for p in alphas(made.module)}
+    groups = made.optimiser().param_groups
+    decay = {id(p): g["weight_decay"] for g in groups for p in g["params"]}
+    assert weights and all(decay[i] == 0.0 for i in weights)
 
 
 @each("host", ["autoint", "ft-transformer"])
