@@ -53,16 +53,19 @@ def test_an_extended_study_runs_what_is_new_and_ends_as_if_begun_so(tmp_path):
 
 @pytest.mark.fault(20)
 def test_allowed_other_code_ends_as_a_fresh_run_would_wherever_it_is_killed(tmp_path):
+    """And a return to the first code is not refused and runs nothing."""
     fresh = run(tmp_path / "fresh", studies(source="v2"))
     old = run(tmp_path / "old", studies())
     assert not {id for id, *_ in fresh.values()} & {id for id, *_ in old.values()}
     records = len(Ledger(tmp_path / "old"))
-    allowed = {"allow_code_change": True}
-    assert run(tmp_path / "old", studies(source="v2"), **allowed) == fresh
+    assert run(tmp_path / "old", studies(source="v2"), allow_code_change=True) == fresh
     for cut in prefixes(tmp_path / "old", tmp_path / "cut", at_least=records, step=7):
-        assert run(cut, studies(source="v2"), **allowed) == fresh
-    pool = ScriptedPool()
-    assert run(tmp_path / "old", studies(source="v2"), pool) == fresh and not pool.log
+        pool = ScriptedPool()
+        assert run(cut, studies(), pool) == old and not pool.log
+        assert run(cut, studies(source="v2"), allow_code_change=True) == fresh
+    for source, ends in (("v2", fresh), ("v1", old)):
+        pool = ScriptedPool()
+        assert run(tmp_path / "old", studies(source=source), pool) == ends and not pool.log
 
 
 def test_a_retry_runs_what_failed_and_ends_as_if_it_had_not_wherever_it_is_killed(tmp_path):
@@ -101,6 +104,32 @@ def test_a_retry_looks_at_records_and_has_attempts_of_its_own(tmp_path):
     pool = ScriptedPool(script=dying("killed", "killed"))
     ((_, _, status, *_),) = run(tmp_path, [make_study(n_trials=1)], pool, retry=retry).values()
     assert status == DONE and asked == ["killed"] and pool.submitted.total() == 3
+
+
+@pytest.mark.fault(20)
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_a_refused_resume_writes_nothing_and_is_refused_the_next_time_too(tmp_path, sampler):
+    def grown(source: str) -> list:
+        kinds = ({"n_trials": 6}, {"n_trials": 3, "seeds": (0, 1)})
+        return [
+            make_study(f"s{i}", sampler=sampler, source=source, **kind)
+            for i, kind in enumerate(kinds)
+        ]
+
+    begun = [make_study(f"s{i}", sampler=sampler, n_trials=3) for i in range(2)]
+    run(tmp_path / "run", begun)
+    run(tmp_path / "run", grown("v2"), allow_code_change=True)
+    before = len(Ledger(tmp_path / "run"))
+    for _ in range(2):  # three trials of s0 and an evaluation of s1 did not run under the first
+        pool = ScriptedPool()
+        with pytest.raises(SourceChanged) as caught:
+            run(tmp_path / "run", grown("v1"), pool)
+        assert not pool.log and len(Ledger(tmp_path / "run")) == before
+        assert caught.value.count == 4
+    direct = run(tmp_path / "direct", grown("v1"))
+    pool = ScriptedPool()
+    assert run(tmp_path / "run", grown("v1"), pool, allow_code_change=True) == direct
+    assert pool.submitted.total() == 4
 
 
 @pytest.mark.fault(20)
@@ -250,3 +279,81 @@ def test_a_sibling_run_is_reused_only_as_far_as_its_predictions_bear_it_out(tmp_
         assert (refused.tally.ran, refused.tally.reused) == (4, 1) and same(f"refused-{i}")
         (tmp_path / f"refused-{i}" / "ledger" / "log.jsonl").unlink()
         (tmp_path / "first" / "ledger" / "log.jsonl").write_bytes(backup)
+
+
+# ---------------------------------------------------------------------- copies
+
+
+def copied(trial: Trial) -> Reused:
+    return Reused("other", run_trial(trial, None))
+
+
+class CountedLedger(Ledger):
+    """Knows how many results each synced append made durable."""
+
+    def __init__(self, run: Path) -> None:
+        self.groups: list[int] = []
+        super().__init__(run, write=True)
+
+    def append(self, records: Any, *, sync: bool = True) -> None:
+        records = list(records)
+        super().append(records, sync=sync)
+        results = sum(record["kind"] == "result" for record in records)
+        if results:
+            assert sync
+            self.groups.append(results)
+
+
+def test_copies_of_a_round_share_a_sync_and_are_those_of_a_run_of_its_own(tmp_path):
+    ledger = CountedLedger(tmp_path / "copied")
+    studies = [make_study(f"s{i}", sampler="random", n_trials=100, data="same") for i in range(2)]
+    studies.append(make_study("tpe", n_trials=5, seeds=(0, 1)))
+    tally = Engine(studies, ledger=ledger, pool=ScriptedPool(), reuse=copied).run()
+    ledger.close()
+    assert (tally.ran, tally.reused) == (0, 207)
+    assert sum(ledger.groups) == 106  # twins, and the evaluation on the tuning seed, are links
+    assert max(ledger.groups) > 1 and len(ledger.groups) < 106
+    own = [make_study(f"s{i}", sampler="random", n_trials=100, data="same") for i in range(2)]
+    own.append(make_study("tpe", n_trials=5, seeds=(0, 1)))
+    assert ended(tmp_path / "copied") == run(tmp_path / "own", own)
+
+
+@pytest.mark.parametrize("word", ["soon", "now"])
+def test_a_stop_is_obeyed_between_two_copies_and_those_that_were_made_are_kept(tmp_path, word):
+    stop = Stop()
+    asked = []
+
+    def reuse(trial: Trial) -> Reused:
+        asked.append(trial.id)
+        if len(asked) == 20:
+            setattr(stop, word, True)
+        return copied(trial)
+
+    ledger = Ledger(tmp_path, write=True)
+    study = make_study(sampler="random", n_trials=300)
+    tally = Engine([study], ledger=ledger, pool=ScriptedPool(), reuse=reuse, stop=stop).run()
+    ledger.close()
+    assert tally.interrupted and tally.reused == len(asked) == 20
+    assert {id for id, *_ in ended(tmp_path).values()} == set(asked)
+
+
+def test_another_owner_of_the_folder_ends_a_sweep_that_only_copies(tmp_path):
+    class Taken(Exception):
+        pass
+
+    looks = []
+
+    def still_owner() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise Taken
+
+    ledger = Ledger(tmp_path, write=True)
+    study = make_study(n_trials=50)  # one after the other
+    engine = Engine(
+        [study], ledger=ledger, pool=ScriptedPool(), reuse=copied, still_owner=still_owner
+    )
+    with pytest.raises(Taken):
+        engine.run()
+    ledger.close()
+    assert len(ended(tmp_path)) == 2

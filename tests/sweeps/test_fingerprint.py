@@ -345,6 +345,7 @@ def test_a_star_of_the_package_counts_all_that_it_imports_on_first_use():
     star = names_in("from tabsweep import *")
     assert "tabsweep.benchmark.library.sweeping" in star
     assert star - {"tabsweep.*"} >= names_in("import tabsweep") > set()
+    assert "tabsweep.models.library.classes" in names_in("from tabsweep import KNNClassifier")
     for name in ("sweep", "KNNClassifier"):
         assert names_in(f"from tabsweep import {name}") - star == {f"tabsweep.{name}"}
 

@@ -1,4 +1,5 @@
-"""What counts in a study: a state made of records is that of the engine, in whichever order."""
+"""What counts in a study: a state made of records is that of the engine, in whichever order, where
+a search ends by its CPU seconds, and the record of its end."""
 
 from __future__ import annotations
 
@@ -10,17 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_cases import ScriptedPool, make_study, run, run_trial
+from engine_cases import ScriptedPool, make_study, prefixes, run, run_trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_sweeps import suite_of
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.results.evidence_builder import evidence_of
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running import sweep
+from tabsweep.benchmark.running.run_trial import run_trial as real_trial
+from tabsweep.reports.aggregation.cells import studies
 from tabsweep.sweeps.engine import Stop
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.study import Slot, Study
 from tabsweep.sweeps.study_state import EVAL, TUNE, History, Shape, StudyState
-from tabsweep.sweeps.trial import FAILED, failure
+from tabsweep.sweeps.trial import FAILED, Result, Trial, failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
+
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 Rows = dict[tuple[str, int], tuple[float | None, float]]  # (stage, index) -> (loss, CPU seconds)
 
@@ -147,7 +158,6 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.usefixtures("unsynced")
 @settings(max_examples=40, deadline=None)
 @given(
     SHAPES,
@@ -225,3 +235,158 @@ def test_a_suggestion_is_outdated_once_a_result_that_it_used_was_recorded_anew()
     history.add(0)
     history.add(1, counts=False)
     assert history.led_to(1, 5) and not history.led_to(2, 5)
+
+
+# ---------------------------------------------------------------------- an end by CPU seconds
+
+
+def cpu_s(trial):
+    return 1.0 + int(trial.id[:2], 16) / 64  # 1 to 5 seconds
+
+
+def costly(job, nth):
+    result = run_trial(job.trial, None)
+    return JobOutcome(job, replace(result, costs={"cpu_s": cpu_s(job.trial)}))
+
+
+def ended_after(trial, seconds):
+    return replace(run_trial(trial, None), costs={"cpu_s": seconds})
+
+
+def recorded(folder, study="s"):
+    """[CPU seconds] of the recorded tuning trials of a study, by index."""
+    found = {
+        r["index"]: r["costs"].get("cpu_s", 0.0)
+        for r in Ledger(folder).records("result")
+        if r["study"] == study and r["stage"] == "tune"
+    }
+    assert sorted(found) == list(range(len(found)))
+    return [found[i] for i in range(len(found))]
+
+
+def first_to_reach(seconds, limit):
+    """How many trials a search has, by the rule, slowly."""
+    return next((n for n in range(1, len(seconds) + 1) if sum(seconds[:n]) >= limit), len(seconds))
+
+
+@pytest.mark.parametrize(("sampler", "lag"), [("tpe", 1), ("tpe", 3), ("random", 1)])
+def test_a_search_ends_with_the_trial_that_reaches_the_seconds(tmp_path, sampler, lag):
+    choices = set()
+    for seed, slots in enumerate((1, 2, 5, 9)):
+        made = make_study(sampler=sampler, lag=lag, n_trials=200, study_s=40.0, seeds=(0, 1))
+        folder = tmp_path / str(seed)
+        run(folder, [made], ScriptedPool(seed=seed, slots=slots, script=costly))
+        seconds = recorded(folder)
+        n = first_to_reach(seconds, 40.0)
+        assert sum(seconds[:n]) >= 40.0 > sum(seconds[: n - 1])
+        assert made.finished and made.best() < n and made.n_slots == n + 2
+        assert len(seconds) <= n + slots  # what ran beside the last trials
+        if slots == 1:
+            assert len(seconds) == n
+        (end,) = Ledger(folder).records("study")
+        assert end["n_slots"] == n + 2 and end["best"] == made.best()
+        choices.add((n, made.best(), made.best_loss()))
+    assert len(choices) == 1  # neither workers nor the order in which trials end change the search
+
+
+def test_a_sampler_learns_of_no_trial_beyond_the_end_of_its_search():
+    made = make_study(sampler="random", n_trials=9, study_s=20.0)
+    told, real = [], made.sampler.tell
+    made.sampler.tell = lambda *row: (told.append(row[0]), real(*row))[1]
+    opened = []
+    for _ in range(2):
+        slot = made.next_slot()
+        opened.append((slot, made.open(slot)))
+        if len(opened) == 1:  # the first runs alone
+            made.close(slot, ended_after(opened[0][1], 1.0))
+    while (slot := made.next_slot()) is not None:
+        opened.append((slot, made.open(slot)))
+    assert len(opened) == 9  # by the mean of the first all of them fit
+    for slot, trial in reversed(opened[1:]):
+        made.close(slot, ended_after(trial, 19.5))
+    assert told == [0, 1] and made.tuned and made.n_slots == 2
+
+
+def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_path):
+    def study():
+        return make_study(sampler="tpe", n_trials=100, study_s=20.0, seeds=(0, 1))
+
+    whole = study()
+    expected = run(tmp_path / "whole", [whole], ScriptedPool(slots=1, script=costly))
+    for folder in prefixes(tmp_path / "whole", tmp_path / "cut", at_least=1, step=3):
+        made = study()
+        pool = ScriptedPool(slots=1, script=costly)
+        assert run(folder, [made], pool) == expected
+        assert (made.best(), made.n_slots) == (whole.best(), whole.n_slots)
+    done = ScriptedPool(script=costly)
+    assert run(tmp_path / "whole", [study()], done) == expected and not done.submitted
+
+
+def test_seconds_do_not_go_with_halving():
+    with pytest.raises(ValueError, match="does not go with halving"):
+        make_study(study_s=1.0, halving=Halving())
+
+
+# ---------------------------------------------------------------------- the record of a study's end
+
+
+SMALL = suite_of("small", ["wine"], ["knn"], trials=9, sampler="tpe", seeds=2)
+
+
+def ten_seconds(trial: Trial, data: Any) -> Result:
+    """A real trial that says that it took ten seconds."""
+    result = real_trial(trial, data)
+    return replace(result, costs={**result.costs, "cpu_s": 10.0})
+
+
+def sweep_in(folder: Path, **more: Any) -> sweep.SweepOutcome:
+    """A sweep whose search has used up its seconds after three of its trials."""
+    options = Options(budget="quick", study_s=25.0, runs=folder, name="run", workers=0, **more)
+    request = sweep.Request(suites.parse(SMALL, "a test"), options, run_trial=ten_seconds)
+    return sweep.run(request)
+
+
+def table_of(run: Path) -> dict[str, Any]:
+    """What the tables say of the only study."""
+    (row,) = studies(evidence_of([run])).to_dict("records")
+    return {name: value for name, value in row.items() if name != "n_trials"}
+
+
+@pytest.mark.fault(1)
+def test_a_driver_killed_before_the_record_of_a_studys_end_loses_no_score(tmp_path: Path) -> None:
+    sweep_in(tmp_path)
+    run = tmp_path / "run"
+    whole = table_of(run)
+    assert whole["state"] == "complete" and status_of(run).left == 0
+    log = run / "ledger" / "log.jsonl"
+    *others, end = log.read_bytes().splitlines(keepends=True)
+    assert b'"kind":"study"' in end
+    log.write_bytes(b"".join(others))
+    assert table_of(run)["state"] == "open" and status_of(run).left > 0
+    assert sweep_in(tmp_path).tally.ran == 0
+    assert table_of(run) == whole and status_of(run).left == 0
+    n_records = len(Ledger(run))
+    sweep_in(tmp_path)
+    assert len(Ledger(run)) == n_records  # an end that is there is not written again
+
+
+def test_a_search_that_its_seconds_had_ended_has_its_score_in_a_plan_with_more_trials(
+    tmp_path: Path,
+) -> None:
+    sweep_in(tmp_path)
+    run = tmp_path / "run"
+    whole = table_of(run)
+    assert sweep_in(tmp_path, trials=30).tally.ran == 0
+    assert table_of(run) == whole and status_of(run).left == 0
+
+
+def test_a_lease_of_a_retry_that_was_killed_leaves_no_trial_to_come(tmp_path: Path) -> None:
+    sweep_in(tmp_path)
+    run = tmp_path / "run"
+    ledger = Ledger(run, write=True)
+    first = next(ledger.records("lease"))
+    ledger.append([first])
+    ledger.close()
+    assert status_of(run).left > 0
+    sweep_in(tmp_path)
+    assert status_of(run).left == 0

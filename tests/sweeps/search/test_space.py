@@ -257,13 +257,7 @@ def test_a_list_of_variants_is_drawn_counted_and_recognised_as_whole_settings() 
 REFUSED_VARIANTS = [
     ({"a": {"kind": "variants", "values": [1]}}, "variant"),
     ({"a": {"kind": "variants", "values": [{"b": 1}, {"c": 1}]}}, "hyperparameters"),
-    (
-        {
-            "a": {"kind": "variants", "values": [{"b": 1}]},
-            "b": {"kind": "fixed", "value": 1},
-        },
-        "'b'",
-    ),
+    ({"a": {"kind": "variants", "values": [{"b": 1}]}, "b": {"kind": "fixed", "value": 1}}, "'b'"),
 ]
 
 

@@ -155,19 +155,12 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]
 
 
-def another_number(data: bytes) -> bytes:
-    """The first block with other scores, its own checksum right: the columns of another log."""
+def with_line(data: bytes, **changes: Any) -> bytes:
+    """The first block with these changes in its own line, whose checksum is right."""
     at = data.index(b"\n") + 1
     line = decode(data[:at])
     assert line is not None
-    return encode({**line, "log_crc32": 7}) + data[at:]
-
-
-def of_a_newer_version(data: bytes) -> bytes:
-    at = data.index(b"\n") + 1
-    line = decode(data[:at])
-    assert line is not None
-    return encode({**line, "format": 99}) + data[at:]
+    return encode({**line, **changes}) + data[at:]
 
 
 def with_table(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
@@ -198,8 +191,8 @@ COLUMN_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "cut": lambda data: data[:-100],
     "zeros": lambda data: data[:-100] + bytes(100),
-    "of another log": another_number,
-    "of a newer version": of_a_newer_version,
+    "of another log": lambda data: with_line(data, log_crc32=7),
+    "of a newer version": lambda data: with_line(data, format=99),
     "of other columns": without_a_column,
     "of too many rows": with_far_too_many_rows,
     **{f"bit {at}": lambda data, at=at: flipped(data, at) for at in (3, 40, 700, 5000, 9000)},

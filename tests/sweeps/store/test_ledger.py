@@ -1,4 +1,4 @@
-"""The ledger: records, damage, and full disks."""
+"""The ledger: records, predictions, damage, full disks, and one that somebody else prepared."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from ledger_cases import contents, filled, log_of, row
+from tabsweep.sweeps.store import predictions
 from tabsweep.sweeps.store.ledger import Ledger, LedgerError, decode, encode
 from tabsweep.sweeps.store.log import line_of
 from tabsweep.sweeps.store.run_lock import owner_of
@@ -98,22 +100,6 @@ def test_a_torn_last_line_is_quarantined_and_the_others_are_kept(tmp_path):
         assert list(again.records()) == [*expected[:2], row(9)] and again.torn_bytes == 0
 
 
-JUNK = [b"", b"\n", b"\0" * 4096, b"not a record\n", os.urandom(2000)]
-
-
-def test_garbage_for_a_log_is_no_record_and_work_goes_on(tmp_path):
-    for n, junk in enumerate(JUNK):
-        folder = tmp_path / str(n)
-        filled(folder, 2)
-        log_of(folder).write_bytes(junk)
-        assert not list(Ledger(folder).records())
-        ledger = Ledger(folder, write=True)
-        assert len(ledger) == 0 and bool(ledger.warnings) == bool(junk)
-        ledger.append([row(5)])
-        ledger.close()
-        assert list(Ledger(folder).records()) == [row(5)]
-
-
 def test_what_is_valid_json_with_a_right_checksum_but_no_record_is_refused():
     for text in (b"[]", b"3", b'{"id": 1}', b'{"kind": 3}', b"{", b""):
         assert decode(line_of(text)) is None
@@ -189,3 +175,87 @@ def test_a_write_that_the_kernel_cuts_short_is_taken_back(tmp_path):
     ledger = Ledger(tmp_path)
     assert [record["id"] for record in ledger.records()] == [*map(str, range(n)), "later"]
     assert ledger.torn_bytes == 0
+
+
+# ---------------------------------------------------------------------- somebody else's ledger
+
+
+PATHS = ["../../x", "/etc/passwd", "..", "", "a/b", None, 3]
+PLACE = {"offset": 0, "shape": [1], "dtype": "<f8", "sha256": "0"}
+
+
+@pytest.mark.fault(28)
+def test_a_place_that_is_a_path_or_lacks_something_is_refused(tmp_path):
+    filled(tmp_path, 1)
+    ledger = Ledger(tmp_path)
+    for place in (*({**PLACE, "file": name} for name in PATHS), {}, None, "x", {"file": "0.bin"}):
+        with pytest.raises(LedgerError, match="refused"):
+            ledger.get_predictions({"val": place})
+
+
+IMPOSSIBLE = [
+    {"dtype": "|O"},
+    {"dtype": "garbage"},
+    {"dtype": "<U8"},
+    {"shape": [-1]},
+    {"shape": [10**15, 10**6]},
+    {"shape": "x"},
+    {"shape": None},
+    {"offset": -8},
+    {"offset": 10**30},
+    {"offset": None},
+    {"sha256": "0" * 64},
+]
+
+
+@pytest.mark.fault(28)
+def test_impossible_predictions_are_refused_before_memory_is_asked_for(tmp_path):
+    for change in IMPOSSIBLE:
+        ledger = Ledger(tmp_path, write=True)
+        where = ledger.put_predictions({"val": np.arange(6.0).reshape(3, 2)})
+        ledger.sync_predictions()
+        assert np.array_equal(ledger.get_predictions(where)["val"], np.arange(6.0).reshape(3, 2))
+        with pytest.raises(LedgerError):
+            ledger.get_predictions({"val": {**where["val"], **change}})
+        ledger.close()
+
+
+# ---------------------------------------------------------------------- predictions
+
+
+def test_predictions_come_back_bit_for_bit_across_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(predictions, "ROLL_AT", 100)
+    chance = np.random.default_rng(0)
+    ledger = Ledger(tmp_path, write=True)
+    arrays, places = [], []
+    for n in range(6):
+        arrays.append({"val": chance.random((n, 3)), "test": chance.random(n).astype("float32")})
+        places.append(ledger.put_predictions(arrays[-1]))
+    ledger.sync_predictions()
+    ledger.close()
+    assert len(list((tmp_path / "predictions").iterdir())) > 2
+    ledger = Ledger(tmp_path, write=True)  # a new driver writes behind what is there
+    arrays.append({"val": np.array([1, 2, 3])})
+    places.append(ledger.put_predictions(arrays[-1]))
+    ledger.sync_predictions()
+    ledger.close()
+    for expected, where in zip(arrays, places, strict=True):
+        found = Ledger(tmp_path).get_predictions(where)
+        for part, array in expected.items():
+            assert found[part].dtype == array.dtype and np.array_equal(found[part], array)
+
+
+@pytest.mark.fault(19, 28)
+def test_objects_are_never_stored_as_predictions(tmp_path):
+    ledger = Ledger(tmp_path, write=True)
+    with pytest.raises(LedgerError, match="object"):
+        ledger.put_predictions({"val": np.array([object()])})
+    ledger.close()
+
+
+def test_a_line_that_never_ends_is_refused_before_it_fills_the_memory(tmp_path):
+    filled(tmp_path, 1)
+    with open(tmp_path / "ledger" / "log.jsonl", "ab") as file:
+        file.truncate(file.tell() + 100 * 2**20)  # a hole: 100 MB of zeros, no newline
+    with pytest.raises(LedgerError, match="too long"):
+        Ledger(tmp_path)

@@ -32,7 +32,7 @@ from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.ray_private import fewer_parts
 from tabsweep.sweeps.workers.ray_start import daemons_below
 from tabsweep.sweeps.workers.ray_thread import RAY
-from tabsweep.sweeps.workers.trial_actor import GPU_SHARE, differences
+from tabsweep.sweeps.workers.trial_actor import GPU_SHARE
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -165,13 +165,6 @@ def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
     placement.refuse("a", "other libraries")
     assert placement.place(Shape(1, 0.0, 9000.0)) is None
     assert placement.place(one) == large
-
-
-def test_differences_name_what_is_wrong_and_not_too_much_of_it():
-    assert differences({"a": "1"}, {"a": "1", "b": "2"}) == ""
-    many = {str(i): "1" for i in range(8)}
-    assert differences({**many, "b": "2"}, {"b": "3"}).startswith("0 absent instead of 1; ")
-    assert differences(many, {}).endswith("; and 3 more")
 
 
 class Where:

@@ -1,16 +1,27 @@
-"""Calls to a Ray that is deaf, stopped or dead come to an end."""
+"""Calls to a Ray that is deaf, stopped or dead come to an end; what is known of its workers."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tabsweep.sweeps.workers import ray_thread
+from engine_cases import make_study, run_trial
+from simulated_ray import SimulatedRay, homogeneous
+from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.trial import Result, Trial
+from tabsweep.sweeps.workers import crash_report, ray_thread
+from tabsweep.sweeps.workers.placement import Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
-from tabsweep.sweeps.workers.ray_thread import RayThread
+from tabsweep.sweeps.workers.ray_actors import TrialActor
+from tabsweep.sweeps.workers.ray_cluster import Node
+from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
+from tabsweep.sweeps.workers.ray_thread import RAY, RayThread
 
 
 @pytest.fixture
@@ -99,3 +110,87 @@ def test_an_error_that_says_that_ray_failed_loses_it(ray: RayThread) -> None:
     with pytest.raises(ClusterLost, match="no such server"):
         ray.ask(call)
     assert ray.lost
+
+
+class Daemon(SimulatedRay):
+    """Simulated workers under a daemon that is a real process and dies with the fifth trial."""
+
+    def __init__(self) -> None:
+        super().__init__(homogeneous(8), self.trial, trial_s=0.0)
+        self.process_of_ray = subprocess.Popen(["sleep", "600"])
+        self.computed: list[str] = []
+
+    def trial(self, trial: Trial, data: None) -> Result:
+        self.computed.append(trial.id)
+        if len(self.computed) == 5:
+            self.process_of_ray.kill()
+            self.process_of_ray.wait()
+        return run_trial(trial, data)
+
+
+@pytest.mark.usefixtures("unsynced")
+@pytest.mark.fault(35)
+def test_results_that_came_before_ray_died_are_in_the_ledger(tmp_path: Path) -> None:
+    calls = Daemon()
+    pool = RayWorkerPool(run_trial, lambda key: None, calls=calls)
+    RAY.watch([calls.process_of_ray.pid])
+    ledger = Ledger(tmp_path, write=True)
+    study = make_study(sampler="random", n_trials=12)
+    try:
+        with pytest.raises(ClusterLost):
+            Engine([study], ledger=ledger, pool=lambda: pool).run()
+    finally:
+        calls.process_of_ray.kill()
+        RAY.begin_anew()
+        ledger.close()
+    found = Ledger(tmp_path)
+    assert {record["id"] for record in found.records("result")} == set(calls.computed)
+    assert len(calls.computed) >= 5
+    assert not list(found.records("death"))
+
+
+SPINS = (
+    "import sys, time\n"
+    "while True:\n"
+    "    until = time.process_time() + 0.4\n"
+    "    while time.process_time() < until: pass\n"
+    "    print(flush=True)\n"
+    "    sys.stdin.readline()\n"
+)
+
+
+def test_the_cpu_seconds_of_a_job_are_those_of_its_worker_since_it_began() -> None:
+    words, pipe = [sys.executable, "-c", SPINS], subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        shape, node = Shape(1, 0.0, 100.0), Node("a", "host", 1, 0, 100.0)
+        actor = TrialActor("1", 1, None, shape, node, pid=worker.pid, here=True)
+        worker.stdout.readline()
+        actor.begins()
+        assert actor.cpu_s() == 0.0  # it waits
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        worker.stdout.readline()
+        assert 0.3 < (actor.cpu_s() or 0.0) < 0.6
+        worker.kill()
+        worker.wait()
+        assert actor.cpu_s() is None
+
+
+def test_workers_that_die_with_their_machine_hold_the_driver_up_no_longer_than_a_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twenty outputs on a machine that does not answer take the time of two."""
+    waits: list[float] = []
+
+    def silent(worker: str, node_id: str, within_s: float) -> str:
+        waits.append(within_s)
+        time.sleep(within_s)
+        raise TimeoutError
+
+    monkeypatch.setattr(crash_report, "output_there", silent)
+    monkeypatch.setattr(crash_report, "WAIT_S", 0.1)
+    monkeypatch.setattr(crash_report, "MOST_S", 0.2)
+    outputs = crash_report.CrashOutputs("here")
+    assert [outputs.take(str(i), "far") for i in range(20)] == [""] * 20
+    assert waits[0] == 0.1 and sum(waits) <= 0.2 + 1e-6
