@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import math
 
 import numpy as np
@@ -68,8 +66,3 @@ def test_what_is_judged_is_that_of_the_ends_of_each_row():
     )
     assert found["pinball"] == pytest.approx(np.mean(ends)) and found["width"] == above - below
     assert found["coverage"] == np.mean((y >= value + below) & (y <= value + above))
-
-
-def test_the_examples_run():
-    module = importlib.import_module("tabsweep.reports.statistics.conformal")
-    assert doctest.testmod(module).failed == 0

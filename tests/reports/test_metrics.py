@@ -13,7 +13,6 @@ from tabsweep.reports.metrics import (
     METRICS,
     NonFinitePrediction,
     ece,
-    metric,
     metrics_of,
     roc_auc,
     score_all,
@@ -129,24 +128,6 @@ def test_sure_and_wrong_costs_what_scikit_learn_says():
 
 
 @pytest.mark.fault(9)
-def test_a_constant_prediction_ranks_at_one_half():
-    y = np.array([0, 1, 1, 0, 1])
-    assert score_all("binary", y, np.full((5, 2), 0.5), 2)["roc_auc"] == 0.5
-    y = np.array([0, 1, 2, 0])
-    assert score_all("multiclass", y, np.full((4, 3), 1 / 3), 3)["roc_auc"] == pytest.approx(0.5)
-
-
-def test_the_area_ignores_any_monotone_rescaling_and_turns_with_the_score():
-    rng = np.random.default_rng(3)
-    y = rng.integers(0, 2, 50)
-    p = rng.uniform(0.01, 0.99, 50)
-    area = score_all("binary", y, np.column_stack([1 - p, p]), 2)["roc_auc"]
-    cubed = score_all("binary", y, np.column_stack([1 - p**3, p**3]), 2)["roc_auc"]
-    turned = score_all("binary", y, np.column_stack([p, 1 - p]), 2)["roc_auc"]
-    assert cubed == area and turned == pytest.approx(1 - area)
-
-
-@pytest.mark.fault(9)
 def test_metrics_without_meaning_are_none_and_the_others_stay():
     one_class = score_all("binary", np.ones(4, int), np.full((4, 2), 0.5), 2)
     assert one_class["roc_auc"] is None and one_class["accuracy"] == 0.0
@@ -188,21 +169,11 @@ def test_wrong_input_names_the_law():
             score_all(task, np.array(y), np.array(prediction), n_classes)
 
 
-def test_float32_probabilities_pass():
-    proba = softmax(np.random.default_rng(0).normal(size=(30, 9))).astype(np.float32)
-    assert score_all("multiclass", np.arange(30) % 9, proba, 9)["log_loss"] > 0
-
-
 def test_every_metric_has_a_direction_and_an_error_that_is_zero_when_perfect():
     for m in METRICS.values():
         assert m.direction in ("max", "min")
         assert m.error(1.0 if m.direction == "max" else 0.0) == 0.0
         assert m.loss(0.25) == (-0.25 if m.direction == "max" else 0.25)
-
-
-def test_an_unknown_metric_gets_a_suggestion():
-    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
-        metric("acuracy")
 
 
 def test_perfect_scores_under_any_weights_are_one_and_no_error_is_negative():

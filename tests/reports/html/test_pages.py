@@ -23,15 +23,7 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
     of_datasets = {f"dataset-{d}.html" for d in evidence.datasets()}
     of_models = {f"model-{m}.html" for m in evidence.models}
     assert set(pages) == {"index.html"} | of_datasets | of_models
-    for place in (
-        "coverage",
-        "leaderboard",
-        "scores",
-        "tests",
-        "costs",
-        "time",
-        "about",
-    ):
+    for place in ("coverage", "leaderboard", "scores", "tests", "costs", "time", "about"):
         assert f'<section id="{place}"' in pages["index.html"]
     first = pages["index.html"]
     order = [first.index(x) for x in ('class="verdict"', "Coverage: ", 'id="leaderboard"')]

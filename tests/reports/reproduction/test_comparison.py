@@ -1,4 +1,4 @@
-"""Published values beside ours: differences, standard errors, notes and remarks."""
+"""Published values beside ours: differences, standard errors, notes, remarks and ranks."""
 
 from __future__ import annotations
 
@@ -7,41 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.reports.aggregation.ranking_rules import ranked
+from tabsweep.reports.aggregation.ranking_rules import in_brackets, rank_figures, ranked
 from tabsweep.reports.evidence import Evidence, EvidenceError
 from tabsweep.reports.reproduction.comparison import compare, whole_comparison, write_comparison
 from tabsweep.reports.reproduction.names import fitted
 from tabsweep.reports.reproduction.published_table import Measure, PublishedTable
 
-COLUMNS = (
-    "dataset method metric direction value spread spread_kind n_repeats remark decimals".split()
-)
-
-
-def digits(value):
-    return len(str(value).partition(".")[2])
+COLUMNS = "dataset method metric value spread spread_kind n_repeats".split()
 
 
 def table(*rows, **more):
     """A published table of rows (dataset, method, metric, value, spread, kind of spread, n)."""
-    frame = pd.DataFrame(
-        [
-            (
-                d,
-                m,
-                metric,
-                "min" if metric == "rmse" else "max",
-                value,
-                spread,
-                kind,
-                n,
-                "",
-                digits(value),
-            )
-            for d, m, metric, value, spread, kind, n in rows
-        ],
-        columns=COLUMNS,
-    )
+    frame = pd.DataFrame(rows, columns=COLUMNS).assign(remark="")
+    frame["direction"] = np.where(frame["metric"] == "rmse", "min", "max")
+    frame["decimals"] = [len(str(value).partition(".")[2]) for value in frame["value"]]
     given = {"measures": {"rmse": Measure("rmse")}, **more}
     return PublishedTable("toy-table-1", "Toy, Table 1", "toy", "1", frame, **given)
 
@@ -229,3 +208,30 @@ def test_names_are_fitted_by_separators_and_aliases_and_told_apart_by_case():
     assert evidence.models == ["random-forest"]
     with pytest.raises(EvidenceError, match="are both the table's 'mlp-sklearn'"):
         fitted(ours({"mlp": [1.0], "mlp_sklearn": [1.0]}), published, {})
+
+
+# ---------------------------------------------------------------------- ranks of a paper
+
+
+NAN = float("nan")
+LOSSES = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [2.0, NAN, 1.0], "c": [3.0, 1.0, NAN]})
+
+
+def test_each_dataset_ranks_its_own_models_and_a_mean_is_over_a_models_own_datasets():
+    found = rank_figures(LOSSES, "available")
+    assert found["mean_rank"].to_dict() == pytest.approx({"a": 5 / 3, "b": 1.5, "c": 2.0})
+    assert found["std"].to_dict() == pytest.approx({"a": 3**-0.5, "b": 0.5**0.5, "c": 2**0.5})
+    assert found["n_ranked"].to_dict() == {"a": 3, "b": 2, "c": 2}
+    assert found["n_best"].to_dict() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_ranks_ignore_any_monotone_rescaling_and_a_model_without_scores_has_none():
+    pd.testing.assert_frame_equal(
+        rank_figures(np.exp(LOSSES), "available"), rank_figures(LOSSES, "available")
+    )
+    assert "d" not in rank_figures(LOSSES.assign(d=NAN), "available").index
+    assert rank_figures(LOSSES.iloc[:0], "available").empty
+
+
+def test_it_is_printed_as_the_paper_prints_it():
+    assert in_brackets(20 / 11, 1.168) == "1.8 (1.2)" and in_brackets(2.0, NAN) == "2.0"

@@ -185,14 +185,6 @@ def test_without_a_missing_cell_there_is_one_view():
     assert not any("¶" in note for note in section.tables[0].notes)
 
 
-@pytest.mark.fault(17)
-def test_too_little_is_said_with_its_reason():
-    found, section = rows(TOY[:, :1])
-    reason = "n/a: needs at least 2 models with scores, has 1"
-    assert {r["note"] for r in found.values()} == {reason}
-    assert section.tables[0].panels[0].rows[0][0].text == reason
-
-
 def test_one_dataset_has_places_and_no_spread():
     found, section = rows(TOY[:1])
     assert column(found, "mean_rank") == [1, 2, 3, 4]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from paper_runs import scored
 from tabsweep.benchmark.papers.catalog import FOLDER
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.reports import report
@@ -64,40 +65,33 @@ def test_deviations_are_of_the_population_and_cut_off_as_the_published_ones():
 # ---------------------------------------------------------------------- the report's part
 
 
+TASKS = {"california-housing": "regression", "adult": "binary"}
+METRICS = {"regression": "rmse", "binary": "accuracy"}
+ERRORS = {"catboost": 0.43, "mlp": 0.50, "lightgbm": 0.4301}
+
+
 def evidence(n: int, *, ensembles: bool = False, tasks: str = "rb") -> Evidence:
     """Three models on California Housing (r) and Adult (b), n seeds each; mlp is far behind."""
     rng = np.random.default_rng(0)
-    rows, joined = [], []
-    for dataset, task, metric in (
-        ("california-housing", "regression", "rmse"),
-        ("adult", "binary", "accuracy"),
-    ):
-        if task[0] not in tasks:
-            continue
-        for model, level in (("catboost", 0.43), ("mlp", 0.50), ("lightgbm", 0.4301)):
-            level = level if metric == "rmse" else 1.3 - level
-            values = level + rng.normal(0, 1e-3, size=n)
-            shared = {"dataset": dataset, "task": task, "fold": 0, "model": model}
-            column = f"test_{metric}"
-            done = {**shared, "status": "done", "config": "{}"}
-            rows.append(
-                {**done, "index": 0, "stage": "tune", "seed": 0, "selected": True,
-                 column: values[0]}
-            )  # fmt: skip
-            rows += [
-                {**done, "index": i, "stage": "eval", "seed": i, "selected": False, column: v}
-                for i, v in enumerate(values)
-            ]
-            joined += [
-                {**shared, "index": i, "seeds": "", column: values[5 * i : 5 * i + 5].mean()}
-                for i in range(n // 5)
-            ]
-    head = {"regression": "rmse", "binary": "accuracy"}
-    meta = {"metric": head, "protocol": {"adult": "rtdl: one", "california-housing": "rtdl: one"}}
-    made = Evidence.of(pd.DataFrame(rows), meta=meta)
-    return (
-        Evidence(made.trials, made.planned, made.meta, pd.DataFrame(joined)) if ensembles else made
-    )
+    values = {
+        (dataset, model): (error if task == "regression" else 1.3 - error)
+        + rng.normal(0, 1e-3, size=n)
+        for dataset, task in TASKS.items()
+        for model, error in ERRORS.items()
+        if task[0] in tasks
+    }
+    made = scored(values, TASKS, METRICS, protocol=dict.fromkeys(TASKS, "rtdl: one"))
+    if not ensembles:
+        return made
+    joined = [
+        {
+            **{"dataset": dataset, "task": TASKS[dataset], "fold": 0, "model": model, "index": i},
+            **{"seeds": "", f"test_{METRICS[TASKS[dataset]]}": of_five.mean()},
+        }
+        for (dataset, model), scores in values.items()
+        for i, of_five in enumerate(scores.reshape(-1, 5))
+    ]
+    return Evidence(made.trials, made.planned, made.meta, pd.DataFrame(joined))
 
 
 def test_the_report_has_a_file_of_seeds_only_where_there_are_several(tmp_path):

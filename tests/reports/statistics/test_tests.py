@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from tabsweep.reports.aggregation.ranking_matrix import as_errors
 from tabsweep.reports.output.gains import gain_rows
-from tabsweep.reports.statistics import ranking, wilcoxon
+from tabsweep.reports.statistics import distributions, ranking, wilcoxon
 from tabsweep.reports.statistics import tests as ours
+from tabsweep.reports.statistics.ranking import ranks
+from tabsweep.reports.statistics.tests import critical_difference, holm
 
 # Demsar 2006, Table 6: AUC of C4.5, +m, +cf, +m+cf on 14 datasets.
 DEMSAR = np.array(
@@ -22,10 +24,6 @@ DEMSAR = np.array(
     .972 .981 .9751 .975 .957 .978 .946 .970""".split(),
     dtype=float,
 ).reshape(14, 4)
-SEEDS_A = """.4602 .4587 .4611 .4593 .4579 .4605 .4598 .4590 .4608 .4584 .4596 .4601 .4577 .4612
-    .4589"""
-SEEDS_B = """.4631 .4622 .4605 .4640 .4611 .4629 .4618 .4650 .4613 .4607 .4641 .4599 .4633 .4626
-    .4620"""
 
 
 def digits(value, n):
@@ -61,18 +59,6 @@ def test_example_c_critical_values():
     assert [f"{ours.nemenyi_q(k):.4f}" for k in [*range(2, 11), 30]] == want
     want = "1.6449 2.0523 2.2913 2.4595 2.5885 2.6927 2.7799 2.8546 2.9199 3.5335".split()
     assert [f"{ours.nemenyi_q(k, 0.10):.4f}" for k in [*range(2, 11), 30]] == want
-
-
-def test_example_f_fifteen_seeds():
-    a, b = np.array(SEEDS_A.split(), float), np.array(SEEDS_B.split(), float)
-    test = wilcoxon.wilcoxon(a - b)
-    assert test.t == 4 and f"{test.p_less:.9f}" == "0.000213623"
-    assert f"{test.p:.9f}" == "0.000427246" and f"{test.p_greater:.6f}" == "0.999847"
-
-
-def test_example_g_holm():
-    assert digits(ours.holm([0.001, 0.02, 0.03, 0.04]), 3) == ["0.004", "0.060", "0.060", "0.060"]
-    assert digits(ours.holm([0.04, 0.001, 0.03, 0.02]), 3) == ["0.060", "0.004", "0.060", "0.060"]
 
 
 @pytest.mark.fault(16)
@@ -245,3 +231,93 @@ def test_near_equal_scores_have_equal_errors_also_beside_a_perfect_one():
     assert errors.tolist() == [[0.0, 0.0, 0.5], [0.0, 0.0, 0.0]]
     assert ranking.normalised(errors).tolist() == [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     assert ranking.improvability(errors).tolist() == [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+
+
+def test_holm_agrees_with_statsmodels():
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="needs the dev extra")
+    for seed in range(5):
+        p = np.random.default_rng(seed).beta(0.3, 1.0, size=21)
+        wanted = multitest.multipletests(p, method="holm")[1]
+        assert holm(p) == pytest.approx(wanted, abs=1e-15), seed
+
+
+@pytest.mark.parametrize("n_models", [3, 7, 12])
+def test_ranks_lie_apart_by_the_critical_difference_exactly_where_nemenyi_says_so(n_models):
+    posthocs = pytest.importorskip("scikit_posthocs", reason="needs the dev extra scikit-posthocs")
+    rng = np.random.default_rng(n_models)
+    scores = rng.normal(size=(25, n_models)) + np.linspace(0, 1.5, n_models)
+    rank = ranks(scores)
+    means = rank.mean(axis=0)
+    p = posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
+    apart = np.abs(means[:, None] - means[None, :]) > critical_difference(n_models, 25, 0.05)
+    off = ~np.eye(n_models, dtype=bool)
+    assert np.array_equal(apart[off], (p < 0.05)[off])
+    assert apart[off].any() and not apart[off].all()
+
+
+@pytest.mark.parametrize(
+    "n_models, n_datasets, tied", [(5, 12, False), (8, 25, True), (4, 6, True)]
+)
+def test_elo_wins_ranks_and_improvability_are_bencheval_s(n_models, n_datasets, tied):
+    bencheval = pytest.importorskip("bencheval.evaluator", reason="needs the dev extra bencheval")
+    import pandas as pd
+
+    rng = np.random.default_rng(n_models)
+    errors = rng.uniform(0.05, 0.5, (n_datasets, n_models)) + 0.02 * np.arange(n_models)
+    errors = np.round(errors, 1 if tied else 6)
+    rows = [
+        {"method": f"m{j}", "task": f"t{i}", "metric_error": errors[i, j]}
+        for i in range(n_datasets)
+        for j in range(n_models)
+    ]
+    board = bencheval.BenchmarkEvaluator(
+        method_col="method", task_col="task", columns_to_agg_extra=None
+    ).leaderboard(pd.DataFrame(rows), include_rescaled_loss=True)
+    board = board.loc[[f"m{j}" for j in range(n_models)]]
+    rank = ranks(errors, "min")
+    assert board["rank"].tolist() == pytest.approx(rank.mean(axis=0).tolist())
+    assert board["winrate"].tolist() == pytest.approx(ranking.win_rate(rank).tolist())
+    share = ranking.improvability(errors).mean(axis=0)
+    assert board["improvability"].tolist() == pytest.approx(share.tolist())
+    lost = 1.0 - ranking.normalised(errors).mean(axis=0)
+    assert board["loss_rescaled"].tolist() == pytest.approx(lost.tolist())
+    elo = board["elo"].to_numpy()
+    assert (elo - elo.mean()).tolist() == pytest.approx(ranking.elo(rank).tolist(), abs=0.11)
+
+
+def test_ranks_are_scipy_s():
+    shapes = [(7,), (5, 9), (40, 30), (3, 1), (2, 0)]
+    for ties, shape, decimals in itertools.product(distributions.TIES, shapes, (0, 1, 3)):
+        values = np.round(np.random.default_rng(decimals).normal(size=shape), decimals)
+        want = stats.rankdata(values, method=ties, axis=-1)
+        found = distributions.rankdata(values, ties)
+        assert np.array_equal(found, want), (ties, shape, decimals)
+        assert found.flags.writeable  # a copy, not pandas's own array
+
+
+def test_tails_are_scipy_s_to_the_last_bit():
+    values = (0.0, 0.1, 1.0, 3.0, 50.0, math.inf)
+    for x, df in itertools.product(values, [(1, 1), (2, 10), (11, 264)]):
+        assert distributions.f_sf(x, df) == stats.f.sf(x, *df), (x, df)
+        assert distributions.chi2_sf(x, df[0]) == stats.chi2.sf(x, df[0]), (x, df)
+        for value in (x, -x):
+            assert distributions.t_sf(value, df[1]) == stats.t.sf(value, df[1]), (value, df)
+            assert distributions.normal_sf(value) == stats.norm.sf(value), value
+
+
+def test_a_quantile_of_student_s_t_is_scipy_s():
+    for df in (1, 2, 9, 100):
+        assert distributions.t_isf(0.025, df) == stats.t.isf(0.025, df)
+
+
+def test_a_fair_coin_is_scipy_s_binomial_test():
+    for n in (1, 2, 9, 40):
+        for heads in range(n + 1):
+            want = stats.binomtest(heads, n).pvalue
+            assert distributions.fair_coin(heads, n) == pytest.approx(want, rel=1e-12)
+
+
+def test_the_studentised_range_is_scipy_s():
+    for k, p in itertools.product([2, 3, 5, 12, 30, 100], [0.01, 0.05, 0.1, 0.5]):
+        want = stats.studentized_range.isf(p, k, np.inf)
+        assert distributions.range_isf(p, k) == pytest.approx(want, rel=1e-11), (k, p)

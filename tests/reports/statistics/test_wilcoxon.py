@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tabsweep.reports.statistics.wilcoxon import (
-    EXACT_UP_TO,
-    rank_sum,
-    wilcoxon,
-    wilcoxon_columns,
-)
+from tabsweep.reports.statistics.wilcoxon import EXACT_UP_TO, rank_sum, wilcoxon, wilcoxon_columns
 
 # --- signed ranks ---------------------------------------------------------------------------------
 
