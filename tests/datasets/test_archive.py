@@ -56,10 +56,7 @@ def test_links_spoil_the_whole_archive() -> None:
 @pytest.mark.fault(12)
 def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
     bomb = b"\0" * 30_000_000
-    for how, data in (
-        ("gzip", gzip.compress(bomb)),
-        ("zip", zipped({"x.csv": bomb})),
-    ):
+    for how, data in (("gzip", gzip.compress(bomb)), ("zip", zipped({"x.csv": bomb}))):
         with pytest.raises(DataError, match=r"more than the \d+ bytes"):
             unpack(data, how, member="x.csv", limit=LIMIT)
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tabsweep.datasets import catalog
 from tabsweep.datasets.card import Card, SourceFile
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.parsers import parse, ranks, stand_apart
+from tabsweep.datasets.parsers import parse, stand_apart
 from tabsweep.datasets.table import Table, categorical_column, content_sha256
 
 
@@ -147,11 +146,6 @@ def test_categories_are_texts_in_a_sensible_order() -> None:
     assert column.cat.codes.tolist() == [1, -1, 0]
 
 
-def test_ranks_ignore_any_increasing_change_of_scale() -> None:
-    values = np.random.default_rng(0).integers(0, 9, 50).astype(float)
-    np.testing.assert_array_equal(ranks(values), ranks(np.exp(values) - 5))
-
-
 def test_standing_apart_needs_every_column() -> None:
     numbers = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]])
     part = np.array([False, False, True])
@@ -198,10 +192,3 @@ def test_a_table_that_breaks_its_promise_cannot_be_made() -> None:
     for changes, named in wrong:
         with pytest.raises(DataError, match=named):
             Table(**{**values, **changes})
-
-
-def test_a_table_is_printed_in_one_line() -> None:
-    table = catalog.load_dataset("iris")
-    assert repr(table) == (
-        "<Table iris: multiclass, 3 classes, 150 rows, 4 numeric, 0 categorical features>"
-    )

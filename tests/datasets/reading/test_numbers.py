@@ -73,10 +73,12 @@ def test_what_is_written_otherwise_stays_text(cells):
         assert found.style == "" and np.isnan(found.values[0])
 
 
-def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
-    def times(*cells: str) -> list[float]:
-        return read_times(pd.Series(cells, name="t"), ",", lambda row: f"row {row}").tolist()
+def times(*cells: str) -> list[float]:
+    """The numbers of these times."""
+    return read_times(pd.Series(cells, name="t"), ",", lambda row: f"row {row}").tolist()
 
+
+def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
     assert times("3", "1.5") == [3, 1.5]
     assert times("1970-01-02", "1970-01-01 00:00:10") == [86400, 10]
     assert times("1970-01-01T01:00:00+01:00", "1970-01-01") == [0, 0]
@@ -91,9 +93,6 @@ def test_times_are_numbers_or_dates_and_what_could_be_swapped_is_refused():
 
 
 def test_times_that_are_no_numbers_in_their_order_are_refused_and_far_dates_are_read():
-    def times(*cells: str) -> list[float]:
-        return read_times(pd.Series(cells, name="t"), ",", lambda row: f"row {row}").tolist()
-
     for cells in (("12.2023", "1.2024"), ("31122023", "01012024"), ("12312023", "01012024")):
         with pytest.raises(DataError, match="write dates like 2024-12-31"):
             times(*cells)
