@@ -22,17 +22,24 @@ pytestmark = pytest.mark.usefixtures("isolated")
 # ---------------------------------------------------------------------- names and options
 
 
-@pytest.mark.fault(15, 21)
+@pytest.mark.fault(13, 15, 21)
 @pytest.mark.parametrize(
     ("id", "args", "says"),
     [
         ("E001", ("--suite", "uci-smal"), "'uci-small'"),
         ("E001", ("--suite", "no/such.toml"), "no/such.toml"),
+        ("E001", ("--suite", "../../x"), "'../../x'"),
+        ("E001", ("--suite", "../../etc\0/x.toml"), ""),
         ("E001", ("--suite", "smoke", "--budget", "quik"), "'quick'"),
         ("E002", ("--suite", "smoke", "--space", "dfault"), "'default'"),
         ("E002", ("--suite", "smoke", "--sampler", "grid"), "grid"),
         ("E003", ("--suite", "smoke", "--dataset", "irs"), "'iris'"),
+        ("E003", ("--suite", "smoke", "--dataset", "../../x"), ""),
+        ("E003", ("--suite", "smoke", "--dataset", "a\0b"), ""),
         ("E004", ("--suite", "smoke", "--model", "lightgmb"), "'lightgbm'"),
+        ("E004", ("--suite", "smoke", "--model", "../../x:Y"), ""),
+        ("E004", ("--suite", "smoke", "--model", "..:Y"), ""),
+        ("E004", ("--suite", "smoke", "--model", "a\0b:Y"), ""),
         ("E004", ("--suite", "smoke", "--model", "no.such:Model"), "'no.such'"),
         ("E004", ("--suite", "smoke", "--model", "json:Model"), "'Model'"),
         ("E004", ("--suite", "smoke", "--model", "json:JSONDecoder"), "method fit"),
@@ -47,6 +54,7 @@ pytestmark = pytest.mark.usefixtures("isolated")
         ("E005", ("--suite", "smoke", "--name", "/tmp/x"), "'/tmp/x'"),
         ("E005", ("--suite", "smoke", "--name", ".hidden"), "'.hidden'"),
         ("E005", ("--suite", "smoke", "--name", "a\nb"), "'a\\nb'"),
+        ("E005", ("--suite", "smoke", "--name", "a\0b"), ""),
         ("E005", ("--suite", "smoke", "--name", "x" * 300), "1 to 100"),
         ("E007", ("--csv", "none.csv", "--target", "y"), "none.csv"),
         ("E020", ("--suite", "smoke", "--reuse", "nowhere"), "nowhere"),

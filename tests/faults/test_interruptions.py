@@ -180,10 +180,7 @@ def every(cls: type[Exception], module: str) -> list[Exception]:
         one = classes.pop()
         classes += one.__subclasses__()
         if one.__module__ == module and not issubclass(one, BaseExceptionGroup):
-            plain = {
-                "__init__": lambda self: None,
-                "__str__": lambda self: "what happened",
-            }
+            plain = {"__init__": lambda self: None, "__str__": lambda self: "what happened"}
             found.append(type(one.__name__, (one,), plain)())
     return found
 

@@ -99,11 +99,7 @@ def test_a_sweep_starts_no_process_of_ray_that_nobody_asks_anything(sweep: Sweep
     names = {process.name() for process in family(sweep)}
     assert {"gcs_server", "raylet"} <= names  # what is looked for would be found
     scripts = {word.rpartition("/ray/")[2] for word in words if word.endswith(".py")}
-    unused = {
-        "dashboard/dashboard.py",
-        "_private/log_monitor.py",
-        "autoscaler/_private/monitor.py",
-    }
+    unused = {"dashboard/dashboard.py", "_private/log_monitor.py", "autoscaler/_private/monitor.py"}
     assert not scripts & unused, scripts
 
 
