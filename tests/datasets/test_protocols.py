@@ -8,8 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from looped import each
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import train_test_split
 from tabsweep.datasets import catalog
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.protocols import Fold, cut, make_folds
@@ -95,18 +94,6 @@ def test_a_share_of_the_rows_is_rounded_as_scikit_learn_rounds_it() -> None:
     # ninths of these are whole, and their product with 0.2 / 0.9 is a hair more
     assert len(guarded) == 65 and (0.2 / 0.9, 135) in guarded
     assert {share for share, _ in guarded} == {0.2 / 0.9}
-
-
-@each("n_rows", [60, 130, 150, 270, 569, 1030])
-def test_ten_folds_are_those_of_scikit_learns_routines(n_rows: int) -> None:
-    for table in (toy(n_rows=n_rows), toy([n_rows // 3, n_rows - n_rows // 3])):
-        stratified = table.task != "regression"
-        splitter = (StratifiedKFold if stratified else KFold)(10, shuffle=True, random_state=42)
-        parts = splitter.split(np.arange(n_rows), table.target)
-        for fold, (rest, test) in zip(make_folds(table, "kfold", seed=42), parts, strict=True):
-            labels = table.target[rest] if stratified else None
-            _, val = train_test_split(rest, test_size=0.2 / 0.9, random_state=42, stratify=labels)
-            assert np.array_equal(fold.test, test) and np.array_equal(fold.val, np.sort(val))
 
 
 def test_a_number_of_rows_is_taken_as_it_is() -> None:
