@@ -91,7 +91,7 @@ def victims(
     assert driver is not None
     end = time.monotonic() + 400
     while driver.poll() is None and time.monotonic() < end:
-        begun = (sweep.run / "ledger").exists() if cluster else found("gcs", sweep)
+        begun = planned(sweep) if cluster else found("gcs", sweep)
         if begun and len(sweep.results()) >= MOMENTS[moment]:
             at_work = (kind, moment) == ("worker", "middle")
             hit = youngest(sweep) if at_work else found(kind, sweep, cluster)
@@ -99,6 +99,12 @@ def victims(
                 return hit
         time.sleep(0.02)
     return []
+
+
+def planned(sweep: Sweep) -> bool:
+    """Whether there is something to resume."""
+    log = sweep.run / "ledger" / "log.jsonl"
+    return log.exists() and any(Ledger(sweep.run).records("plan"))
 
 
 def youngest(sweep: Sweep) -> list[psutil.Process]:
