@@ -262,11 +262,11 @@ def call(words: list[str], folder: Path, mirror: str) -> subprocess.CompletedPro
     )
 
 
-DOCUMENTS = sorted({c.document for c in commands() if reason(c) is None})
+WITH_COMMANDS = sorted({c.document for c in commands() if reason(c) is None})
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", WITH_COMMANDS)
 def test_the_commands_of_a_document_run_from_top_to_bottom(
     document: str, tmp_path: Path, mirror: str, runs
 ) -> None:

@@ -368,8 +368,6 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
     for words, said in wrong:
         ran = bench("data", "add", "h.csv", "--target", "price", *words.split())
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
-    both = bench("data", "inspect", "h.csv", "--day-first", "--month-first")
-    assert both.code == 2 and "--day-first and --month-first exclude each other" in both.err
     assert "--target COLUMN is missing" in bench("data", "add", "h.csv").err
     assert "--target is for a file" in bench("data", "add", ".", "--target", "price").err
     Path("wrong.toml").write_text(SUITE.replace("group =", "grup ="))

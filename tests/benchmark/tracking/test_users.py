@@ -137,7 +137,7 @@ def test_a_killed_sweep_is_resumed_with_mlflow_also_where_its_store_was_removed(
     killed.check_nothing_twice()
     assert before <= killed.finished()
     first = last_sync(killed.run)
-    assert first["runs"] == 2 * 2
+    assert first["runs"] == 2  # studies
     assert bench("clean", killed.run, "--tracking", "--yes").code == 0
     assert not (killed.run / "mlflow.db").exists() and not (killed.run / "tracking").exists()
     assert "MLflow stays off" not in resume(killed.run)
