@@ -119,7 +119,8 @@ def workers_below() -> list[int]:
     found = []
     for process in below():
         with suppress(psutil.Error):
-            if process.cmdline()[0].startswith(("ray::IDLE", "ray::TrialWorker")):
+            words = process.cmdline()
+            if any(word.startswith(("ray::IDLE", "ray::TrialWorker")) for word in words):
                 found.append(process.pid)
     return found
 
