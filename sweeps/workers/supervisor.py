@@ -171,7 +171,7 @@ class Supervisor:
                 outcomes.extend(self._group.worker_died(up[pid], "lost"))
             else:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)  # Ray says so of the worker that did not come up
+                    os.kill(pid, signal.SIGKILL)  # Ray reports its start as failed
         return outcomes
 
     def _check_nodes(self) -> list[JobOutcome]:

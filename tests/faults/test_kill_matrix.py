@@ -283,7 +283,7 @@ def check(one: dict[str, Any]) -> None:
         ("worker", "SIGKILL"),
         ("host: worker", "SIGKILL"),
     )
-    stands = name == FOREVER and kind in (*MUTE, "host: worker")  # its trial's time ends the last
+    stands = name == FOREVER and kind in (*MUTE, "host: worker")  # until its trial's limit
     killed = name == "SIGKILL" and kind in ("command", "all")
     codes = {None} if stands else {-9} if killed else {0, 3, 130}
     if moment == "middle" and name in RAY_IS_LOST.get(kind, ()):
