@@ -38,8 +38,8 @@ STEPS = 3  # of a fit that is compared
 # How far the weights may be from those of a CPU, as a share of their norm.
 FAR = {"fp32": 1e-2, "bf16": 0.2}
 SAME = 1e-4  # a resumed fit from the whole one: a GPU may add up in another order
-# A weight is not compared where one rounding of the inputs moves it further than this: Adam and LAMB
-# move a weight without influence on the loss by the sign of its gradient's rounding error.
+# A weight is not compared where one rounding of the inputs moves it further than this: Adam and
+# LAMB move a weight without influence on the loss by the sign of its gradient's rounding error.
 UNDECIDED, DISTURBED_FITS = 1e-3, 3
 N_SHARING = 4  # trials that should fit into the GPU at once
 SECONDS = 2.0  # of each of them
