@@ -31,7 +31,7 @@ def encoding_identity(spec: ModelSpec, table: Table) -> dict[str, Any]:
 
 
 def table_of_trial(table: Table, fold: Fold, identity: Mapping[str, Any]) -> tuple[Table, float]:
-    """(the table as the model of a trial sees it, the seconds that it took to make it so)."""
+    """(the table with its columns encoded for the trial's model, seconds of the encoding)."""
     if not table.has_texts_or_dates:
         return table, 0.0
     return _encoded(table, fold.sha256, fold, bool(identity["encoding"]["cyclic"]))

@@ -36,8 +36,8 @@ class BestSoFar:
         )
 
     def beaten(self, table: Any, study: Hashable, scores: Mapping[str, float | None]) -> bool:
-        """Take in a trial's validation scores; whether one of them is the best of its study, which
-        is one on `table`."""
+        """Take in a trial's validation scores. Returns whether one of them is the best so far of
+        `study`, a study on `table`."""
         losses = self._by_table.setdefault(table, {})
         better = False
         for name, value in scores.items():

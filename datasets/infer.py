@@ -46,7 +46,7 @@ SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
 def feature(
     name: str, cells: Cells, reading: Reading, notes: Notes
 ) -> tuple[Kind, pd.Series | np.ndarray | None]:
-    """(the kind of a column, its values as a `Table` has them, None for one that is left out).
+    """(kind of a column, its values as a `Table` holds them, or None if it is left out).
 
     The kind is guessed (`common/columns/kinds.py`), unless `reading` or the file states it.
     Infinite numbers count as missing, which is noted. DataError for a cell that is not of the
@@ -160,9 +160,11 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
 
 
 def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
-    """What tells categories, classes and groups apart, None where missing: the plain numbers of a
-    column, so that "17" is "17.0", and with `styled` others, so that "1,000" is "1000"; its texts
-    where it has others or none, and where float64 takes two for one."""
+    """The values that tell categories, classes or groups apart; None for a missing cell.
+
+    In a column of plain numbers these are the numbers, so "17" equals "17.0". With `styled`,
+    numbers in other notations count too, so "1,000" equals "1000". In all other columns, and where
+    float64 would merge two numbers, these are the texts."""
     numbers, found = kind.numbers, column
     if numbers is not None and (styled or not numbers.style):
         found = pd.Series(numbers.values) if exact_as_floats(column, numbers.values) else column

@@ -243,8 +243,8 @@ class Table:
         return has_texts_or_dates(self.frame)
 
     def encoded(self, train: np.ndarray, *, cyclic: bool) -> tuple[Table, ColumnEncoder]:
-        """(the table as a model sees it, what made it so): dates and texts as numbers, by what the
-        rows `train` hold. cyclic: see `DateEncoder`."""
+        """(this table with its dates and texts as numbers, the encoder that made them). The
+        encoder learns from the rows `train` alone. cyclic: see `DateEncoder`."""
         encoder = ColumnEncoder(cyclic=cyclic).fit(self.rows(train))
         return replace(self, frame=encoder.transform(self.frame)), encoder
 

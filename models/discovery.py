@@ -120,7 +120,7 @@ def _checked_tasks(tasks: Any, target: str) -> tuple[str, ...]:
 
 
 def _resource(cls: Any, target: str) -> str:
-    """The `resource` that a class declares; ValueError where it lacks what that requires."""
+    """The `resource` that a class declares. ValueError without its argument or `fit_to`."""
     name = str(getattr(cls, "resource", ""))
     if name and not callable(getattr(cls, "fit_to", None)):
         raise ValueError(f"model {target!r} declares resource = {name!r} but has no method fit_to")

@@ -16,9 +16,9 @@ class PLS(Estimator):
 
     Notes
     -----
-    Classes are regressed on their 0/1 indicators, whose predictions sum to one in every row. The
-    class with the largest prediction is the answer; negative ones are cut and the rest divided by
-    their sum, so that they are probabilities.
+    For classification, 0/1 indicators of the classes are the targets; their predictions sum to one
+    in every row. The largest one is the predicted class. Probabilities are the predictions, with
+    negative ones set to zero, divided by their sum.
 
     References
     ----------

@@ -38,10 +38,10 @@ def corrupted(x: Tensor, mask: Tensor, donors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class VIMENetwork(nn.Module):
-    """One layer of ReLUs that encodes a row, two that predict from it, and a linear one.
+    """An encoder of one ReLU layer, then a predictor of two ReLU layers and a linear one.
 
-    frozen: the encoder learns nothing from the predictor. Two-class and numeric outputs come as
-    (B,).
+    frozen: the predictor's gradients do not reach the encoder. Outputs are (B, classes), or (B,)
+    for two classes and for regression.
     """
 
     def __init__(self, n: int, width: int, hidden: int, n_out: int, *, frozen: bool) -> None:

@@ -58,8 +58,8 @@ class Needs:
     """What a trial needs of its machine: CPUs, memory in MB, and memory of one GPU in MB (0: no
     GPU). They decide where it runs, never its result.
 
-    outside: the class that it runs, where that is not tabsweep's. What such code changes in its
-    process reaches no other model, as a worker runs trials of one value only.
+    outside: the name of the model's class if it is not tabsweep's. A worker runs trials of one such
+    class only, so what foreign code changes in its process reaches no other model.
     """
 
     threads: int = 1
@@ -87,8 +87,8 @@ class Study:
         rung go on once all of it has ended. The choice is made on the last rung, the stage "tune".
     save_every: every trial runs its whole schedule and stores a checkpoint at every so many steps.
         With `halving`, the rungs are the boundaries.
-    study_s: CPU seconds after which the search ends (see `Shape`); not with `halving`. A trial is
-        not opened where the mean of those so far says that it would begin after the end.
+    study_s: CPU seconds after which the search ends (see `Shape`); not with `halving`. No trial is
+        opened that, by the mean of the finished ones, would begin after the end.
     length_of: the number of steps of a configuration's whole schedule.
     """
 

@@ -28,10 +28,10 @@ from ..errors import SweepError
 
 
 class CsvColumns(ColumnReader):
-    """Reads columns as the library does, with categories as a CSV file can hold them: as text.
+    """Reads columns as the library does, and writes categories as text, as a CSV file holds them.
 
-    Where the text of a category would be read as another one, as "1e3", or as a gap, the column's
-    name stands before all of them ("size=1e3").
+    If a category's text could be read as another value ("1e3" as 1000) or as a missing one, all
+    categories of the column get its name as a prefix ("size=1e3").
     """
 
     categories: list[Any]
@@ -39,7 +39,7 @@ class CsvColumns(ColumnReader):
 
     @classmethod
     def of_table(cls, table: Table) -> CsvColumns:
-        """The reader of rows such as those of a table, whose names and levels stay as they are."""
+        """The reader for further rows of a table: column names and levels are the table's."""
         reader = cls(categories=table.categorical)
         reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
         reader.notices_ = []

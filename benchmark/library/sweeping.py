@@ -68,9 +68,9 @@ class SweepResult:
     run : Path
         The folder of the run, which every command of `bench` takes.
     best_model : estimator
-        The best model by validation, with its best configuration, fitted on all rows when it is
-        first asked for (the rule of `bench fit`). It predicts from a DataFrame such as the one that
-        was swept.
+        The best model by validation with its best configuration, fitted on all rows at the first
+        access (as `bench fit` does). It predicts from a DataFrame with the columns of the swept
+        one.
     """
 
     def __init__(self, run: str | Path, *, data: FrameData | None = None, verbose: int = 0) -> None:

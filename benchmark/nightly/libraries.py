@@ -51,11 +51,11 @@ def installed() -> dict[str, str]:
 
 
 def differing(lock: str, here: Mapping[str, str], known: str) -> dict[str, str]:
-    """{library: the line of the lock} of what this environment has not as the lock pins it.
+    """{library: its line in the lock} of libraries whose installed version is not the pinned one.
 
-    A local build (2.13.0+cpu) satisfies the pin of its release. A library that is not installed
-    counts only if the lock of the running checkout (`known`) does not name it either: what that
-    one names and this environment lacks was left out on purpose, such as a GPU's libraries.
+    A local build (2.13.0+cpu) satisfies the pin of its release. A missing library counts only if
+    the lock of the running checkout (`known`) does not name it: one that is named there was left
+    out of this environment on purpose, such as a GPU's libraries.
     """
     left_out = set(pins(known)) - set(here)
     found = {}

@@ -82,6 +82,6 @@ def line_of(result: StepResult) -> str:
 
 
 def name_of(date: str, label: str, against: str | None) -> str:
-    """The folder of a night: its date, its commit, and what it is judged against, if named."""
+    """The folder name of a nightly check: date, commit and, if named, the commit compared with."""
     plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in against or "")
     return f"{date}-{label}" + (f"-against-{plain[:40]}" if against else "")

@@ -138,7 +138,7 @@ def fitted(suite: str, seed: int, runs: Path, name: str, workers: int) -> list[d
 
 
 def rows_of(run: Path) -> list[dict[str, Any]]:
-    """One row a trial of a run: its cell, how it ended, its error, its costs, its bytes.
+    """One row per trial of a run: dataset, fold and model, status, error, costs and a hash.
 
     `error` is the root mean squared error on the test rows: of the values, or of the probabilities
     against a one where the class is and zeros elsewhere (the root of the Brier score); None for a

@@ -47,7 +47,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Night:
-    """A night: what was judged against what, where, and its steps in their order.
+    """One nightly check: the two commits that it compared, its machine, and its steps in order.
 
     commit, baseline: of the checkout and of the accepted baseline ("" without one). started: UTC.
     host: {"cpu": processor name, "cores": n}.

@@ -1,4 +1,4 @@
-"""The best model of a run: which one it is, with which configuration, fitted on all rows.
+"""Choose the best model of a run and its configuration, and fit it on all rows.
 
 The rule, for one dataset of a run:
 
@@ -9,8 +9,8 @@ The rule, for one dataset of a run:
    taken from the ledger, the others are fitted now), and the best mean wins; ties to the lower
    fold. One that fails on a fold is out.
 3. The rows: all of them. Boosting that stopped early gets as many rounds as the median fold used
-   (rounded up) and does not stop early. A model that stops early by something else than rounds
-   keeps the first fold's validation part for it, and is fitted on the other rows.
+   (rounded up) and does not stop early. Any other model that stops early is fitted without the
+   first fold's validation rows, by which it stops.
 """
 
 from __future__ import annotations
@@ -296,10 +296,11 @@ def fit_all(
     time_limit_s: float | None = None,
     device: str = "cpu",
 ) -> tuple[Any, ColumnEncoder, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
-    """Step 3 of the rule: (fitted estimator, what encodes its columns, the rows that it was given,
-    their weights as for `fit_rows` where they have some, a sentence about the rows).
-    time_limit_s: that of the run's fits, for a model trained in steps that knows no number of
-    rounds."""
+    """Step 3 of the rule. Returns (fitted estimator, encoder of its columns, arguments of its fit,
+    row weights as `fit_rows` takes them or None, a sentence about the rows).
+
+    time_limit_s: the limit of the run's fits. It is used for a model that is trained in steps and
+    has no number of rounds to repeat."""
     spec = registry.spec(model)
 
     def make(config: Mapping[str, Any]) -> Any:

@@ -84,8 +84,8 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
 
 
 def _standing(folder: Path, reference: str) -> Entrant | None:
-    """The card of the entrant that the folder holds. Raises DataError where it is damaged,
-    EvidenceError where its results are of another budget or suite."""
+    """The card of the entrant in `folder`. Raises DataError if it is damaged, EvidenceError if its
+    results belong to another budget or suite."""
     if not (folder / CARD).is_file():
         return None
     results_file(folder)  # compares the checksum

@@ -111,7 +111,7 @@ def _default(study: Any, first: Any, begun: bool, head: Metric) -> dict[str, Any
 
 
 def _open(study: Any) -> str:
-    """Why a study has no score; "" where it has one."""
+    """Why a study has no score, or "" if it has one."""
     if study.state == "complete":
         return ""
     return f"{study.state}: {study.cause}" if study.cause else str(study.state)

@@ -28,10 +28,11 @@ def make_report(
     newest_first: bool = False,
     **how: Any,
 ) -> tuple[list[Path], list[Section], list[str]]:
-    """Write the report of runs into `out` (default: report/ of the first run): (its files, its
-    sections, what of the runs is damaged, as far as it was read).
+    """Write the report of runs into `out` (default: report/ of the first run).
 
-    beside: entrants whose published results stand beside ours; DataError for one that there is not.
+    Returns (files written, sections, sentences on the damage that was met while reading).
+
+    beside: entrants whose published results stand beside ours; DataError for an unknown name.
     regimes: whether the default, tuned and ensembled results of each model are shown (None: where
     there are not many trials). shown: how the pages call the runs in commands; by default, as they
     were named. newest_first: see `evidence_of`. how: options of `reports.report.write`. Raises

@@ -14,9 +14,10 @@ Found = TypeVar("Found")
 def on_available(
     keys: Iterable[Key], one: Callable[[Key], Found], *, at_least: int = 1
 ) -> tuple[dict[Key, Found], list[str]]:
-    """({key: what `one` finds for it}, remarks on the datasets that cannot be had): a key for which
-    `one` raises DatasetUnavailable or ChecksumMismatch is left out. Raises the first of these
-    errors where fewer than `at_least` are left."""
+    """({key: result of `one(key)`}, a remark per dataset that is not available).
+
+    A key is left out if `one` raises DatasetUnavailable or ChecksumMismatch for it. Raises the
+    first of these errors if fewer than `at_least` keys are left."""
     found: dict[Key, Found] = {}
     errors: list[Exception] = []
     for key in keys:

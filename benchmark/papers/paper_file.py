@@ -53,12 +53,12 @@ class StandIn(Strict):
 
 
 class Entry(Strict):
-    """A table or figure of the paper, and what stands behind it: one of BEHIND.
+    """A table or figure of the paper, and exactly one of the fields in BEHIND that shows ours.
 
     suite, budget: the run that shows it, and the budget without `--budget`.
     experiment: the experiment that shows it, which `bench reproduce` runs.
-    command: a command that shows what of ours stands in its place, such as a model's search spaces.
-    why: why nothing of ours stands beside it.
+    command: a command that shows our counterpart, such as a model's search spaces.
+    why: the reason why there is no counterpart.
     """
 
     title: str
@@ -153,8 +153,8 @@ class Paper:
         return self.folder / "published" / self.file.table[table].published
 
     def whole(self, stand_in: str) -> str:
-        """Our name of the dataset that a stand-in of ours stands for; its own where there is no
-        other."""
+        """Our name of the paper's dataset that `stand_in` replaces; the paper's name if we lack the
+        dataset."""
         of = self.file.stand_ins[stand_in].of
         return self.file.datasets.get(of, of)
 

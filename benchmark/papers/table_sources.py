@@ -37,9 +37,10 @@ class Source:
 
 
 def sources(folder: Path | None = None) -> list[Source]:
-    """Every table and figure of the built-in papers, or of the one in `folder`, paper by paper: of
-    each first those that `bench reproduce` makes, then those that another command shows, then the
-    others."""
+    """Every table and figure of the built-in papers, or of the one in `folder`, paper by paper.
+
+    Within a paper: first those that `bench reproduce` makes, then those that another command shows,
+    then the others."""
     found = [source_of(entry, folder) for entry in entries(folder)]
     papers = list(dict.fromkeys(source.paper for source in found))
     return sorted(
@@ -48,8 +49,8 @@ def sources(folder: Path | None = None) -> list[Source]:
 
 
 def source_of(entry: PaperEntry, folder: Path | None = None) -> Source:
-    """What stands behind one table or figure. folder: where its paper is, unless it is a built-in
-    one."""
+    """What shows one table or figure of ours. folder: the folder of its paper, for a paper that is
+    not built in."""
     name, given = entry.name, entry.entry
     option = "" if folder is None else f" --paper {shlex.quote(str(folder))}"
     metric, cells, command = "", 0, given.command

@@ -16,8 +16,8 @@ def folder_of(keep: Path | None = None) -> Iterator[Path]:
 
 
 def status_mb(key: str) -> float:
-    """Memory of this process: what it holds (VmRSS), or the most that it held (VmHWM), which a
-    resource usage would inherit from its parent."""
+    """Memory of this process in MB: now (`VmRSS`), or at its peak (`VmHWM`). `getrusage` would
+    include the peak of the parent process."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
 

@@ -30,11 +30,11 @@ def _in_every_trial(stepwise: bool) -> list[str]:
 
 
 def own_code(target: str) -> dict[str, str]:
-    """{"file", "source"} of a class from outside tabsweep: where its code lies, and a hash of that
-    code: of its module and what that imports of its own distribution. Code of tabsweep does not
-    count, which an upgrade changes. Nothing is imported. Both are "" where there is no such file.
+    """{"file", "source"} of a class that is not tabsweep's: the file of its code, and a hash.
 
-    Raises SyntaxError or ValueError for a file that is no Python.
+    The hash covers its module and whatever that imports from its own distribution, but no code of
+    tabsweep, which an upgrade changes. Both are "" if the file does not exist. Nothing is imported.
+    Raises SyntaxError or ValueError if the file is not Python.
     """
     file = file_of(target)
     if file is None:
@@ -47,9 +47,9 @@ def own_code(target: str) -> dict[str, str]:
 
 
 def from_outside(models: Iterable[str]) -> dict[str, str]:
-    """{"package.module:Class": the name by which an installed package registers it, "" where it was
-    named by its place} of those of `models` that are no part of tabsweep. Nothing is imported; a
-    name that nobody knows is left out."""
+    """{"package.module:Class": registered name} of those of `models` that are not tabsweep's. The
+    name is "" for a class that was given by its place. Unknown names are left out. Nothing is
+    imported."""
     asked = set(models) - registry.MODELS.keys()
     installed = registry.entry_points() if any(":" not in model for model in asked) else {}
     by_name = {installed[model]: model for model in sorted(asked & installed.keys())}

@@ -218,7 +218,7 @@ class Options:
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Options:
-        """The options that a plan keeps; one that it lacks has its default."""
+        """The options that a plan holds. Options that are missing in it get their defaults."""
         values = {one.name: kept[one.name] for one in KEPT if one.name in kept}
         values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**values)

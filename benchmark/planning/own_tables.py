@@ -197,8 +197,8 @@ def added_for(suite: suites.Suite, name: str) -> str | None:
 def added_table(added: str, name: str) -> Table:
     """The table of the added dataset `added`, under the name `name` that it has in a suite.
 
-    Raises DatasetUnavailable where it was removed, and DataError where it cannot be the built-in
-    dataset that it stands for: another task, or another number of rows, features or classes.
+    Raises DatasetUnavailable if the added dataset was removed. Raises DataError if it stands for a
+    built-in dataset but has another task or another number of rows, features or classes.
     """
     from ...datasets import catalog
     from ...datasets.errors import DataError, DatasetUnavailable, UnknownDataset

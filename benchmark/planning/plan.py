@@ -473,8 +473,8 @@ class Plan:
         )
 
     def device(self, spec: registry.ModelSpec) -> str:
-        """Where a model computes, as its `device`: on a GPU if the sweep has them, the model uses
-        one and its library can."""
+        """The `device` of a model: a GPU if the sweep has one, the model uses it and the installed
+        library can."""
         return spec.on_gpu()[0] if self.options.device == "cuda" else "cpu"
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:

@@ -61,8 +61,8 @@ def plan_in(ledger: Ledger) -> Record:
 
 
 def no_plan(run: Path, n_results: int) -> LedgerError:
-    """What to say of a run whose ledger has so many results and no plan, which comes before them
-    all."""
+    """The error for a ledger with `n_results` results and no plan, which should be the first
+    record."""
     if not n_results:
         return LedgerError(f"{run} holds no plan yet: nothing was started in it")
     return LedgerError(
@@ -78,9 +78,9 @@ def planned_slots(study: Mapping[str, Any]) -> int:
 
 
 def ended_slots(ledger: Ledger) -> dict[tuple[str, int], int]:
-    """{(study, its planned trials): slots that it had when it ended}.
+    """{(study, number of planned trials): number of slots when it ended}.
 
-    Only of studies whose search ends by CPU seconds (`study_s`): most have fewer than planned.
+    Holds only studies whose search ends by CPU seconds (`study_s`); most run fewer than planned.
     """
     plan = last_plan(ledger)
     timed = {study_name(s) for s in (plan["studies"] if plan else ()) if s.get("study_s")}

@@ -142,7 +142,7 @@ def refuse_transductive(space: Space, model: str) -> None:
 
 
 def transductive_note(models: Mapping[str, str]) -> list[str]:
-    """What the report says of a transductive suite. models: those that see, and by what."""
+    """The report's sentences on a transductive suite. models: {model: how it sees test rows}."""
     notes = []
     for name, meaning in TRANSDUCTIVE.items():
         of = [model for model, by in models.items() if by == name]

@@ -50,13 +50,14 @@ class DatasetFacts(Strict):
 
 
 class Entrant(Strict):
-    """A card. title, reference: of the work; source, commit: where its authors publish the results
-    (commit "" where it was not recorded); mark: the word behind the models' names in a
-    table, by default the entrant's name; licence: of that place; sha256: of RESULTS; note: what a
-    reader of a table must know; tasks: of datasets, where RESULTS does not say them; means_of: the
-    number of runs whose mean a line of RESULTS is, 0 for lines of single runs; models: the model
-    behind a method of another name (`of` in a suite); datasets: those that `--beside` can put
-    beside ours."""
+    """The card of an entrant: somebody's published results.
+
+    title, reference: of the publication. source, commit, licence: where its results come from;
+    commit is "" if it was not recorded. mark: the word behind the models' names in a table; default
+    the entrant's name. sha256: of RESULTS. note: what a reader of the table must know. tasks:
+    {dataset: task} if RESULTS does not say it. means_of: the number of runs that a line of RESULTS
+    averages, 0 for single runs. models: {method: our model} for methods under another name (`of` in
+    a suite). datasets: the datasets that `--beside` can show beside ours."""
 
     title: str
     reference: str

@@ -225,8 +225,8 @@ def noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evide
 
 
 def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
-    """{study: number of slots that it had when it ended as planned}: after failures there may be
-    fewer on the higher rungs and in the evaluation than the plan has."""
+    """{study: number of its slots} of studies that ended as planned. After failures, the higher
+    rungs and the evaluation may have fewer slots than the plan."""
     planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
     return {
         study: n_slots

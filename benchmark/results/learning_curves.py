@@ -23,12 +23,11 @@ CURVE = "curve"
 
 
 def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
-    """The evidence with meta's `curves`, {model: [{dataset, fold, by, points}]}: validation loss
-    against steps of fits that validation chose, as far as the trials kept it (models that are
-    fitted in steps, in runs of a version that records it).
+    """Add meta's `curves`: {model: [{dataset, fold, by, points}]}, the validation loss against the
+    training steps of the chosen fits, for models that are trained in steps.
 
-    At most MOST_CURVES of a model. Nothing is searched where the runs hold more than MOST_RECORDS
-    records. Raises LedgerError.
+    At most MOST_CURVES per model. None are added if the runs hold more than MOST_RECORDS records.
+    Raises LedgerError.
     """
     wanted = _chosen(evidence.trials)
     if not len(wanted) or len(evidence.trials) > MOST_RECORDS:  # a record or more for each

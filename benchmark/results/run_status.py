@@ -170,7 +170,7 @@ class RunCounts:
         return sum(max(0, n - ended.get(study, 0)) for study, n in self._planned().items())
 
     def _planned(self) -> dict[str, int]:
-        """{study: number of slots}; of one that has ended, those that it had."""
+        """{study: number of slots}. A study that has ended counts the slots that it really had."""
         return {
             study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
         }

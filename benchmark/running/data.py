@@ -26,11 +26,12 @@ def gather(
 ) -> tuple[dict[str, Data], dict[str, str], list[str]]:
     """Load the available datasets: (data, {dataset left out: reason}, notes for the report).
 
-    `old` is the plan of the run that is continued: its datasets stay what they were, whatever was
-    added or removed since. The suite's offline list joins where fewer than `offline_below` of its
-    datasets are available. Raises NoData where none is, DataError for a dataset that differs from
-    its card and for an added one of the plan that was removed, and SweepError for an added one that
-    is not the one of the plan.
+    `old` is the plan of a run that is continued: its datasets stay the same, whatever was added or
+    removed since. If fewer than `offline_below` of the suite's datasets are available, its offline
+    list is used as well.
+
+    Raises NoData if no dataset is available, DataError if one differs from its card or an added one
+    of the old plan was removed, SweepError if an added one changed since the old plan.
     """
     suite, options = request.suite, request.options
     wanted = list(options.datasets) or suite.datasets
@@ -142,7 +143,7 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
 
 
 def _usual_protocol(table: Table) -> str:
-    """The protocol of a file whose suite names none: by its groups or times where it has them."""
+    """The default protocol of a user's file: by its groups or times if it has them."""
     return (
         "grouped"
         if table.groups is not None

@@ -244,7 +244,7 @@ class Progress:
             self._live.update(self._task, eta=self._eta())
 
     def _count_down(self, study: str, result: Any) -> None:
-        """One trial less to come; `result` where it was run, None where it was there already."""
+        """Count one trial as done. `result` is None if its result was there already."""
         self._work = max(0.0, self._work - self._pace.seconds(study))
         if result is not None:
             self._pace.observe(study, seconds_of(result) + TRIAL_S)

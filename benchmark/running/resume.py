@@ -109,8 +109,8 @@ def dropped(old: Record | None, plan: Plan) -> str:
 
 
 def _searches(old: Record, plan: Plan) -> dict[str, str]:
-    """{what the plan's identity calls a search: what the old one called it}. A dataset may have got
-    settings of its own since, or have lost them."""
+    """{name of a search in the plan's identity: its name in the old plan}. The names differ if a
+    dataset got settings of its own since, or lost them."""
     known = {(study["dataset"], study["model"]) for study in old["studies"]}
     now = {"identity": plan.identity}
     searches = {}
@@ -137,12 +137,11 @@ def _fewer_trials(old: Record, plan: Plan) -> list[str]:
 
 
 def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
-    """A line for each of `models` that is a class from outside tabsweep, named by its place or
-    registered by an installed package: the file whose code a resume runs. Nothing is imported yet;
-    a run may come from somebody else.
+    """One line for each of `models` whose class is not tabsweep's: which file a resume will run.
 
-    Raises SweepError where that is another file than the one that the run began with, and holds
-    other code, unless that is allowed. Of a file that was edited the ids of its trials decide.
+    Nothing is imported yet, because a run may come from somebody else. Raises SweepError if the
+    class now comes from another file with other code, unless `allow_code_change`. If the same file
+    was edited, the ids of its trials decide.
     """
     lines = []
     known = plan.get("own_code", {})
@@ -171,8 +170,8 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
 
 
 def with_first_code(record: Record, old: Record | None) -> Record:
-    """A plan's record in which the code of each class of the user is that of the plan in which it
-    came first, as long as the run lasts."""
+    """A plan's record that keeps, for each class of the user, the code with which it first entered
+    the run."""
     known = {**record.get("own_code", {}), **(old or {}).get("own_code", {})}
     return {**record, "own_code": known} if known else record
 

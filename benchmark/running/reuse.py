@@ -25,9 +25,9 @@ def siblings(request: Request) -> list[Path]:
 def reuse_from(
     folders: list[Path], plan: Plan, warnings: list[str]
 ) -> Callable[[Trial], Reused | None]:
-    """A function that finds a trial's result in other runs, None where they do not have it.
+    """A function that returns a trial's result from other runs, or None if they do not have it.
 
-    The ledgers are read at its first call; one that cannot be read adds to `warnings`.
+    The ledgers are read at its first call. An unreadable ledger adds a line to `warnings`.
     """
 
     @cache

@@ -296,8 +296,8 @@ class _Sweep:
             self._log.close()
 
     def _replay(self) -> None:
-        """Take over what the ledger holds, then record the plan: one that is refused leaves the
-        plan in force as it was."""
+        """Take over the results in the ledger, then record the new plan. If the plan is refused,
+        the ledger keeps the old one."""
         if self._search is not None:
             self._search.replay()  # it writes nothing, whereas the engine may write links
         self._engine.replay()

@@ -76,10 +76,10 @@ class Teller:
 
 
 def watched(say: Callable[[str], None]) -> Teller:
-    """Go on in a child of this process, in which alone this function returns.
+    """Fork a child that goes on with the command. This function returns in the child only.
 
-    Here the child is watched until it has ended. Then this raises SystemExit with its exit code,
-    ClusterLost where it ended without one, and KeyboardInterrupt where it had been told to end.
+    The parent watches the child until it has ended. It then raises SystemExit with the child's exit
+    code, ClusterLost if the child was killed, or KeyboardInterrupt if it had been told to end.
     """
     pid, *descriptors = os.environ.get(WATCHED, "0").split(":")
     if pid == str(os.getpid()):
@@ -142,7 +142,7 @@ class Watch:
     # ------------------------------------------------------------------ the child
 
     def until_ended(self) -> None:
-        """Watch the child until it has ended; returns where another one is to begin."""
+        """Watch the child until it has ended. Returns if another child must be started."""
         frozen = self._watch()
         while self._hear(0.0):
             pass
@@ -235,8 +235,8 @@ class Watch:
     def _handle(self, number: int, frame: Any) -> None:
         """The first signal lets running trials end, a second Ctrl-C stops them, a third ends all.
 
-        A terminal's Ctrl-C reaches the child, too: it hears of the first as SIGTERM, which it may
-        get twice.
+        A terminal sends Ctrl-C to the child as well. The first one is passed on as SIGTERM, so the
+        child may get SIGTERM twice.
         """
         self._asked += 1
         self._interrupts += number == signal.SIGINT

@@ -87,9 +87,8 @@ class StudyRun(Shown):
 
 @dataclass(frozen=True)
 class Projection:
-    """A run folder as an experiment with runs. metrics: those that the suite judges by; common:
-    tags of all runs, which say where and with what they were made; sweep: the run that holds the
-    report."""
+    """A run folder as an MLflow experiment with its runs. metrics: the suite's metrics;
+    common: tags of every run (machine, versions, commit); sweep: the run that holds the report."""
 
     experiment: str
     note: str

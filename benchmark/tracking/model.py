@@ -1,7 +1,7 @@
 """A model that `bench fit` saved, as MLflow knows models: logged, registered, and loaded by pyfunc.
 
-The model file itself is what MLflow stores; no pickle is written. `mlflow.pyfunc.load_model` reads
-it by `_load_pyfunc` below, so that tabsweep must be installed where it is loaded.
+MLflow stores the model file itself; no pickle is written. `mlflow.pyfunc.load_model` reads it
+through `_load_pyfunc` below, so tabsweep must be installed wherever the model is loaded.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def log_fitted(
 ) -> Logged:
     """Log a model file with its signature and an input example, and register it.
 
-    run: the sweep that chose it, in whose experiment it is shown. example: rows of its training
-    data. name: of the registered model; default <dataset>-<model>. Raises TrackingError.
+    run: the folder of the sweep that chose the model; its experiment shows it. example: rows of its
+    training data. name: the registered name; default <dataset>-<model>. Raises TrackingError.
     """
     from mlflow.exceptions import MlflowException
 

@@ -1,11 +1,10 @@
-"""One pass that writes into an MLflow store what it lacks of a run: idempotent.
+"""Bring an MLflow store up to date with a run. A second pass changes nothing.
 
 One MLflow run per study (dataset, fold, model), one per trial below it, and one that holds the
 report. A study's run is written whole, by MLflow's own client, and bears a hash of what it shows
-(the tag `tabsweep.digest`). A later pass leaves it alone where the ledger still says the same, and
-else puts another run in its place: MLflow takes no step of a metric back. So a second pass adds
-nothing, what was deleted there (runs, the database) comes again, and what a killed pass left half
-done is done anew.
+(the tag `tabsweep.digest`). A later pass leaves it alone if the ledger still says the same.
+Otherwise it writes a new run in its place, because a logged metric cannot be taken back. Whatever
+was deleted in the store is written again, and whatever a killed pass left half done is redone.
 Results are never read from a store.
 """
 

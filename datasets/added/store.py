@@ -148,11 +148,11 @@ def incoming() -> Iterator[Path]:
 
 
 def install(made: Path, name: str) -> bool:
-    """Move the complete dataset in `made` to its place; False where the same one is there.
+    """Move the complete dataset in `made` to its place. Returns False if it was there already.
 
-    A rename, so that a dataset is there whole or not at all. The same one with a file that is gone
-    or changed, and a folder without a card, are replaced. Raises DataError where another one has
-    the name, the same one with another protocol, or one whose card cannot be read.
+    The move is one rename, so a dataset is there whole or not at all. A damaged copy of the same
+    dataset and a folder without a card are replaced. Raises DataError if the name belongs to
+    another dataset, to the same dataset with another protocol, or to an unreadable card.
     """
     place = folder() / name
     new = read_card(made / CARD, name=name)

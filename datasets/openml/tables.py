@@ -49,8 +49,8 @@ def read_columns(path: Path, where: str) -> Columns:
 
 
 def feature(values: pd.Series, levels: tuple[str, ...] | None) -> pd.Series:
-    """A column of a table: numbers as they are (an infinite one is missing), texts as categories
-    in the order of the file where it states one. Levels that no row has are left out."""
+    """A column of a table. Numbers stay numbers, infinite ones become missing values. Texts become
+    categories, ordered as the file states, if it does. Levels without a row are left out."""
     if values.dtype == np.float64:
         return values.replace([np.inf, -np.inf], np.nan)
     used = set(values.dropna())

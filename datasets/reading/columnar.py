@@ -51,8 +51,8 @@ def read_columnar(path: Path, kind: str, name: str) -> tuple[pd.DataFrame, dict[
 def _read(path: Path, kind: str, name: str) -> Any:
     """The whole file as a pyarrow.Table.
 
-    A few bytes of a file may hold much (compressed, one text for all rows), so what Parquet states
-    of its size is looked at before it is read, and what was read as it comes.
+    A small file may hold a large table (compressed, or one text for all rows). So the size that
+    Parquet states is checked before reading, and the size of each batch while reading.
     """
     import pyarrow as pa
 
@@ -73,9 +73,11 @@ def _read(path: Path, kind: str, name: str) -> Any:
 
 
 def _table(batches: Iterator[Any], schema: Any, name: str) -> Any:
-    """A pyarrow.Table of record batches. ArrowInvalid for one whose offsets, indices or texts are
-    damaged, as reading them could end the process; DataError as soon as they need more memory than
-    is free, each text counted as often as it occurs."""
+    """A pyarrow.Table of record batches.
+
+    Raises ArrowInvalid for damaged offsets, indices or texts, which could crash the process when
+    read, and DataError as soon as the batches need more memory than is free. A text counts as often
+    as it occurs."""
     import pyarrow as pa
 
     kept, size = [], 0

@@ -224,8 +224,8 @@ def clip_values(params: Iterable[Tensor], limit: float) -> None:
 
 
 def clip_norm(params: Iterable[Tensor], limit: float) -> Tensor:
-    """All gradients times min(1, limit / (norm + 1e-6)); returns their L2 norm before, where they
-    are, so that nothing waits for a GPU.
+    """Multiply all gradients by min(1, limit / (norm + 1e-6)). Returns their L2 norm before that,
+    as a tensor on their device, so that nothing waits for a GPU.
 
     DIFF(Schaefl 2022): no clipping is mentioned; the authors' code, and ours for Hopular, clips
     the norm of all gradients at 1.

@@ -65,8 +65,8 @@ class Recipe:
     exponential average, whose weights are then validated and kept. precision: `bf16` runs the
     network under autocast, `auto` does so on a GPU that has it. compile: by torch.compile, on a GPU
     alone (on a CPU the blocks are written by hand; to compile them took minutes and gave other
-    numbers). pretrain: of the steps, the first so many are pre-training (`Pretrained`): they have
-    an optimiser of their own and no validation loss, so that patience begins after them.
+    numbers). pretrain: the number of first steps that are pre-training (`Pretrained`). They
+    have their own optimiser and no validation loss; patience begins after them.
     """
 
     steps: int

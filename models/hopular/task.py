@@ -90,7 +90,7 @@ class HopularTask:
         weight: float,
         seed: tuple[int, ...],
     ) -> Tensor:
-        """The loss of some training rows; that of one kind alone where there is no other."""
+        """The loss of some training rows: `weight` of the features', the rest the target's."""
         state = self.module(shown[rows], flags[rows], memory, seed, forbidden=rows)
         truth = self.cells[rows]
         wanted = None if weight else self.columns.targets

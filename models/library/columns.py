@@ -36,8 +36,8 @@ class ColumnNotice(UserWarning):
 
 
 def is_cyclic(spec: ModelSpec) -> bool:
-    """Whether a model gets parts of dates as sines and cosines: one that scales its numbers; trees,
-    which do not, get them as they are."""
+    """Whether a model gets months, weekdays and hours as sines and cosines. Models that scale their
+    inputs do; trees get the plain numbers."""
     return spec.preprocessing.numeric not in ("none", "shift")
 
 

@@ -21,7 +21,7 @@ STEPS = {"epochs": 100, "steps": 200}
 
 
 def quick_preset(spec: ModelSpec, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """What the quick preset of a model sets, for those of its hyperparameters that it changes.
+    """{hyperparameter: value} of those that a model's quick preset changes.
 
     defaults: the hyperparameters of its class with their defaults.
     """

@@ -225,7 +225,7 @@ class NPT(AttentionSettings, CellEstimator):
         return decode_inductive(module, contexts[labelled], asked, columns, self)
 
     def _table(self, labelled: bool) -> Cells:
-        """The rows that a prediction sees, as it sees them; `labelled`: validation rows too."""
+        """The labelled rows that a prediction attends to; `labelled`: validation rows as well."""
         kept = self.model_
         tables = [self.cells(kept["x"], kept["y"])]
         if labelled:

@@ -14,9 +14,10 @@ those at saving.
 
 Loading guarantees that no bytes of a file are executed, that no class outside a closed list is
 created, that code from outside tabsweep is imported only where the caller names it, that damage to
-any byte is found, and that the model predicts rows of its schema. What compiled code reads, such as
-trees, may crash it: another process reads such a file first and predicts with it, and what parts of
-scikit-learn point to is compared before. It does not authenticate: a checksum is no signature.
+any byte is found, and that the model predicts rows of its schema. Crafted trees could crash the
+compiled code that reads them, so another process reads such a file first and predicts with it, and
+indices inside scikit-learn's trees are checked before. Loading does not authenticate: a checksum is
+no signature.
 """
 
 from __future__ import annotations
@@ -152,13 +153,13 @@ def save_model(
 ) -> Path:
     """Write a fitted estimator to one file, atomically; returns its path.
 
-    encoder: what made the columns of the fit of those of the schema, where that has dates or texts.
-    name: registry name or `package.module:Class`; found from the class where it is registered.
+    encoder: turned the schema's dates and texts into the columns of the fit, if it has any.
+    name: registry name or `package.module:Class`; found from the class if it is registered.
     config: hyperparameters, those of `get_params` by default. training: the arguments of `fit`,
     (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
     on the first rows byte for byte, and a model without a plain form is stored as these rows
-    (without it, such a model is a ModelFileError). weights: those of the training rows where they
-    have some, as for `fit_rows`, stored beside them. about: JSON-able remarks, e.g. where the
+    (without it, such a model is a ModelFileError). weights: row weights of `training`, if any, as
+    `fit_rows` takes them; stored beside the rows. about: JSON-able remarks, e.g. where the
     configuration comes from.
     """
     name = name or _registered_name(estimator)

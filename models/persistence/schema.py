@@ -197,8 +197,9 @@ def _is_style(kind: str, style: str) -> bool:
 
 
 def _level(value: Any, known: Mapping[str, Scalar], numbers: Mapping[Any, Scalar]) -> Any:
-    """The category that a value is, else the one of its text or, for a number and the text of one,
-    of the shortest text that reads back as it, as datasets have them; else the value."""
+    """The known category of a value: the value itself, else its text, else (for a number or the
+    text of one) the shortest text of that number. A value without a known category is returned as
+    it is."""
     if isinstance(value, str) and (value in known or not _NUMBER.fullmatch(value)):
         return known.get(value, value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):

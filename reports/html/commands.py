@@ -28,8 +28,8 @@ def passport(dataset: str) -> str:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """The words as a command of a shell; "" where a word has a character that nobody can see, such
-    as a line break, so that the text shows what it does.
+    """The words as a shell command, or "" if a word holds an invisible character such as a line
+    break: a command on a page must show all that it does.
 
     >>> _joined(["bench", "a  b"]), _joined(["bench", "a\\nb"])
     ("bench 'a  b'", '')

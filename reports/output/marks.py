@@ -24,10 +24,10 @@ FIGURES = {
 def told_apart(
     values: Sequence[float], direction: str, decimals: int, factor: float = 1.0
 ) -> tuple[int, list[int]]:
-    """(decimals, places of the values) with which no two values of different marks look alike.
+    """(decimals, place of each value) such that values with different places print differently.
 
-    Values that look like the best or the second best get one digit more; those that still do share
-    its place. `factor`: of the values as they are printed.
+    If other values print like the best or the second best, one more decimal is used. Values that
+    are still alike share a place. `factor`: printed value over stored value.
 
     >>> told_apart([0.9996, 0.9999, 0.5], "max", 3), told_apart([0.99999, 0.99998], "max", 3)
     ((4, [2, 1, 3]), (3, [1, 1]))

@@ -215,11 +215,11 @@ def _models(cells: pd.DataFrame) -> pd.DataFrame:
 def _pairs(
     base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]
 ) -> dict[str, dict[str, tuple[Array, Array]]]:
-    """{model: {dataset: (errors of `base`, errors of `new`)}} in pairs: the scores of a fold, which
-    are means over the evaluation seeds that both runs have. With a single fold a pair is a seed.
+    """{model: {dataset: (errors of `base`, errors of `new`)}}, paired by fold. The error of a fold
+    is the mean over the evaluation seeds that both runs have. With a single fold, seeds are paired.
 
-    The seeds of a fold share its rows and its configuration, so that they are no replicates of a
-    change beside other folds; and seeds that change nothing are one pair.
+    Seeds of one fold share rows and configuration, so beside other folds they are no independent
+    replicates. Seeds that change nothing make one pair.
     """
     rows = []
     for evidence, table in zip((base, new), tables, strict=True):

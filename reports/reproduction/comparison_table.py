@@ -93,7 +93,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
 
 
 def _metrics_of(part: pd.DataFrame, what: PublishedTable) -> str:
-    """Title of a dataset's rows, in a table of several metrics: those that they are in."""
+    """Title of a dataset's rows in a table of several metrics: the metrics of these rows."""
     if len(what.metrics) == 1:
         return ""
     here = dict.fromkeys(part["metric"])
@@ -120,8 +120,8 @@ def _unsized(rows: pd.DataFrame) -> list[str]:
 
 
 def _absences(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> list[str]:
-    """Which datasets and methods have no value of ours: those that the run lacks, and those that it
-    has without ensembles, or without a score."""
+    """Sentences that name datasets and methods without a value of ours: absent from the run, run
+    without ensembles, or without a score."""
     rows = frame[frame["ours"].notna()]
     lacking = "ensembles" if what.shape == "ensembles" else "a score of this table"
     notes = []

@@ -19,9 +19,9 @@ configuration alone, from the start.
 A configuration whose predictions are lost is searched again: ASHA decides on it with the losses of
 the others in view, PBT trains it alone. What was decided on others stays.
 
-A new driver goes on from the ledger and the run's own checkpoints. `Tuner.restore` is not used: it
-unpickles what it finds in the run's folder, which others may have written, and it forgets what ASHA
-saw on its rungs, which the rows' curves tell.
+A new driver goes on from the ledger and the run's own checkpoints. `Tuner.restore` is not used, for
+two reasons: it unpickles files of the run's folder, which may come from somebody else, and it
+forgets the losses on ASHA's rungs, which the ledger's rows hold.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ class Asynchronous:
         return Job(lease, study.data_key, study.limits, study.needs, attempt)
 
     def judge(self, study: Study, index: int, outcome: JobOutcome) -> None:
-        """Take in the death of a trial's process: it is recorded where it counts, and where it was
-        the last one the configuration gets a row."""
+        """Take in the death of a trial's process. A death that counts is recorded. After the last
+        attempt the configuration gets its row in the ledger."""
         trial, worker, verdict = outcome.job.trial, outcome.worker, self.attempts.judge(outcome)
         if verdict.death is not None:
             batch = Batch(self._trials)

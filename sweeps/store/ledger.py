@@ -49,8 +49,8 @@ class Ledger:
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
     and moves damaged bytes into quarantine. Every checksum of the log is compared at once.
 
-    `warnings` says in sentences what was damaged; a writer may add to it as long as it is open.
-    `notices` says what is odd without a loss.
+    `warnings` are sentences on damage; an open writer may still add some. `notices` are
+    sentences on oddities that lost nothing.
     """
 
     def __init__(self, run: Path, *, write: bool = False) -> None:

@@ -109,8 +109,8 @@ class LogReader:
         return crc
 
     def lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Each line from one place to another, and where it begins; the last one may be torn.
-        Raises LedgerError where one is longer than LONGEST."""
+        """(start, bytes) of each line between two places of the file. The last line may be torn.
+        Raises LedgerError if a line is longer than LONGEST."""
         rest = b""
         for data in self.pieces(start, end):
             *whole, rest = (rest + data).split(b"\n")

@@ -142,8 +142,8 @@ def file_name(number: int) -> str:
 
 
 def files_in(folder: Path) -> dict[int, Path]:
-    """{number: path} of the files of predictions in a folder. What others laid beside them, such
-    as the copy "000000 (1).bin", is none."""
+    """{number: path} of the prediction files in a folder. Foreign files, such as a copy named
+    "000000 (1).bin", are left out."""
     named = ((path, _NAME.fullmatch(path.name)) for path in folder.glob("[0-9]*.bin"))
     return {
         int(name[1]): path for path, name in named if name and file_name(int(name[1])) == name[0]
@@ -159,7 +159,7 @@ def _leads_to(path: Path, file: BinaryIO) -> bool:
 
 
 def _read(path: Path, start: int, size: int) -> bytes:
-    """Bytes of a file; b"" where it is shorter than that, so that no memory is allocated."""
+    """Bytes of a file, or b"" without allocating memory if the file is too short."""
     try:
         with open(path, "rb") as file:
             if start + size > os.fstat(file.fileno()).st_size:

@@ -60,10 +60,10 @@ class TrialInterrupted(Exception):
 
 @contextmanager
 def keyboard_interrupts() -> Iterator[None]:
-    """Around a trial in the calling process: where SIGINT raised KeyboardInterrupt in it, that is
-    raised at its end too, as the trial's code may have caught it and gone on.
+    """Run a trial in the calling process so that its code cannot swallow Ctrl-C.
 
-    The handler of before decides whether a signal raises. Works in the main thread only.
+    If SIGINT raised KeyboardInterrupt during the trial, KeyboardInterrupt is raised again at its
+    end. The previous signal handler decides whether SIGINT raises. Main thread only.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -167,8 +167,8 @@ def captured(path: Path, limit: int = LIMIT) -> Iterator[Captured]:
 
 
 def _new_file(path: Path) -> int:
-    """A descriptor of an empty file that only this process knows; one that appends, so that
-    processes and threads cannot write over each other."""
+    """A descriptor of an empty file that only this process knows. It appends, so that processes
+    and threads cannot overwrite each other's lines."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with suppress(FileNotFoundError):

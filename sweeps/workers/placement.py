@@ -18,8 +18,8 @@ MOST_ON_A_GPU = 8  # workers that share one GPU
 
 @dataclass(frozen=True)
 class Shape:
-    """What a worker holds of its node for as long as it lives; `gpus` may be a fraction.
-    outside: as in `Needs`."""
+    """CPUs, memory and GPUs that a worker occupies on its node while it lives. `gpus` may be a
+    fraction. outside: as in `Needs`."""
 
     threads: int
     gpus: float
@@ -56,7 +56,7 @@ class Placed(Protocol):
 
     @property
     def node(self) -> Node:
-        """Where it holds that."""
+        """The node on which the actor runs."""
         ...
 
 

@@ -230,8 +230,8 @@ class ActorGroup:
         self._changed(actor)
 
     def free(self, shape: Shape) -> TrialActor | None:
-        """The actor that the next job of this shape goes to: with the fewest jobs, one that is up
-        before one that starts; one with more memory will do. None where none can take it."""
+        """The actor for the next job of this shape, or None: the one with the fewest jobs, running
+        ones before starting ones. An actor with more memory than needed will do."""
         found = [
             (rank, number)
             for other, ranks in self._open.items()

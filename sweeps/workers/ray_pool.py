@@ -208,11 +208,11 @@ class RayWorkerPool:
         return outcomes
 
     def _lost(self, actor: TrialActor, ref: Any, job: Job, error: Exception) -> list[JobOutcome]:
-        """A trial without a result, which is not the trial's doing: its own errors are results.
+        """Handle a trial that came back without a result: interrupted, not begun, or lost on the
+        way. (An error of the trial itself is a result.)
 
-        It was interrupted, not begun, or its result was lost on the way. It runs again, in another
-        process; only one that comes back without a result again and again is a failure. Raises
-        TrialRefused where its worker did: another one would not run it either.
+        It runs again in another process. Only a trial that is lost again and again becomes a
+        failure. Raises TrialRefused if the worker refused the trial, as any other worker would.
         """
         if isinstance(error, TrialRefused):
             raise TrialRefused(str(getattr(error, "cause", error))) from error

@@ -106,8 +106,8 @@ class Supervisor:
         return outcomes
 
     def _leaves(self, node: Node) -> list[JobOutcome]:
-        """Send nothing more to a node that is about to leave the cluster. What its actors were sent
-        may end there; it comes back, if it does, as another node."""
+        """Send no more trials to a node that is about to leave the cluster. Trials that its actors
+        already have may finish. If the machine comes back, it counts as a new node."""
         self._placement.refuse(node.id, "it leaves the cluster")
         self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
         outcomes: list[JobOutcome] = []

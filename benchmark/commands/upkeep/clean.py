@@ -142,8 +142,8 @@ def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:
 
 
 def all_done(run: Path, console: Console) -> bool:
-    """Whether every planned trial has ended. A run that cannot be read is named; like one that was
-    never planned it counts as unfinished."""
+    """Whether every planned trial has ended. A run that cannot be read, which is printed, and a run
+    without a plan count as unfinished."""
     try:
         return status_of(run).finished
     except LedgerError as error:

@@ -167,7 +167,7 @@ class Comparison:
         return difference[np.isfinite(difference)]
 
     def p_less(self, other: str) -> float:
-        """One-sided p-value (Wilcoxon) that the kept rows are as far as the `other` ones."""
+        """One-sided Wilcoxon p-value; small if the kept rows lie closer than the `other` ones."""
         difference = -self.beyond_kept(other)
         if not len(difference):
             return 1.0

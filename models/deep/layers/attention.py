@@ -59,11 +59,12 @@ def _blocks(b: int, h: int, tq: int, tk: int) -> Iterator[tuple[slice, slice]]:
 def _weights(
     q: Tensor, k_t: Tensor, forbidden: Tensor | None, rows: slice
 ) -> tuple[Tensor, Tensor | None]:
-    """Weights (b, h, t, Tk), and what to multiply each row with so that it sums to one, None where
-    it does. q is scaled; k_t (b, h, D, Tk).
+    """(weights (b, h, t, Tk), factor of each row after which it sums to one, or None if it does).
+    q is already scaled; k_t has the shape (b, h, D, Tk).
 
-    Over few keys torch's softmax takes most of its time per row. There the sums are left to the
-    smaller output, and all weights of a batch item and head share one shift where they are close.
+    With few keys, torch's softmax spends most of its time once per row. In that case the smaller
+    output is divided by the sums instead of the weights, and all weights of a batch item and head
+    are shifted by one common maximum if they are close.
     """
     logits = torch.matmul(q, k_t)
     if forbidden is not None:
