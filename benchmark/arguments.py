@@ -72,8 +72,8 @@ def option(
     """An option of a command, as a field of an options class. A default of False makes a flag; a
     default of () makes an option that may be repeated.
 
-    group: the option's heading in `--help`. flag: its name, where it is not the field's name.
-    words: as `click.option` takes them. `planning.options` explains the other arguments.
+    group: the option's heading in `--help`. flag: its name, if it differs from the field's name.
+    words: further arguments of `click.option`. `planning.options` explains the other arguments.
     """
     if default is False:
         words["is_flag"] = True

@@ -1,10 +1,9 @@
 """Seconds that a fitted model takes to predict 1,000 rows: in one batch, and row by row.
 
-They are measured after the trial's own predictions, which warm the model up, and apart from them:
-they are no part of its other costs. Measured are the trials whose validation score is the best so
-far of their study in this process, by any metric; the one that is chosen is always among them. A
-measurement takes at most a fiftieth of what fit and predictions took, or LEAST_S where that is
-more, as far as the time of a prediction can be foreseen.
+They are measured after the trial's own predictions, which warm the model up, and do not count in
+its other costs. A trial is measured if its validation score is the best so far of its study in this
+process, by any metric; so the chosen trial is always measured. A measurement should take at most a
+fiftieth of the time of fit and predictions, or LEAST_S if that is more.
 """
 
 from __future__ import annotations
@@ -55,12 +54,13 @@ def prediction_times(
 ) -> tuple[dict[str, float], str]:
     """({BATCH, SINGLE: seconds per 1,000 rows}, what went wrong, or "").
 
-    `predict` takes a DataFrame of rows; `X` holds those that it has just predicted in `took_s`
-    seconds. They are repeated to 1,000 rows, in batches that grow as long as the next is foreseen
-    to fit. `budget_s`: seconds of the fit and of all predictions. A model that would take too long
-    gets no figure of its own: of a batch, the time of the prediction just made counts where it had
-    1,000 rows or more, and otherwise the figure is left out. An exception of `predict` is told, not
-    raised: the trial has its predictions already.
+    `predict` takes a DataFrame of rows; `X` holds rows that it has just predicted in `took_s`
+    seconds. They are repeated to 1,000 rows. Batches grow as long as the next one is expected to
+    fit into `budget_s`, the seconds of the fit and of all predictions.
+
+    A model that would take too long is not measured. Its batch figure is then the time of the
+    prediction just made if that had 1,000 rows or more, and otherwise left out. An exception of
+    `predict` is returned, not raised: the trial has its predictions already.
     """
     figures: dict[str, float] = {}
     if not len(X):

@@ -96,7 +96,7 @@ def _dotted(key: str) -> KeyPath:
 
 
 def _line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
-    """ ":12" for the key itself or the nearest one above it that has a line of its own."""
+    """The line of a key as ":12", or that of the nearest key above it that has a line."""
     for end in range(len(path), 0, -1):
         if path[:end] in lines:
             return f":{lines[path[:end]]}"

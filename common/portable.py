@@ -1,7 +1,7 @@
 """Instruction sets that numerical libraries are pinned to, so that x86-64 processors agree.
 
-torch, oneDNN, MKL, OpenBLAS and NumPy choose their kernels by the processor that they find, and
-kernels of another width add up in another order. They read these variables once, when loaded.
+torch, oneDNN, MKL, OpenBLAS and NumPy choose their kernels by the processor, and kernels of
+different vector width sum in a different order. They read these variables once, when loaded.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def check_processor() -> None:
 def pin() -> None:
     """Pin the libraries of this process and of the processes that it starts.
 
-    Raises NotPortable where a library has been imported without the variables, and where
-    the processor lacks what they name.
+    Raises NotPortable if a library was already imported without the variables, or if the processor
+    lacks the instruction sets that they name.
     """
     global _set_in_time
     check_processor()
@@ -70,8 +70,8 @@ def pin() -> None:
 
 
 def pin_or_restart(*, own_process: bool) -> None:
-    """`pin`; where it is too late for that, replace a process that is the program's own by a fresh
-    one with the same command line. Raises NotPortable."""
+    """`pin`. If a library is already loaded and `own_process`, replace this process by a fresh one
+    with the same command line. Raises NotPortable."""
     check_processor()
     if own_process and not pinned() and any(name in sys.modules for name in LOADED):
         sys.stdout.flush()

@@ -13,8 +13,8 @@ MANY = 20  # known names that are not all listed beside a suggestion
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """The known name that is closest to `name`, one that differs in its case alone first; "" where
-    none is close.
+    """The known name closest to `name`, or "" if none is close. A name that differs only in case
+    comes first.
 
     >>> nearest("Id", ["ID", "I", "price"]), nearest("pirce", ["ID", "price"])
     ('ID', 'price')

@@ -249,7 +249,7 @@ _shared: NetworkAccess | None = None
 
 
 def network() -> NetworkAccess:
-    """The one that all datasets of this process share, so that each host is probed once."""
+    """The NetworkAccess that all datasets of this process share: each host is probed once."""
     global _shared
     if _shared is None:
         _shared = NetworkAccess()

@@ -172,8 +172,8 @@ def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
 
 
 def two_texts(column: pd.Series, found: Numbers) -> tuple[str, str] | None:
-    """Two texts of a column of numbers that are one number, such as "$1" and "$1.0", and two
-    levels; None where there are none."""
+    """Two texts of a column that are one number but two levels, such as "$1" and "$1.0", or
+    None."""
     if not found.style:
         return two_spellings(column)
     new, first = ~column.duplicated().to_numpy(), dict[float, str]()

@@ -18,9 +18,9 @@ LEAST_SHARE = 0.5  # of the smaller table's rows
 class Overlap:
     """`n_shared` rows of the smaller table are in the other.
 
-    `share`: n_shared over the smaller table's rows. `other_target`: the feature of the first table
-    that equals the second's target on all rows that match one to one, where the first table's own
-    target does not; else None.
+    `share`: n_shared over the smaller table's rows. `other_target`: a feature of the first table
+    that equals the second table's target on all rows that match one to one, or None. It is None as
+    well if the first table's own target equals that target.
     """
 
     n_shared: int
@@ -116,11 +116,11 @@ def shared(keys: list[tuple[np.ndarray, np.ndarray]]) -> tuple[Counter, Counter,
 
 
 def find_overlap(a: Table, b: Table) -> Overlap | None:
-    """The rows that `a` and `b` share, found from the values alone; None where there are few.
+    """The rows that `a` and `b` share, found from the values alone, or None if there are few.
 
-    Rows are compared on the columns that match. Those must be at least half of the narrower table's
-    columns and distinguish at least half of its rows, so that tables with few possible rows do not
-    count as overlapping. A matching column on which most shared rows differ (its codes were
+    Rows are compared on matching columns. These must be at least half of the narrower table's
+    columns and tell at least half of its rows apart: tables with few possible rows would overlap by
+    chance. A matching column on which most shared rows differ (its codes were
     shifted) is left out.
     """
     pairs = matched_columns(a, b)

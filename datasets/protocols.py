@@ -57,11 +57,11 @@ class Fold:
 
 
 def strata(target: np.ndarray, rows: np.ndarray, n_smaller: int) -> np.ndarray | None:
-    """Labels to stratify a split of `rows` by; None where it cannot be stratified.
+    """Labels by which to stratify a split of `rows`, or None if it cannot be stratified.
 
-    A class with a single row cannot be in both parts: its row counts as one of the largest class.
-    No stratification where one class is left, or the smaller part (`n_smaller` rows) has fewer rows
-    than there are classes left.
+    A class with a single row cannot be in both parts; its row counts for the largest class. The
+    split is not stratified if only one class is left, or if there are more classes left than rows
+    in the smaller part (`n_smaller`).
     """
     labels = target[rows].copy()
     values, counts = np.unique(labels, return_counts=True)

@@ -181,8 +181,8 @@ class Study:
         return []
 
     def open(self, slot: Slot, config: Config | None = None) -> Trial:
-        """Take the next slot and make its trial. `config` is the sampler's suggestion where the
-        ledger has it, which saves asking for it again."""
+        """Take the next slot and make its trial. `config` is the sampler's suggestion if the ledger
+        has it already; otherwise the sampler is asked."""
         if slot.stage == EVAL:
             self._next_eval += 1
             best = self.best()

@@ -78,7 +78,7 @@ class Shape:
 
 
 class StudyState:
-    """Where a study stands by the results that its slots have, in whichever order they came.
+    """Where a study stands, given the results of its slots. Their order does not matter.
 
     >>> state = StudyState(Shape(n_trials=3, rungs=(3, 1)))
     >>> for index, loss in enumerate([0.2, None, 0.1]):

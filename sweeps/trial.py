@@ -96,7 +96,8 @@ class Trial:
 class Limits:
     """Limits of one trial, enforced from outside; at least ten times what it is expected to use.
 
-    timeout_s: CPU seconds of its process; ten times as many on the clock end one that waits.
+    timeout_s: CPU seconds of its process. Ten times as many seconds on the clock end a trial that
+        only waits.
     """
 
     timeout_s: float = 3600.0

@@ -110,7 +110,7 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
 
 
 def watch(console: Console, workers: int | None, dry_run: bool = False) -> None:
-    """Where Ray will be used by a program of its own, go on in a process that this one watches."""
+    """If this command will start Ray, go on in a child process that this process watches."""
     if workers != 0 and not dry_run and Verbs.own_process:
         from ..running.watched import watched
 

@@ -99,8 +99,8 @@ def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def doubtful(texts: Collection[str]) -> bool:
-    """Whether the reader of CSV files gives one of the texts of a column of categories back as a
-    gap, or as a number that is written in another way.
+    """Whether the CSV reader would return one of these categories as a missing value or as a number
+    in another notation.
 
     >>> [doubtful([text]) for text in ("12", "NA", "-", "012", "1e3", "40 %", "red")]
     [False, True, True, True, True, False, False]

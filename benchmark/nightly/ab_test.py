@@ -125,8 +125,8 @@ def lost(keys: Iterable[str], plan: Mapping[str, Any]) -> list[Row]:
 
 
 def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
-    """A NO_DATA row for each model that was asked for, or that the newest plan names, and of which
-    no plan has a cell; where a dataset could not be had, that may be why, and its row says so."""
+    """A NO_DATA row for each requested or planned model of which no plan has a cell. If a dataset
+    was not available, the row names it as a possible reason."""
     have = {_model(key) for plan in plans for key in plan["cells"]}
     missing = {*models, *plans[-1]["unknown"]} - have
     if any(plan["left_out"] for plan in plans):

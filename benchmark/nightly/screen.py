@@ -1,8 +1,8 @@
 """Step screen: the models whose trial ids differ from the baseline's; whether bytes repeat.
 
-A trial's id says what it depends on, so a model whose ids are the baseline's is called unchanged.
-What an id cannot say is whether the same trial gives the same bytes again: for that every cell is
-fitted, and twice if it changed or the baseline was made on another processor.
+A trial's id names all that it depends on, so a model with the baseline's ids counts as unchanged.
+An id cannot say whether the same trial gives the same bytes again. Therefore every cell is fitted,
+and twice if its id changed or the baseline was made on another processor.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and all that it started: asked first, so that a sweep closes its ledger."""
+    """End a process and its descendants, with SIGTERM first so that a sweep closes its ledger."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

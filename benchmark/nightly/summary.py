@@ -116,7 +116,7 @@ def _row(step: StepResult) -> dict[str, str]:
 
 
 def _table(findings: Findings) -> list[str]:
-    """Findings as the lines of a table: the columns that one of them has, commands last."""
+    """Findings as the lines of a Markdown table: every column that is not empty, commands last."""
     if not findings:
         return []
     rows = [

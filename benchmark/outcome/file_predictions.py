@@ -186,9 +186,9 @@ def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Serie
 def numeric_cells(
     column: Column, cells: Cells, marks: Collection[str], warn: Callable[[str], None]
 ) -> np.ndarray:
-    """(N,) numbers, NaN where missing, written as in the file of the training rows, so that the
-    rows beside a row do not decide how it is read; SchemaError names the line of the first that is
-    not."""
+    """(N,) numbers, NaN for missing ones. They must be written as in the training file, so that the
+    reading of a row does not depend on the rows beside it. SchemaError names the first line that
+    differs."""
     texts = cells.frame[column.name]
     read = numbers_in_style(texts, column.style, marks)
     numbers = read.values

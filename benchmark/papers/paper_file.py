@@ -45,8 +45,8 @@ class OurMetric(Strict):
 
 
 class StandIn(Strict):
-    """A set of ours with other rows than the paper's dataset `of` (by the paper's name). Where the
-    run has it and not the set that `datasets` names, it stands in the tables."""
+    """A dataset of ours with other rows than the paper's dataset `of` (its name in the paper). The
+    tables show it if the run has it but not the dataset that `datasets` names."""
 
     of: str
     why: str

@@ -116,8 +116,8 @@ def table_rows(paper: Paper, name: str) -> pd.DataFrame:
 
 
 def plain_table(paper: Paper, name: str) -> PublishedTable:
-    """A table of the paper that a suite stands behind, as its file and its keys say; its function
-    has not been called."""
+    """A table of the paper that a suite reproduces, made from its CSV file and its keys in
+    paper.toml, before its function (if any) is applied."""
     table, rows = paper.file.table[name], table_rows(paper, name)
     need_columns(rows, _CELLS, paper.published_file(name))
     return PublishedTable(

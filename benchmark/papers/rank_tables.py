@@ -46,7 +46,7 @@ def figures_table(
     notes: Iterable[str],
     n_labels: int = 1,
 ) -> ReportTable:
-    """A table of figures over datasets beside a run; without a panel it says that it has none."""
+    """A table of figures over datasets beside a run, or a sentence if there is no panel."""
     nothing = Panel(((TableCell(NOTHING, span=len(header)),),))
     notes = (*footnotes.setting(evidence), *notes)
     return ReportTable(

@@ -221,8 +221,8 @@ def generate(run: Path, n_trials: int) -> int:
 def commanded(run: Path, out: Path) -> dict[str, float]:
     """The figures of the command `bench report`, from its start to its end.
 
-    Raises SystemExit where it fails, and where its peak of memory cannot be told: Linux gives a
-    process that is spawned the peak of its parent, where that is larger.
+    Raises SystemExit if the command fails or its peak memory is unknown: on Linux a spawned process
+    reports the peak of its parent if that was larger.
     """
     shutil.rmtree(out, ignore_errors=True)
     bench = "from tabsweep.benchmark.cli import main; main()"

@@ -30,7 +30,7 @@ def by_reason(reasons: Mapping[str, str]) -> list[str]:
 
 
 def absence(spec: registry.ModelSpec, table: Table, fold: Fold) -> str:
-    """Why a model does not run on a fold of a table; "" where it does."""
+    """Why a model does not run on a fold of a table, or "" if it runs."""
     n_classes = max(table.n_classes, 1)
     reason = registry.unsupported(spec, table.task, len(fold.train), table.n_features, n_classes)
     if table.weights is None:

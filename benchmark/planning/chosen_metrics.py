@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def chosen_metrics(
     of_suite: Mapping[str, str], asked: str | None, tables: Iterable[Table]
 ) -> dict[str, str]:
-    """{task: the metric that selects and ranks}. `asked` replaces that of every task that has it.
+    """{task: metric that selects and ranks}. `asked` is used for every task that it fits.
 
     Raises PlanError for an unknown metric, for one that no table's task has, and for a table with
     costs of classes that another metric than `cost` would ignore.

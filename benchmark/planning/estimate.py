@@ -136,8 +136,8 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
 
 
 def _copied(study: Study, left: int) -> int:
-    """How many of the last `left` slots of a study copy an earlier result: that of the best
-    configuration under the seed of its search, which is one of the evaluation seeds."""
+    """How many of the last `left` slots of a study copy an earlier result. If the search's seed is
+    one of the evaluation seeds, the best configuration has a result under it already."""
     again = study.halving is None and study.seed in study.seeds
     return int(again and left >= len(study.seeds) > 1)
 

@@ -1,4 +1,4 @@
-"""Facts of a dataset's folds that a plan keeps: their sizes, and what a constant scores on them."""
+"""Facts on folds that a plan keeps: the sizes of the parts, and the scores of a constant."""
 
 from __future__ import annotations
 

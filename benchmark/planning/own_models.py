@@ -36,8 +36,8 @@ def without_weights(spec: registry.ModelSpec) -> str:
 
 
 def nothing_counts(weights: np.ndarray, fold: Fold) -> str:
-    """Why no model runs on a fold of rows with these weights (N,); "" where one does: training,
-    validation and test rows need a weight above 0."""
+    """Why no model can run on a fold with row weights (N,), or "" if models can. Training,
+    validation and test part each need a weight above 0."""
     parts = {"training": fold.train, "validation": fold.val, "test": fold.test}
     empty = [part for part, rows in parts.items() if len(rows) and not weights[rows].any()]
     return f"all {' and '.join(empty)} rows of fold {fold.index} have weight 0" if empty else ""

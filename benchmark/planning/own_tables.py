@@ -182,8 +182,8 @@ def _holds(path: Path, sha256: str) -> bool:
 
 
 def added_for(suite: suites.Suite, name: str) -> str | None:
-    """The added dataset that a suite uses for its dataset `name`: the one of that name, or where
-    the suite has `official`, the authors' own split of a built-in one; None for neither."""
+    """The added dataset that a suite uses for its dataset `name`: the one of that name or, if the
+    suite says `official`, the authors' own split of the built-in one. Else None."""
     from ...datasets import catalog
     from ...datasets.added import store
 

@@ -174,8 +174,8 @@ class Plan:
         return replace(find_model(of), name=asked)
 
     def _sees(self, model: str, dataset: str | None = None) -> str | None:
-        """The hyperparameter that lets a model of a transductive suite see the rows to predict;
-        None where its class has none, or the suite pins it to another value than true."""
+        """The hyperparameter by which a model of a transductive suite sees the rows to predict, or
+        None if it has none or the suite switches it off."""
         asked = self.given[model]
         by = transductive_by(self.budget.asked(asked))
         pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
@@ -193,7 +193,7 @@ class Plan:
 
     @cached_property
     def nothing_runs(self) -> str:
-        """Why no study of the plan runs, and which models would; "" where one does."""
+        """Why no study of the plan runs, and which models would run; "" if any study runs."""
         folds = [(data.table, fold) for data in self.data.values() for fold in data.folds.values()]
         return all_absent((study.reason for study in self.studies), folds)
 

@@ -55,8 +55,8 @@ class RunDataset:
 
 @dataclass(frozen=True)
 class Beside:
-    """A run with published results. evidence: with the comparable ones as models of their own.
-    apart: the other scores beside ours (COLUMNS; `reason` says why they are not comparable)."""
+    """A run with published results. evidence: the run's, with comparable results added as models of
+    their own. apart: the other scores (COLUMNS; `reason` says why they are not comparable)."""
 
     evidence: Evidence
     apart: pd.DataFrame
@@ -91,9 +91,9 @@ def marked(method: str, source: str) -> str:
 
 
 def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has: bool) -> str:
-    """Why a published score on a dataset is not comparable with ours; "" where it is.
+    """Why a published score on a dataset is not comparable with ours, or "" if it is.
 
-    task: of the published dataset. metric: the run's headline; has: whether it is published.
+    task: the published dataset's. metric: the run's headline; has: whether it was published.
     """
     if task != ours.task:
         return f"other task: {task}, not {ours.task}"

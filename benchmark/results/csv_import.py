@@ -36,17 +36,19 @@ SYNONYMS = {word: m.name for m in METRICS.values() for word in m.synonyms}
 def read_results(
     path: str | Path, *, untuned: str = "", tasks: Mapping[str, str] | None = None
 ) -> Evidence:
-    """The evidence of a file of results. tasks: of datasets for which the file says none;
+    """The evidence of a file of results. tasks: {dataset: task} where the file does not state it;
     untuned: see `scored_lines`.
 
-    Columns: method, dataset, metric (a name of ours), value; or a column for each metric instead of
-    the last two. If wanted split (or fold), seed, part (train, val, test), kind (single, ensemble),
-    variant (tuned, default, ...), task, config, cause and message of a failure (its value is
-    empty), seconds (of the fit), predict_seconds, cpu_seconds, memory_mb; others are named in a
-    note. A method that stands on no line of a dataset was not meant to run there; on one of its
-    splits, its result is missing. Ensembles are no runs of their cell: they are the evidence's
-    `ensembles`, unless the file has nothing else. Raises EvidenceError that names the line and the
-    law, DataError for a file that is no table.
+    Required columns: method, dataset, metric (a name of ours) and value, or one column per metric
+    instead of the last two. Optional columns: split (or fold), seed, part (train, val, test), kind
+    (single, ensemble), variant (tuned, default, ...), task, config, cause and message of a failure
+    (with an empty value), seconds (of the fit), predict_seconds, cpu_seconds, memory_mb. Other
+    columns are named in a note.
+
+    A method without any line of a dataset was not meant to run there. A method without a line of
+    one split has a missing result. Lines of kind `ensemble` become the evidence's `ensembles`,
+    unless the file has no other lines. Raises EvidenceError with the line and the broken rule,
+    DataError for a file that is not a table.
     """
     path = Path(path)
     lines = scored_lines(path, untuned)
@@ -278,7 +280,7 @@ def _ensembles(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> p
 def _one_value(
     lines: Lines, number: NDArray[np.int64], column: pd.Series, name: str
 ) -> NDArray[np.object_]:
-    """The text of each trial, which may stand on one of its lines or on all of them."""
+    """The text of each trial, given on one or on all of its lines."""
     text = column.reset_index(drop=True)
     if not (text != "").any():
         return np.full(int(number.max()) + 1, "", dtype=object)

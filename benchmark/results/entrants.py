@@ -111,8 +111,8 @@ def results_file(given: Path) -> ResultsFile:
 
 
 def folder_of(given: Path) -> Path:
-    """The folder of an entrant, by its path or, of one that comes with the package, by its name.
-    Raises DataError."""
+    """The folder of an entrant, given by its path or by the name of a built-in one. Raises
+    DataError."""
     if (given / CARD).is_file():
         return given
     if given.is_dir():

@@ -57,8 +57,8 @@ def score_parts(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray])
 
 
 def rescored(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) -> Scores:
-    """`score_parts` of predictions from a file. Raises WrongScores where they are not those of the
-    fold's rows."""
+    """`score_parts` of predictions from a file. Raises WrongScores if they do not match the fold's
+    rows."""
     if set(predictions) != set(PARTS):
         raise WrongScores(f"its predictions are of {', '.join(sorted(predictions)) or 'no part'}")
     for part, values in predictions.items():

@@ -50,8 +50,8 @@ STARTED_ALIKE = (
 def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     """The plan that holds all these plans. The request has the suite and options of the first.
 
-    Raises SweepError that names what the plans differ in, or a dataset that is not available here
-    and without which its trials cannot be verified.
+    Raises SweepError if the plans contradict each other, or if a dataset is not available here: its
+    trials could not be verified.
     """
     for other in plans[1:]:
         request.options = merge_with(other, request)
@@ -136,7 +136,7 @@ class _Union:
         self._out = out
 
     def write(self, study: Study) -> None:
-        """Write all of a study that the runs have, and its end where it has ended."""
+        """Write all results that the runs have of a study, and its end if it has ended."""
         batch, written = Batch(self._records), set[str]()
         histories = {part.run: History(study.lag) for part in self._parts}
         while (slot := study.next_slot()) is not None:
@@ -219,12 +219,12 @@ class _Union:
 
 
 def write_union(plan: Plan, ledgers: Mapping[Path, Ledger], out: Path) -> Merged:
-    """Write a run with all that the plan wants of these runs; says what that was.
+    """Write a run with everything that the plan needs from these runs. Returns what was taken.
 
-    Each trial is verified: its id from data, configuration, code and versions here, its scores from
-    its predictions. Records keep their costs, times and workers, and name the run that they came
-    from. The run is made in another folder and renamed, so that `out` is whole or not there; it is
-    not there where nothing was taken.
+    Each trial is verified: its id against data, configuration, code and versions here, its scores
+    against its predictions. Records keep their costs, times and workers, and name the run that they
+    came from. The run is written to another folder and renamed, so `out` is whole or absent. It is
+    absent if nothing was taken.
     """
     made = out.with_name(f".{out.name}.merging-{os.getpid()}")
     try:

@@ -37,7 +37,7 @@ class OtherCode(TrialRefused):
 
 @cache
 def source_of(cls: type, target: str, stepwise: bool) -> str:
-    """The fingerprint of a class and of all that it imports, as it was when first asked for."""
+    """The fingerprint of a class and of all that it imports, taken once per process."""
     return source_alone(target, stepwise=stepwise)
 
 

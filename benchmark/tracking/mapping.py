@@ -79,7 +79,7 @@ class StudyRun(Shown):
 
     @property
     def digest(self) -> str:
-        """A hash of what its trials made of it. A run in a store with another one is outdated."""
+        """A hash of its trials' results. A stored run with another hash is outdated."""
         trials = [trial.content for trial in self.trials]
         tags = {k: v for k, v in self.tags.items() if k != "mlflow.note.content"}
         return digest([self.content, trials, tags], length=16)
@@ -225,7 +225,7 @@ def _ended(study: Mapping[str, Any], rows: list[Row], metric: str) -> bool:
 
 
 def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
-    """One row a configuration, in order: where there are rungs, that of its lowest (highest)."""
+    """One row per configuration, in order; with rungs, the row of its lowest (highest) rung."""
     found: dict[int, Row] = {}
     for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"]), reverse=highest):
         if row["stage"] != EVAL:

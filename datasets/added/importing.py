@@ -129,8 +129,8 @@ def _numbers(arrays: Arrays, path: Path) -> int:
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The parts of a column as one array: of objects where their kinds differ, as their common type
-    would make texts of numbers and letters of bytes.
+    """The parts of a column as one array. Parts of different kinds become an array of objects,
+    because NumPy's common type would turn numbers into texts.
 
     >>> joined([np.array([1.0]), np.array(["1"])]).tolist()
     [1.0, '1']

@@ -193,7 +193,7 @@ class Server:
 
 
 def _said(body: bytes) -> str:
-    """What an error of OpenML says, of its older JSON, its newer JSON, or its XML."""
+    """The message of an OpenML error, which comes as old JSON, new JSON or XML."""
     text = body.decode("utf-8", "replace")
     try:
         answer = json.loads(text)

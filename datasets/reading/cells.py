@@ -140,8 +140,9 @@ def records(
 
 
 def find_delimiter(path: Path, encoding: str) -> str:
-    """Comma, semicolon, tab or bar: of those that split the first two lines into as many fields,
-    the one with most; where there is none, the one that splits the first line into most."""
+    """Comma, semicolon, tab or bar. Delimiters that split the first two lines into equally many
+    fields come first; among them, and else among all, the one with most fields in the first line
+    wins."""
 
     def rank(delimiter: str) -> tuple[bool, int]:
         try:

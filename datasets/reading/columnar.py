@@ -140,8 +140,8 @@ def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
 
 
 def _noted_categories(schema: Any) -> set[str]:
-    """Fields that pandas, which wrote the file, had as categories by its note in the schema; none
-    where the note is absent or not as pandas writes it."""
+    """Fields that were categorical in pandas, by the note that pandas leaves in the schema. Empty
+    if the note is absent or malformed."""
     try:
         entries = (schema.pandas_metadata or {})["columns"]
         noted = {one["field_name"] for one in entries if one["pandas_type"] == "categorical"}

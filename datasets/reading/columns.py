@@ -158,7 +158,7 @@ class Problems:
         self.kept: list[str] = []
 
     def tried(self, make: Callable[..., T], *how: Any) -> T | None:
-        """What `make(*how)` gives; None where it raises a DataError that is kept."""
+        """The result of `make(*how)`. A DataError is kept for later, and None is returned."""
         try:
             return make(*how)
         except DataError as error:

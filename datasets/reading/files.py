@@ -137,9 +137,9 @@ def _begins(head: bytes, magic: bytes, lines: bool) -> bool:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
-    """(the file, "") or for a compressed one (an unpacked copy, its compression), the copy deleted
-    afterwards. Raises DataError for a damaged one, one that needs more memory than is free, and a
-    zip that does not hold exactly one file."""
+    """(path, "") of a plain file, or (unpacked copy, compression) of a compressed one. The copy is
+    deleted afterwards. Raises DataError for a damaged file, for one that needs more memory than is
+    free, and for a zip that does not hold exactly one file."""
     kind = kind_of(path)
     openers = dict(PACKED.values())
     if kind not in openers:

@@ -31,9 +31,9 @@ def read_times(
     """(N,) the times of a column as numbers: numbers as they are, dates as seconds since 1970.
 
     Dates are those of `common/columns/dates.py`, all cells alike. `where(row)` names a row.
-    DataError for a missing or infinite value, for what is none of these, for days and months that
-    could be swapped, and for dates that begin with the month or the day and are read as numbers,
-    whose order is another.
+    Raises DataError for a missing or infinite value, for a cell that is neither number nor date,
+    for dates whose day and month could be swapped, and for numbers that look like dates beginning
+    with the day or month, because their order would be wrong.
     """
     name = cells.name
     numbers = read_numbers(cells, delimiter, marks)
@@ -71,12 +71,12 @@ def read_times(
 
 
 def _disordered(values: np.ndarray) -> str:
-    """What the numbers (N,) seem to be, if all are dates that begin with the day or the month and
-    whose order is another than that of the numbers: "a month and a year" (12.2024, 122024), "a day,
-    a month and a year" (31122024, 311224); else "".
+    """What the numbers (N,) seem to be if they are dates whose order differs from the order of the
+    numbers: "a month and a year" (12.2024, 122024) or "a day, a month and a year" (31122024,
+    311224); else "".
 
-    Numbers that may as well be dates that begin with the year are taken as these, unless they then
-    span MANY_YEARS and twice the years of the other reading (311222 is of 2022, and not of 2031).
+    If the numbers could also be dates that begin with the year, they count as such, unless that
+    reading spans MANY_YEARS and twice the years of the other one (311222 is in 2022, not in 2031).
     """
     distinct = np.unique(values)  # in their order
     pointed = bool((distinct != np.round(distinct)).any())

@@ -17,8 +17,8 @@ ENCODED = 1024  # training rows that are encoded together
 
 
 class LookupTask(RowTask):
-    """Losses of a network whose `forward` needs training rows: those that its `remember` was given
-    last, in `known`. In validation these are all training rows."""
+    """Losses of a network whose `forward` looks up training rows. `known` holds the rows that its
+    `remember` was last given; in validation these are all training rows."""
 
     def val_loss(self) -> float | None:
         """That of all networks of rows."""

@@ -56,9 +56,9 @@ class HopularTask:
     def loss(self, step: int) -> Tensor:
         """gamma x mean loss of the features + (1 - gamma) x that of the targets (eq. 10).
 
-        In batches: the mean of their losses, whose gradients are already added up where they do not
-        pass through the memory. DIFF(Schaefl 2022, the authors' code): the memory has one draw of
-        dropout an epoch, not one a batch.
+        In batches, it is the mean of their losses. Gradients that do not pass through the memory
+        are accumulated batch by batch here. DIFF(Schaefl 2022, the authors' code): the memory has
+        one draw of dropout an epoch, not one a batch.
         """
         s = self.settings
         g = generator(seed_of(s.seed, step, 1))

@@ -240,8 +240,8 @@ class LibraryEstimator(BaseEstimator):
         return rows, (table.iloc[held].reset_index(drop=True), target[held])
 
     def _tell_unknown(self, y_val: Any, known: np.ndarray) -> None:
-        """A warning for labels of validation rows that training does not know, ValueError where it
-        knows none of them."""
+        """Warn of validation labels that do not occur in training. ValueError if none of them
+        does."""
         odd = list(dict.fromkeys(np.asarray(inputs.target_of(self, y_val))[~known].tolist()))
         told = ", ".join(map(repr, odd[:5])) + (", ..." if odd[5:] else "")
         classes = self.classes_.tolist()

@@ -53,7 +53,7 @@ def decode_inductive(
 ) -> Decoded:
     """Outputs of rows that see the context and themselves.
 
-    All blocks have one size, so that a row's answer is the same whatever is predicted with it.
+    All blocks have one size, so a row's answer does not depend on the other rows to predict.
     """
     n, h = context[0][0].shape[2], settings.n_heads
     block = int(np.clip(WEIGHTS_AT_ONCE // (n * h), 16, 256))

@@ -43,7 +43,7 @@ def seal(members: Members, facts: Mapping[str, Any]) -> bytes:
 
 
 def unseal(state: bytes, facts: Mapping[str, Any]) -> Members:
-    """The members of an archive; BadState where it is damaged or its facts differ."""
+    """The members of an archive. BadState if it is damaged or its facts differ."""
     try:
         members = unpack(state)
         manifest = parse(members.pop("manifest.json", b""), "manifest.json")

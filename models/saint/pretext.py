@@ -27,11 +27,12 @@ CONTRASTIVE, LOG_LOSS, SQUARED = 0.5, 1.0, 10.0  # weights of the losses (author
 
 
 class Damage(NamedTuple):
-    """How a step changes its B rows: cells `taken` (B, F2 + F1) come from row `donors` (B,), the
-    tokens are `kept` of the row's own and else of row `partners` (B,).
+    """How a step changes its B rows. CutMix: the cells `taken` (B, F2 + F1) are copied from row
+    `donors` (B,). Mixup: each token is `kept` times the row's own plus the rest of row `partners`
+    (B,).
 
-    DIFF(Somepalli 2021, sec. 3.2.1): one donor for all taken cells of a row and `kept` as the small
-    share, 0.3 as it is published, as in the authors' code.
+    DIFF(Somepalli 2021, sec. 3.2.1): as in the authors' code, all taken cells of a row come from
+    one donor, and `kept` is the small share, 0.3 as published.
     """
 
     donors: Tensor

@@ -17,11 +17,10 @@ def running(evidence: Evidence) -> pd.DataFrame:
 
     Columns: study (a number), dataset, fold, model, task; `n`, the number of trials of the study up
     to and including this one; `loss`, its validation score as a loss (NaN if it failed); `best`,
-    the lowest loss so far; `test`, the test score of the trial that has it, which validation would
-    have chosen (of equal ones the lower index); `cpu`, the CPU seconds so far (NaN if none was
-    recorded). Trials on lower rungs and
-    evaluation runs are left out. Empty if no validation score of a headline metric is known.
-    Computed once for an evidence: the frame must not be changed.
+    the lowest loss so far; `test`, the test score of the trial with the lowest loss (the lower
+    index if equal); `cpu`, the CPU seconds so far (NaN if none was recorded). Trials on lower rungs
+    and evaluation runs are left out. Empty if no validation score of a headline metric is known.
+    Computed once per evidence: the frame must not be changed.
     """
     if "_running" not in evidence.__dict__:
         evidence.__dict__["_running"] = _running(evidence)

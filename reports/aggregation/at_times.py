@@ -48,9 +48,8 @@ def _spent(evidence: Evidence) -> pd.DataFrame:
 
 
 def times(steps: pd.DataFrame) -> list[float]:
-    """The times that a report shows: 1, 2 and 5 times powers of ten, from the first at which any
-    study has a score to the first at which every one has ended; fewer of them where that makes more
-    than MOST_TIMES.
+    """The times that a report shows: 1, 2 and 5 times powers of ten, from the first score of any
+    study to the end of the last one. Some are left out if there are more than MOST_TIMES.
 
     >>> times(pd.DataFrame({"cpu": [0.04, 3.0, 11.0], "best": [0.1, 0.1, 0.1]}))
     [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]

@@ -98,8 +98,8 @@ class Source:
 
     @cached_property
     def full_names(self) -> dict[str, str]:
-        """{name as the report's tables cut it: the whole of it}, of names that they cut; without
-        those that become equal by it."""
+        """{shortened name: full name} of names that the report's tables shorten. Names that become
+        equal when shortened are left out."""
         names = [*self.names, *self.evidence.models]
         cut = Counter(map(escape.label, names))
         return {
@@ -376,5 +376,5 @@ def _at_equal_time(source: Source) -> list[dict[str, str]]:
 
 
 def tables_of(section: Section) -> tuple[ReportTable, ...]:
-    """The tables of a section that a page shows: those of its Markdown."""
+    """The tables of a section that a page shows: the same as in its Markdown."""
     return tuple(table for table in section.tables if "md" in table.outputs)

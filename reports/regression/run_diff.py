@@ -34,7 +34,7 @@ Array = np.ndarray
 
 
 def change(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """log(new / base); 0 where both are 0, infinite where one is."""
+    """log(new / base); 0 if both are 0, infinite if one of them is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratio = np.log(new) - np.log(base)
     return np.where((base == 0) & (new == 0), 0.0, log_ratio)

@@ -141,8 +141,8 @@ def _coverage_table(diff: Comparison) -> ReportTable:
 
 
 def _coverage_rows(diff: Comparison) -> list[tuple[str, ...]]:
-    """Rows of the table, lost cells first. A model or dataset that only one run plans is one row,
-    as a run may be a part of the other on purpose."""
+    """Rows of the table, lost cells first. A model or dataset that only one run plans is a
+    single row: one run may be a part of the other on purpose."""
     rows: list[tuple[str, ...]] = []
     for kind in ("lost", "other", "gained", "new", "left out"):
         mine = diff.coverage[diff.coverage["kind"] == kind]

@@ -7,8 +7,8 @@ configuration, durable before any listener learns of it, failures with a cause, 
 nothing twice when the driver is killed.
 
 ASHA (Li et al. 2018, arXiv:1810.05934): at every rung a configuration goes on if it is among the
-best 1/eta of those that have reached it so far. One that is stopped there has a row of the stage
-"rung<k>", one that ran its whole schedule a row of the stage "tune".
+best 1/eta of those that have reached it so far. A configuration that is stopped there gets a row of
+the stage "rung<k>"; one that runs its whole schedule gets a row of the stage "tune".
 
 PBT (Jaderberg et al. 2017, arXiv:1711.09846): all configurations run side by side; at every
 boundary one of the worst quarter goes on from the state of one of the best, with its

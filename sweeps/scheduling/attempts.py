@@ -24,7 +24,7 @@ class Verdict:
 
 
 def said_of(death: str, times: int, limits: Limits, reason: str = "") -> str:
-    """The message of a trial under which so many workers died. reason: whose memory it was."""
+    """The message of a trial under which `times` workers died. reason: whose memory ran out."""
     limit = f"{limits.memory_mb:g} MB"
     if death != "oom":
         return f"the worker process died {times} times under this trial"

@@ -20,9 +20,10 @@ class Heartbeat:
         self._last_work = time.monotonic()  # when a trial ran last; a warning moves it on
 
     def beat(self, pool: WorkerPool, queued: int, *, ended: int = 0) -> None:
-        """To be called in every round of the loop. queued: how much waits, trials that have no
-        worker and studies with a trial to open; ended: trials that ended in this round (one
-        that ran in this process never counts as running)."""
+        """Call this in every round of the loop.
+
+        queued: trials without a worker plus studies with a trial to open. ended: trials that ended
+        in this round; a trial that ran in this process never counts as running."""
         now = time.monotonic()
         if pool.running() or ended or not queued:
             self._last_work = now

@@ -11,7 +11,7 @@ from .trial_records import Batch, TrialRecords
 
 
 class KnownResults:
-    """Gathers such slots and writes all of them with one sync, as thousands may come at once.
+    """Collects slots with known results and writes them with one sync: there may be thousands.
 
     `reuse`: a finished trial of another run that answers this one, or None.
     """

@@ -21,9 +21,9 @@ def replay(
     """The slots that were opened and have no result. Every other slot of the ledger is closed with
     its result.
 
-    A slot whose trial has run, for another slot or under this code before another one, gets a link
-    in the ledger. Raises SourceChanged, before any link is written, where trials that ended would
-    run again as they have other ids now, and this is not allowed.
+    A slot whose trial already has a result under another slot or an earlier plan gets a link to it
+    in the ledger. Raises SourceChanged if finished trials have other ids now and would run again,
+    unless `allow_code_change`. No link is written in that case.
     """
     unfinished: list[Waiting] = []
     changed: list[str] = []

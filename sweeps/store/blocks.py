@@ -154,8 +154,8 @@ class Block:
         return self._at + sum(self._sizes)
 
     def is_right(self) -> bool:
-        """Whether the block's bytes have their checksum, and the part of the log that it stands
-        for has the one that the block names."""
+        """Whether two checksums are right: of the block's own bytes, and of the part of the log
+        that the block was made from."""
         return (
             zlib.crc32(self._read(self._at, sum(self._sizes))) == self._line["crc32"]
             and self._log.crc32(self.start, self.end) == self._line["log_crc32"]

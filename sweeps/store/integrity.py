@@ -91,8 +91,8 @@ def lacks_files(ledger: Ledger) -> bool:
 
 
 def _finished(ledger: Ledger) -> Iterator[dict[str, Any]]:
-    """The records of finished trials that fill a slot, in the order in which their predictions were
-    written. A result does not count where another trial has its slot."""
+    """The records of finished trials that fill a slot, in the order of their predictions on disk. A
+    result whose slot belongs to another trial is left out."""
     filling = {id for id, _ in slot_places(ledger).values()}
     for at in sorted(latest_results(ledger).values()):
         head = ledger.head(at)

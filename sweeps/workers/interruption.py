@@ -25,8 +25,8 @@ _ours: dict[int, Any] = {}  # while a trial runs: the handlers that are there fo
 
 @contextmanager
 def _not_in_children() -> Iterator[None]:
-    """Around a trial: a process that it forks does not inherit the handlers of this moment, which
-    are the driver's or the worker's. One that the trial installs itself it does inherit."""
+    """Keep the signal handlers of the driver or worker out of processes that a trial forks.
+    Handlers that the trial installs itself are inherited as usual."""
     before = dict(_ours)
     _ours.update({number: signal.getsignal(number) for number in IN_CHILDREN})
     try:

@@ -41,10 +41,10 @@ class Job:
 class JobOutcome:
     """How a job ended: with a result, or with the death of its worker.
 
-    `death` is set where the worker died: 'killed' and 'oom' count as attempts, 'lost' (the job
-    waited behind the one that died, its node went away, or a signal ended its worker) does not.
-    `output` is what the trial printed before its worker died; `reason`, with 'oom', whose memory
-    it was, where that was not the trial's own limit.
+    `death` is set if the worker died. 'killed' and 'oom' count as attempts. 'lost' does not: the
+    job waited behind the one that died, its node went away, or a signal ended its worker. `output`
+    is what the trial printed before. `reason`, only with 'oom', says whose memory ran out if it was
+    not the trial's own limit.
     """
 
     job: Job

@@ -1,4 +1,4 @@
-"""The start of Ray on this machine, seen from outside: how far it is, and what it left behind."""
+"""The start of Ray on this machine, seen from outside: its progress, and what a failed one left."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def ray_folder() -> str:
 
 
 def below() -> list[Any]:
-    """Ray's processes among the descendants of this one (psutil.Process), those that it started
-    first in front."""
+    """Ray's processes among the descendants of this process (psutil.Process), oldest first."""
     import psutil
 
     found = []

@@ -103,8 +103,8 @@ class RayThread:
         return future.result()
 
     def look_on(self, act: Callable[[], R], look: Callable[[], Any]) -> R:
-        """What a long act returns that calls Ray by itself: another thread does it, and this one
-        looks on meanwhile. Raises what `look` raises."""
+        """Run the long `act`, which calls Ray itself, in another thread and return its result. This
+        thread calls `look` meanwhile; exceptions of `look` are raised."""
         future = Caller().submit(act)
         while True:
             with suppress(TimeoutError):

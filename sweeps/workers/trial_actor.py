@@ -159,8 +159,8 @@ class TrialWorker:
             raise
 
     def _guarded(self, trial: Trial, data: Any, checkpoints: Any) -> Result:
-        """The trial's result. All that its own code raises is a failure, but what it raises because
-        of a signal: `check` tells that apart."""
+        """The trial's result. Every exception of its own code is a failure, except one that a
+        signal caused: `check` tells them apart."""
         try:
             with self._signals.trial():
                 return guarded(self._run_trial, trial, data, checkpoints, passed=())
@@ -168,8 +168,8 @@ class TrialWorker:
             return failure("killed", f"{interruption}")  # never seen: `check` raises
 
     def _guard_memory(self, limit_mb: float) -> None:
-        """Enforce a limit twice: the kernel refuses data beyond it, and a thread ends the process
-        when its resident memory exceeds it (for libraries that map memory in other ways)."""
+        """Enforce a memory limit twice: the kernel refuses data beyond it, and a thread ends the
+        process if its resident memory exceeds it, since some libraries map memory otherwise."""
         if limit_mb == self._limit_mb:
             return
         self._limit_mb = limit_mb

@@ -69,7 +69,7 @@ def added_data(one: Added, **more: Any) -> dict[str, Any]:
 
 
 def added_line(one: Added, rows: str, kinds: str, known: str = "the same") -> str:
-    """One line on an added dataset; known: what is said of one that is there already."""
+    """One line on an added dataset. known: the word for a dataset that was added before."""
     done = "added" if one.new else f"is there already, {known}"
     return f"{one.card.name}: {done}; {one.card.task}, {rows} rows, {kinds}"
 
@@ -119,8 +119,8 @@ def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
 
 
 def _not_large(console: Console) -> list[Card]:
-    """Every card but those of large datasets and of those that come in an archive alone, which are
-    listed."""
+    """All cards but those of large datasets and of datasets that only come in an archive; these are
+    printed."""
     cards = _every_card(console)
     left = [f"{c.name} ({sum(f.bytes for f in c.files) / 1e9:.1f} GB)" for c in cards if c.large]
     if left:

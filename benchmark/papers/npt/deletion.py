@@ -1,8 +1,8 @@
 """Rows that NPT's predictions depend on: the others are deleted one by one.
 
-Algorithm 2 of Kossen et al. 2021 (sec. 4.4, B.3.2): as long as the prediction at one row hardly
-moves, rows are taken out of the input. If NPT relies on similar rows, the kept ones lie nearer to
-the asked one than the deleted ones, and than as many rows that are kept by chance.
+Algorithm 2 of Kossen et al. 2021 (sec. 4.4, B.3.2): rows are taken out of the input as long as the
+prediction for one row hardly moves. If NPT relies on similar rows, the kept rows lie closer to that
+row than the deleted ones, and closer than equally many rows kept at random.
 """
 
 from __future__ import annotations

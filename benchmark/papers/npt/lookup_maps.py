@@ -1,8 +1,9 @@
 """Attention between datapoints on the lookup task (Kossen et al. 2021, Figs. 3b and B.1).
 
-Duplicates that show their targets stand above the originals, so a head that looks up has a diagonal
-in the lower left of its map: each original attends to its own duplicate. The paper shows maps; here
-the share of the attention that goes there is measured, too, for each layer and head.
+The upper rows are duplicates with visible targets, the lower rows the originals. A head that looks
+up has a diagonal in the lower left of its map: each original attends to its own duplicate. The
+paper shows maps; this module also measures the share of attention on that diagonal, by layer and
+head.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _inputs(model: FTTransformer, x: Any) -> list[Any]:
 def cls_attention(network: FTTransformerNetwork, numbers: torch.Tensor) -> torch.Tensor:
     """Mean over layers and heads of the [CLS] token's attention: (B, F) -> (B, F).
 
-    What it pays to itself is left out, so a row's values sum to less than one.
+    Its attention to itself is left out, so a row's values sum to less than one.
     """
     codes = torch.empty((len(numbers), 0), dtype=torch.int64, device=numbers.device)
     x = network.tokens(numbers, codes)
