@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,6 +217,23 @@ def test_of_a_damaged_plan_the_results_are_kept_and_named(mended: bool, run: Pat
     words = ["--suite", "seeds.toml", "--name", run.name, "--runs", run.parent]
     assert bench("sweep", *words, *AGAIN).code == 0
     assert executions(str(run)) == before
+    assert verified(run)["sound"] and tables(run) == whole
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(6, 39, 40)
+@pytest.mark.parametrize("place", range(50))
+def test_a_flipped_bit_at_any_place_is_named_and_mended(place: int, run: Path) -> None:
+    files = [log_of(run), run / "predictions" / "000000.bin", run / "ledger" / "columns.bin"]
+    file, whole, before = files[place % 3], tables(run), executions(str(run))
+    flip(file, random.Random(place).randrange(file.stat().st_size))
+    if file.name != "columns.bin":  # which is made anew from the log
+        found = verified(run, code=3)
+        assert file.name in str([found["ledger"], found["damaged"]])
+    words = ["--suite", "seeds.toml", "--name", run.name, "--runs", run.parent]
+    assert bench("sweep", *words, *AGAIN).code == 0  # a resume would need the plan's record
+    assert resumed(run, "--verify").code == 0
+    assert len(executions(str(run)) - before) <= 1
     assert verified(run)["sound"] and tables(run) == whole
 
 
