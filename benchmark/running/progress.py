@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ...models.library.progress import bar, in_notebook
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import count, duration, printable
@@ -18,7 +17,23 @@ from ..planning.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
 EVERY_S = 14.0  # of silence, then a line: a busy machine has a second to print it within 15 s
+WIDTH = 24  # of the bar in a notebook
 TRUST_S = 10.0  # seconds of trials after which their pace weighs as much as the estimate's
+
+
+def bar(at: int, total: int) -> str:
+    """How much of `total` is done, as a bar of text.
+
+    >>> bar(3, 4)
+    '██████████████████░░░░░░'
+    """
+    done = round(WIDTH * min(1.0, at / max(1, total)))
+    return "█" * done + "░" * (WIDTH - done)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, which shows a carriage return as one."""
+    return "ipykernel" in sys.modules
 
 
 class Pace:

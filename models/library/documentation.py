@@ -29,7 +29,7 @@ random_state : int, RandomState or None, default=0
 n_jobs : int or None, default=None
     Threads of the fit; None for 1, -1 for all.
 verbose : int, default=0
-    1 shows {shows}."""
+    1 shows a line after the fit."""
 
 ATTRIBUTES = """\
 Attributes
@@ -70,7 +70,6 @@ def docstring(
     common = COMMON_ENTRIES.format(
         quick=f", {len(quick)} of which differ from the paper's" if quick else "; here the same",
         early="" if stops else " This model does not stop early and holds none out.",
-        shows="a progress bar" if spec.resource in ("epochs", "steps") else "a line after the fit",
     )
     lines = _hyperparameters(target, quick, defaults)
     parts.append("\n".join(["Parameters\n----------", *lines, common]))

@@ -2,13 +2,15 @@
 
 A model of the registry takes DataFrames of numbers and categories, its task, seed and threads, and
 validation rows from outside. Here stand the parts that scikit-learn's users expect beyond that:
-any table, `classes_`, an own validation split, presets, a progress bar, sample weights.
+any table, `classes_`, an own validation split, presets, sample weights.
 """
 
 from __future__ import annotations
 
 import inspect
 import numbers
+import sys
+import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -31,7 +33,6 @@ from . import inputs
 from .columns import ColumnNotice, ColumnReader, is_cyclic
 from .importances import importances
 from .presets import BY_PRESET, PRESETS
-from .progress import FitProgress
 
 BASELINE = "baseline"  # the family of models that learn nothing of X
 FEWEST_FOR_SPLIT = 30  # rows; with fewer none is held out
@@ -188,23 +189,21 @@ class LibraryEstimator(BaseEstimator):
         val: tuple[pd.DataFrame, np.ndarray] | None,
         weights: np.ndarray | None,
     ) -> None:
-        """The model's own fit, watched where it can be and `verbose` wants it."""
+        """The model's own fit; `verbose` prints a line about it to the standard error."""
         takes = inspect.signature(model.fit).parameters
         given: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
         if val is not None and "X_val" in takes:
             given |= {"X_val": val[0], "y_val": val[1]}
-        progress = None
-        if self.verbose:
-            unit = self.spec.resource or "steps"
-            words = {"n_estimators": "rounds"}.get(unit, unit)
-            progress = FitProgress(type(self).__name__, int(getattr(model, unit, 0)), words)
-            if "report" in takes:
-                given["report"] = progress.step
+        began = time.monotonic()
         # another estimator's warnings are this model's `warnings_`, see `models/base.py`
         with nullcontext() if isinstance(model, Estimator) else warnings.catch_warnings():
             model.fit(table, target, **given)
-        if progress is not None:
-            progress.end(getattr(model, "n_iter_", None))
+        if self.verbose:
+            unit = {"n_estimators": "rounds", "": "steps"}.get(self.spec.resource)
+            n_iter = getattr(model, "n_iter_", None)
+            ran = "" if n_iter is None else f" in {n_iter} {unit or self.spec.resource}"
+            took = f"{time.monotonic() - began:.1f} s"
+            print(f"{type(self).__name__}: fitted{ran}, {took}", file=sys.stderr)
 
     def _validation(
         self,
