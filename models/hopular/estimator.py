@@ -28,7 +28,7 @@ from ..hyperparameters import (
     hyper,
 )
 from ..preprocessing import as_frame
-from .network import RESIDUALS, SUMMARIES, HopularNetwork, Memory
+from .network import HopularNetwork, Memory
 from .schedules import SCHEDULES, rate
 from .task import HopularTask, ask
 
@@ -57,18 +57,6 @@ class Hopular(CellEstimator):
         1.0,
         POSITIVE,
         "c in beta = c / sqrt(width of a net); larger comes closer to a nearest neighbour.",
-    )
-    residual: str = hyper(
-        "code",
-        OneOf(RESIDUALS),
-        "What the retrieved pattern is added to: the normalised state (`code`, the authors' "
-        "code) or the state itself (`paper`).",
-    )
-    summary: str = hyper(
-        "dense",
-        OneOf(SUMMARIES),
-        "What the output of a column is read from: the vectors of all cells of the row "
-        "(`dense`, the authors' code) or that of its own cell (`attribute`, the paper).",
     )
     dropout_input: float = hyper(0.1, DROPOUT, "Dropout in the embedding.")
     dropout_hopfield: float = hyper(0.1, DROPOUT, "Dropout on the associations.")

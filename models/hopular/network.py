@@ -21,8 +21,6 @@ from ..deep.layers.attention import attend, attention_weights, join_heads, split
 from ..deep.layers.dropout import Seed, dropout
 
 LN_EPS = 1e-12
-RESIDUALS = ("code", "paper")
-SUMMARIES = ("dense", "attribute")
 STEEP = 10.0  # a larger scaling factor makes logits that 16-bit numbers cannot hold
 
 Stored = tuple[Tensor, Tensor]  # keys and values of stored patterns, each (B, M, N, W / M)
@@ -102,19 +100,17 @@ class Hopfield(nn.Module):
     read LN(x), keys and values the stored patterns under the same norm, and
     beta = scaling / sqrt(W / M). Dropout p on the associations.
 
-    residual: `code` keeps the normalised state beside what is retrieved; `paper` keeps the state.
-    DIFF(Schaefl 2022, eq. 7): the default is the authors' code. Both have norms, biases, and values
-    of a projection of their own, where the paper prints no norm and uses the keys' projection.
+    DIFF(Schaefl 2022, eq. 7): as in the authors' code, the normalised state is kept beside what is
+    retrieved, there are norms and biases, and values have a projection of their own; the paper
+    keeps the state, prints no norm and uses the keys' projection.
 
     `bias` holds those of queries, keys and values, as in the authors' code. The keys' third cancels
     in the softmax and is not added.
     """
 
-    def __init__(self, width: int, n_nets: int, scaling: float, p: float, residual: str) -> None:
+    def __init__(self, width: int, n_nets: int, scaling: float, p: float) -> None:
         super().__init__()
-        if residual not in RESIDUALS:
-            raise ValueError(f"residual must be one of {', '.join(RESIDUALS)}, got {residual!r}")
-        self.n_nets, self.p, self.residual = n_nets, p, residual
+        self.n_nets, self.p = n_nets, p
         self.beta = scaling / (width // n_nets) ** 0.5
         self.steep = scaling > STEEP
         self.norm = nn.LayerNorm(width, eps=LN_EPS)
@@ -159,7 +155,7 @@ class Hopfield(nn.Module):
                 told = torch.matmul(attention_weights(q, k, self.beta), v)
             else:
                 told = attend(q, k, v, scale=self.beta, p=self.p, seed=seed, forbidden=forbidden)
-        return (normed if self.residual == "code" else x) + self.out(join_heads(told))
+        return normed + self.out(join_heads(told))
 
     def weights(self, x: Tensor, stored: Stored) -> Tensor:  # (B, M, T, N)
         """The associations, for figures."""
@@ -169,12 +165,10 @@ class Hopfield(nn.Module):
 class Block(nn.Module):
     """H_s, then H_f: (N, d, E) -> (N, d, E)."""
 
-    def __init__(
-        self, d: int, width: int, n_nets: int, scaling: float, p: float, residual: str
-    ) -> None:
+    def __init__(self, d: int, width: int, n_nets: int, scaling: float, p: float) -> None:
         super().__init__()
-        self.samples = Hopfield(d * width, n_nets, scaling, p, residual)
-        self.features = Hopfield(width, n_nets, scaling, p, residual)
+        self.samples = Hopfield(d * width, n_nets, scaling, p)
+        self.features = Hopfield(width, n_nets, scaling, p)
 
     def forward(
         self,
@@ -196,31 +190,25 @@ class Block(nn.Module):
 class Summary(Decoder):
     """The state to columns (sec. 3, (iii)): GELU, dropout, layer norm, linear.
 
-    dense: every output reads the whole state (N, d E). attribute: column j reads its own cell.
-    DIFF(Schaefl 2022, sec. 3 (iii)): the paper maps attribute by attribute; the authors' code,
-    and the default, is dense.
+    Every output reads the whole state (N, d E).
+    DIFF(Schaefl 2022, sec. 3 (iii)): the paper maps attribute by attribute; this is the authors'
+    code.
     """
 
-    def __init__(self, columns: Columns, width: int, p: float, kind: str) -> None:
-        if kind not in SUMMARIES:
-            raise ValueError(f"summary must be one of {', '.join(SUMMARIES)}, got {kind!r}")
-        dense = kind == "dense"
-        super().__init__(columns, columns.n * width if dense else width)
-        self.p, self.dense = p, dense
-        shape = (columns.n * width,) if dense else (columns.n, width)
-        self.gain, self.shift = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
+    def __init__(self, columns: Columns, width: int, p: float) -> None:
+        whole = columns.n * width
+        super().__init__(columns, whole)
+        self.p = p
+        self.gain, self.shift = nn.Parameter(torch.ones(whole)), nn.Parameter(torch.zeros(whole))
 
     def prepare(self, state: Tensor, seed: Seed | None) -> Tensor:
-        """Input of the linear map: (N, d E) where dense, else (N, d, E)."""
-        x = state.flatten(1) if self.dense else state
-        x = dropout(F.gelu(x), self.p, seed)
+        """Input of the linear map, (N, d E)."""
+        x = dropout(F.gelu(state.flatten(1)), self.p, seed)
         x = F.layer_norm(x, x.shape[-1:], eps=LN_EPS)
         return torch.addcmul(self.shift, x, self.gain)
 
     def forward(self, state: Tensor, columns: Sequence[int]) -> Decoded:
         """Outputs for some columns of prepared states."""
-        if not self.dense:
-            return super().forward(state, columns)
         numeric = [j for j in columns if not self.columns.categorical[j]]
         groups = self._groups(columns)
         rows, gaps, sizes = [self.starts[j] for j in numeric], [], [len(numeric)]
@@ -247,8 +235,7 @@ class HopularNetwork(nn.Module):
 
     columns: of the table, targets included. width: E, of a cell. n_blocks. n_nets: M Hopfield nets
     in each module, M divides E. scaling: c in beta = c / sqrt(width of a net). p_input, p_hopfield,
-    p_output: dropout in the embedding, on the associations, before the summary. residual: see
-    `Hopfield`. summary: see `Summary`.
+    p_output: dropout in the embedding, on the associations, before the summary.
 
     A seed names the dropout of one pass; without one there is none.
     """
@@ -264,8 +251,6 @@ class HopularNetwork(nn.Module):
         p_input: float = 0.1,
         p_hopfield: float = 0.1,
         p_output: float = 0.01,
-        residual: str = "code",
-        summary: str = "dense",
     ) -> None:
         super().__init__()
         if width % n_nets:
@@ -273,18 +258,15 @@ class HopularNetwork(nn.Module):
         self.columns, self.width = columns, width
         self.embedding = Embedding(columns, width, p_input)
         self.blocks = nn.ModuleList(
-            Block(columns.n, width, n_nets, scaling, p_hopfield, residual) for _ in range(n_blocks)
+            Block(columns.n, width, n_nets, scaling, p_hopfield) for _ in range(n_blocks)
         )
-        self.summary = Summary(columns, width, p_output, summary)
+        self.summary = Summary(columns, width, p_output)
 
     def segments(self) -> dict[Tensor, Sequence[int]]:
         """Stored parameters that hold several tensors: rows of each (for LAMB)."""
-        ones, e, s = [1] * self.columns.n, self.embedding, self.summary
+        ones, e = [1] * self.columns.n, self.embedding
         rows: dict[Tensor, Sequence[int]] = {e.weight: e.segments}
-        rows |= dict.fromkeys((e.bias, e.gain, e.shift, e.second, e.second_bias), ones)
-        if not s.dense:
-            rows |= {s.weight: s.segments, s.bias: s.segments, s.gain: ones, s.shift: ones}
-        return rows
+        return rows | dict.fromkeys((e.bias, e.gain, e.shift, e.second, e.second_bias), ones)
 
     def store(self, rows: Cells, seed: Seed | None = None) -> Memory:
         """The memory: training rows with their targets, for every block. Gradients flow."""

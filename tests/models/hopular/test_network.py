@@ -13,7 +13,7 @@ from tabsweep.models.deep.cells import Cells, Columns, cells_of
 from tabsweep.models.deep.layers import attention
 from tabsweep.models.deep.optimisers import Lamb
 from tabsweep.models.hopular.masking import noisy
-from tabsweep.models.hopular.network import RESIDUALS, SUMMARIES, HopularNetwork
+from tabsweep.models.hopular.network import HopularNetwork
 from tabsweep.models.hopular.schedules import gamma, rate
 from tabsweep.models.hopular.task import HopularTask, ask
 
@@ -68,10 +68,8 @@ def outputs(
 # -- what a row sees ------------------------------------------------------------------------------
 
 
-@each("residual", RESIDUALS)
-@each("summary", SUMMARIES)
-def test_a_row_in_training_sees_nothing_of_its_own_copy_in_the_memory(residual, summary):
-    module, rows, asked = network(residual=residual, summary=summary), table(N), table(N, 1)
+def test_a_row_in_training_sees_nothing_of_its_own_copy_in_the_memory():
+    module, rows, asked = network(), table(N), table(N, 1)
     own = torch.arange(N)
     before, free = outputs(module, rows, asked, own), outputs(module, rows, asked, None)
     for i in (0, 41):
@@ -96,24 +94,9 @@ def test_the_target_of_an_asked_row_changes_no_prediction():
         assert not torch.allclose(ask(module, module.store(rows), asked).of(4), before)
 
 
-def test_an_attribute_wise_summary_reads_each_column_from_its_own_cell():
-    state = torch.randn(5, COLUMNS.n, 4, dtype=torch.float64)
-    other = state.clone()
-    other[:, 1] += torch.randn(5, 4, dtype=torch.float64)
-    for kind in SUMMARIES:
-        module = network(summary=kind)
-        found = [module.decode(module.summary.prepare(s, None)) for s in (state, other)]
-        same = [torch.equal(found[0].of(j), found[1].of(j)) for j in range(COLUMNS.n)]
-        assert same == [j != 1 and kind == "attribute" for j in range(COLUMNS.n)]
-
-
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="n_nets.*4.*3"):
         network(n_nets=3, width=4)
-    with pytest.raises(ValueError, match="residual.*'both'"):
-        network(residual="both")
-    with pytest.raises(ValueError, match="summary.*'sum'"):
-        network(summary="sum")
 
 
 # -- masks and losses -----------------------------------------------------------------------------
@@ -181,7 +164,7 @@ def test_batches_and_blocks_change_neither_loss_nor_gradients(how, monkeypatch):
 
 
 def test_lamb_steps_each_of_the_official_tensors_by_its_own_norm():
-    module = network(summary="attribute")
+    module = network()
     HopularTask(module, table(20), None, Settings()).loss(0).backward()
     segments = module.segments()
     apart, of = [], []
@@ -197,8 +180,8 @@ def test_lamb_steps_each_of_the_official_tensors_by_its_own_norm():
     for p, n in zip(module.parameters(), of, strict=True):
         expected = torch.cat([next(pieces).detach() for _ in range(n)])
         torch.testing.assert_close(p.detach(), expected, rtol=0, atol=1e-12)
-    # the official ones: 6 of each column's embedding, type and index, 16 of a block, 4 of a column
-    assert len(apart) == 6 * COLUMNS.n + 2 + 16 * 2 + 4 * COLUMNS.n
+    # 6 of each column's embedding, type and index, 16 of a block, 4 of the summary of all columns
+    assert len(apart) == 6 * COLUMNS.n + 2 + 16 * 2 + 4
 
 
 @each("batch_size", [0, 100])
