@@ -38,7 +38,7 @@ from ..hyperparameters import (
     hyper,
 )
 from ..preprocessing import as_frame
-from .network import NORMS, Context, NPTNetwork
+from .network import Context, NPTNetwork
 from .prediction import (
     TEST,
     TRAIN,
@@ -85,12 +85,6 @@ class NPT(AttentionSettings, CellEstimator):
     n_heads: int = hyper(8, COUNT, "Heads of attention, H.")
     aba: bool = hyper(
         True, SWITCH, "Whether there are layers between attributes (False: sec. B.5)."
-    )
-    norm: str = hyper(
-        "query",
-        OneOf(NORMS),
-        "What the layer norm before attention applies to: `query` as in the authors' code, "
-        "`all` as in eq. 4.",
     )
     dropout: float = hyper(0.1, DROPOUT, "Dropout on hidden values.")
     dropout_weights: float = hyper(

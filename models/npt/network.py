@@ -27,7 +27,6 @@ from ..deep.layers.feed_forward import feed_forward
 from ..deep.layers.polynomial_attention import Polynomial
 
 LN_EPS = 1e-12
-NORMS = ("query", "all")
 
 
 class Embedding(CellMaps):
@@ -71,9 +70,8 @@ class Block(nn.Module):
     (B, T, W) -> (B, T, W). R = O(heads) + Linear(X); out = R + FF(LN(R)); the softmax is divided by
     sqrt(W), the whole width.
 
-    DIFF(Kossen 2021, eq. 4): `norm="query"`, as in the authors' code, normalises the input of the
-    queries alone; keys, values and the residual branch read X. `"all"` is the printed equation:
-    queries, keys and values read LN(X).
+    DIFF(Kossen 2021, eq. 4): as in the authors' code, the input of the queries alone is normalised;
+    keys, values and the residual branch read X. In the printed equation keys and values read LN(X).
 
     polynomial: of the attention matrix, in its place (CheAtt); `p_weights` is then dropout on what
     the heads answer.
@@ -85,15 +83,12 @@ class Block(nn.Module):
         n_heads: int,
         p_weights: float,
         p: float,
-        norm: str,
         polynomial: Polynomial | None = None,
     ) -> None:
         super().__init__()
         if width % n_heads:
             raise ValueError(f"n_heads must divide the width {width}, got {n_heads}")
-        if norm not in NORMS:
-            raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
-        self.n_heads, self.p_weights, self.p, self.norm = n_heads, p_weights, p, norm
+        self.n_heads, self.p_weights, self.p = n_heads, p_weights, p
         self.scale = width**-0.5
         self.norm_in = nn.LayerNorm(width, eps=LN_EPS)
         self.query = nn.Linear(width, width)
@@ -108,9 +103,7 @@ class Block(nn.Module):
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # each (B, H, T, W / H)
         """Queries, keys and values."""
-        normed = self.norm_in(x)
-        source = x if self.norm == "query" else normed
-        q, k, v = self.query(normed), self.key(source), self.value(source)
+        q, k, v = self.query(self.norm_in(x)), self.key(x), self.value(x)
         return (
             split_heads(q, self.n_heads),
             split_heads(k, self.n_heads),
@@ -119,8 +112,6 @@ class Block(nn.Module):
 
     def _heads_and_residual(self, x: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """`heads`, and the residual branch (B, T, W), with one product for all that read X."""
-        if self.norm != "query":
-            return self.heads(x), self.residual(x)
         readers = (self.key, self.value, self.residual)
         weight = torch.cat([layer.weight for layer in readers])
         bias = torch.cat([layer.bias for layer in readers])
@@ -177,8 +168,8 @@ class NPTNetwork(nn.Module):
 
     columns: of the table. width: E, of a cell. n_layers: blocks, ABD and ABA in turn, ABD first;
     with `aba=False` every second one is left out (NPT, sec. B.5). n_heads divides E.
-    p_weights, p: dropout on attention weights and elsewhere. norm: see `Block`. attention, order:
-    `softmax` in the ABA layers, or the basis and order of a polynomial of their attention matrix.
+    p_weights, p: dropout on attention weights and elsewhere. attention, order: `softmax` in the ABA
+    layers, or the basis and order of a polynomial of their attention matrix.
 
     A seed names the dropout of one pass; without one there is none.
     """
@@ -192,7 +183,6 @@ class NPTNetwork(nn.Module):
         n_heads: int = 8,
         p_weights: float = 0.1,
         p: float = 0.1,
-        norm: str = "query",
         aba: bool = True,
         attention: str = "softmax",
         order: int = 5,
@@ -204,14 +194,13 @@ class NPTNetwork(nn.Module):
         kinds = ["abd" if i % 2 == 0 else "aba" for i in range(n_layers)]
         self.kinds = [kind for kind in kinds if aba or kind == "abd"]
         self.blocks = nn.ModuleList(
-            Block(whole, n_heads, p_weights, p, norm)
+            Block(whole, n_heads, p_weights, p)
             if kind == "abd"
             else Block(
                 width,
                 n_heads,
                 p_weights,
                 p,
-                norm,
                 None if attention == "softmax" else Polynomial(attention, order, n_heads),
             )
             for kind in self.kinds

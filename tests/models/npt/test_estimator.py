@@ -184,7 +184,7 @@ def test_bf16_on_a_cpu_runs_and_is_close():
 
 
 @pytest.mark.parametrize("config", [{"dropout": 0.0, "dropout_weights": 0.0}, {"p_feature": 0.0},
-                                    {"norm": "all"}, {"aba": False}, {"lookahead": False},
+                                    {"aba": False}, {"lookahead": False},
                                     {"tradeoff_schedule": "constant"},
                                     {"schedule": "cosine-cyclic", "schedule_share": 0.2},
                                     {"max_width": 24}])  # fmt: skip

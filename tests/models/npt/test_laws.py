@@ -22,7 +22,6 @@ MIXED = Columns((1, 3, 1, 2, 5, 2), (False, True, False, True, True, True), (5,)
 N = 14
 KINDS = {
     "base": {},
-    "printed norm": {"norm": "all"},
     "no aba": {"aba": False},
     "one head": {"n_heads": 1},
 }
@@ -81,12 +80,8 @@ def slow(module: NPTNetwork, cells: Cells) -> dict[int, np.ndarray]:
 
     def block(x, i):  # (T, W)
         name, h = f"blocks.{i}", module.blocks[i].n_heads
-        normed = norm(x, f"{name}.norm_in")
-        source = normed if module.blocks[i].norm == "all" else x
-        q, k, v = (
-            linear(normed, f"{name}.query"),
-            *(linear(source, f"{name}.{part}") for part in ("key", "value")),
-        )
+        q = linear(norm(x, f"{name}.norm_in"), f"{name}.query")
+        k, v = (linear(x, f"{name}.{part}") for part in ("key", "value"))
         heads = []
         for at in np.split(np.arange(x.shape[1]), h):
             weights = np.exp(q[:, at] @ k[:, at].T / np.sqrt(x.shape[1]))
