@@ -22,8 +22,8 @@ from .deep.layers.dropout import Seed, dropout
 from .deep.layers.number_embedding import BINNED, Embedding, Inside
 from .deep.layers.one_hot import OneHot
 from .deep.row_network import RowTask, regression_loss
-from .deep.trainer import Recipe, seed_of
-from .hyperparameters import DROPOUT, LAYERS, SWITCH, WIDTH, OneOf, hyper
+from .deep.trainer import Recipe
+from .hyperparameters import DROPOUT, LAYERS, WIDTH, OneOf, hyper
 
 VARIANTS = {"tabm": "tabm", "mini": "tabm-mini", "packed": "tabm-packed"}
 FEW = 4  # outputs of a member up to which products and sums are faster than matrix products
@@ -140,23 +140,9 @@ def mean_loss(out: Tensor, targets: Tensor, quantile: float | None = None) -> Te
 
 
 class TabMTask(RowTask):
-    """The mean of the members' losses on one batch, or on a batch for each; the validation loss is
-    the ensemble's."""
+    """The mean of the members' losses on a batch; the validation loss is the ensemble's."""
 
     settings: Any
-
-    def batch(self, step: int) -> Tensor:
-        """Numbers of the rows of step `step` + 1, (B,), or (B, k) with a batch for each member."""
-        if self.settings.share_batches:
-            return super().batch(step)
-        epoch, at = divmod(step, self.unit)
-        if epoch != self._epoch:
-            rng = np.random.default_rng(seed_of(self.settings.seed, epoch, 11))
-            rows = np.tile(np.arange(len(self.rows))[:, None], (1, self.settings.k))
-            self._epoch = epoch
-            self._order = torch.from_numpy(rng.permuted(rows, axis=0)).to(self.targets.device)
-        stop = (at + 1) * self.size if at + 1 < self.unit else len(self.rows)
-        return self._order[at * self.size : stop]
 
     def loss(self, step: int) -> Tensor:
         """The mean over members of the mean loss of step `step` + 1."""
@@ -202,12 +188,6 @@ class TabM(FlatRows):
     )
     width: int = hyper(512, WIDTH, "Width of the hidden layers.")
     dropout: float = hyper(0.1, DROPOUT, "Dropout after each hidden layer.")
-    share_batches: bool = hyper(
-        True,
-        SWITCH,
-        "Whether all members see the same batch in a step; else each goes through the rows in "
-        "an order of its own.",
-    )
 
     def _recipe(self) -> Recipe:
         return replace(super()._recipe(), clip_norm=1.0)

@@ -45,15 +45,6 @@ def test_validation_losses_are_the_ensembles(stop_on):
         assert best == pytest.approx(wanted, rel=1e-4), task
 
 
-def test_each_member_goes_through_the_rows_in_an_order_of_its_own():
-    made = small_task("tabm", "binary", share_batches=False, batch_size=16)
-    rows = torch.cat([made.batch(step) for step in range(made.unit)])
-    assert rows.shape == (60, 4)
-    assert all(sorted(column.tolist()) == [*range(60)] for column in rows.T)
-    assert len({tuple(column.tolist()) for column in rows.T}) == 4
-    assert np.isfinite(float(made.loss(0).detach()))
-
-
 def test_dropout_keeps_means_and_drops_elements_of_every_hidden_layer_on_its_own():
     made = small_task("tabm", "binary", dropout=0.25, width=512, k=4)
     seen = []
