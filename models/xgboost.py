@@ -12,9 +12,7 @@ from .boosting_devices import DEVICE, check_xgboost
 from .hyperparameters import (
     PENALTY,
     SHARE,
-    InvalidConfig,
     Number,
-    OneOf,
     hyper,
 )
 from .policy import Policy
@@ -54,26 +52,7 @@ class XGBoost(CategoryBoosted):
     gamma: float = hyper(0.0, PENALTY, "Least reduction of the loss by a split.")
     reg_alpha: float = hyper(0.0, PENALTY, "L1 penalty of the leaves.")
     reg_lambda: float = hyper(1.0, PENALTY, "L2 penalty of the leaves.")
-    tree_method: str = hyper(
-        "hist",
-        OneOf(("hist", "exact")),
-        "Splits between bins, or at every threshold (not with native categories, not on a GPU).",
-    )
     categorical: str = "one-hot"
-
-    def check(self) -> None:
-        """As `Estimator.check`; exact splits have no native categories and no GPU."""
-        super().check()
-        if self.tree_method == "exact" and self.device != "cpu":
-            raise InvalidConfig(
-                f"XGBoost: tree_method 'exact' runs on CPUs only, got device {self.device!r}; "
-                "choose tree_method 'hist' or device 'cpu'"
-            )
-        if self.tree_method == "exact" and self.categorical == "native":
-            raise InvalidConfig(
-                "XGBoost: tree_method 'exact' cannot split native categories; "
-                "choose categorical 'one-hot' or 'ordinal', or tree_method 'hist'"
-            )
 
     def _matrix(
         self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None
@@ -108,7 +87,7 @@ class XGBoost(CategoryBoosted):
         """The configuration under the library's names."""
         not_of_training = {"n_estimators", "early_stopping_rounds", "categorical", "quantile"}
         params = {n: v for n, v in self._own_params().items() if n not in not_of_training}
-        own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0}
+        own = {"seed": self.seed, "nthread": self.threads, "verbosity": 0, "tree_method": "hist"}
         return params | own | self._objective()
 
     def _fit(self, x: np.ndarray, y: np.ndarray, val: tuple[np.ndarray, np.ndarray] | None) -> None:

@@ -53,12 +53,10 @@ def test_no_library_falls_back_to_the_cpu(name, rows):
 # ---------------------------------------------------------------------- what a library is given
 
 
-def test_xgboost_is_given_the_device_and_has_no_exact_splits_there():
+def test_xgboost_is_given_the_device():
     model = make_model("xgboost", task="regression", device="cuda")
     assert model._params()["device"] == "cuda"
     assert make_model("xgboost", task="regression")._params()["device"] == "cpu"
-    with pytest.raises(InvalidConfig, match="exact.*CPUs only"):
-        make_model("xgboost", task="binary", device="cuda", tree_method="exact")
 
 
 def catboost_params(task: str, classes: int, **config) -> dict:

@@ -165,8 +165,6 @@ def test_every_rule_refuses_a_value_of_a_wrong_kind(name):
 def test_a_criterion_of_the_other_task_is_refused():
     with pytest.raises(InvalidConfig, match="criterion for a binary task"):
         make_model("random-forest", task="binary", criterion="squared_error")
-    with pytest.raises(InvalidConfig, match="exact"):
-        make_model("xgboost", task="binary", tree_method="exact", categorical="native")
 
 
 def test_a_gaussian_process_on_many_rows_is_a_planned_absence_with_a_reason():
