@@ -28,7 +28,7 @@ from ..common.columns.numbers import (
 )
 from ..common.text import one_line, slug, suggest
 from .errors import DataError
-from .overlap import same_classes
+from .probes import same_classes
 from .reading.cells import Cells, read_file
 from .reading.columns import TASKS, Notes, Problems, Reading, column_problems
 from .reading.times import read_times

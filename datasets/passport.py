@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from ..common.text import one_line
 from . import probes
 from .card import FAULTS
-from .overlap import find_overlap, same_classes
 from .protocols import Fold
 from .table import Table
 
@@ -200,7 +199,7 @@ def single_flags(
             alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
         elif table.task == "regression":  # a tree has few leaves for the tails of a straight line
             alone[name] = max(alone[name], probes.line_skill(x[:, j], target))
-        if table.classes and same_classes(x[:, j], target):
+        if table.classes and probes.same_classes(x[:, j], target):
             flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))
         elif alone[name] >= LEAK:
             detail = f"{name} alone predicts the target with skill {alone[name]:.3f}"
@@ -290,28 +289,6 @@ def split_facts(table: Table, folds: list[Fold]) -> tuple[list[dict[str, Any]], 
     return facts, flags
 
 
-def other_flags(table: Table, others: Iterable[Table]) -> tuple[dict[str, Any], list[Flag]]:
-    """(facts, flags): rows shared with other tables of a suite, and a feature that is the target of
-    another table with the same rows."""
-    facts, flags = {}, []
-    for other in others:
-        if other.name == table.name:
-            continue
-        found = find_overlap(table, other)
-        if found is None:
-            continue
-        facts[other.name] = {"n_shared": found.n_shared, "share": round(found.share, 3)}
-        detail = f"{found.n_shared} rows are also in {other.name}"
-        flags.append(flag("shared-rows", "warning", detail))
-        if found.other_target is not None:
-            detail = (
-                f"{found.other_target} is the target of {other.name}, which has the same rows; the"
-                " stored label is not"
-            )
-            flags.append(flag("label-is-attribute", "error", detail))
-    return facts, flags
-
-
 def warning_flags(table: Table) -> list[Flag]:
     """Flags of the table's own warnings: a known fault under its id, others as `reading`."""
     flags = []
@@ -356,12 +333,12 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
 
 
 def passport(
-    table: Table, folds: Iterable[Fold], *, others: Iterable[Table] = ()
+    table: Table, folds: Iterable[Fold], *, overlaps: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Facts and flags about `table` and its `folds`, as plain data for JSON.
 
-    `others` are the other tables of a suite; they are searched for shared rows. Each of `flags` has
-    id, severity and detail. All of it comes from the values, not from the card.
+    Each of `flags` has id, severity and detail. All of it comes from the values but `overlaps`, the
+    datasets of which the card says that they share rows.
     """
     folds = list(folds)
     x = probes.matrix(table)
@@ -369,11 +346,12 @@ def passport(
     duplicates, duplicate_flags = duplicate_facts(table, x, folds)
     labels, from_labels = label_flags(table, x)
     parts, from_parts = split_facts(table, folds)
-    shared, from_others = other_flags(table, others)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
     flags += missingness_flags(table)
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
-    flags += from_parts + from_others
+    flags += from_parts
+    if overlaps:
+        flags.append(flag("shared-rows", "warning", f"rows are also in {listed(overlaps)}"))
     counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
         "name": table.name,
@@ -387,7 +365,6 @@ def passport(
         "duplicates": duplicates,
         "skill": labels,
         "folds": parts,
-        "shared_rows": shared,
         "flags": sorted(flags, key=_urgency),
     }
 

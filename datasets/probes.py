@@ -6,12 +6,32 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from .overlap import column_codes
 from .table import Table
 
 CUTS = 3  # folds of the cross-validation within a probe
 APART_LEVELS = 0.5  # distinct values per row, at most, of a column that repeats its values
+
+
+def column_codes(table: Table) -> dict[str, np.ndarray]:
+    """Feature name -> (N,) float64: numbers, codes of categories and texts, seconds of dates; NaN
+    where missing."""
+    codes = {}
+    for name, kind in table.kinds.items():
+        column = table.frame[name]
+        if kind == "categorical":
+            values = column.cat.codes.to_numpy().astype(np.float64)
+            codes[name] = np.where(values < 0, np.nan, values)
+        elif kind == "text":
+            values = pd.factorize(column)[0].astype(np.float64)
+            codes[name] = np.where(values < 0, np.nan, values)
+        elif kind == "date":
+            seconds = column.to_numpy().astype("datetime64[us]").astype(np.float64) / 1e6
+            codes[name] = np.where(column.isna(), np.nan, seconds)
+        else:
+            codes[name] = column.to_numpy()
+    return codes
 
 
 def matrix(table: Table) -> np.ndarray:  # -> (N, F)
@@ -96,6 +116,18 @@ def line_skill(x: np.ndarray, target: np.ndarray) -> float:
     if scale == 0 or x.std() / scale < 1e-12 or target.std() == 0:
         return 0.0
     return float(np.corrcoef(x / scale, target)[0, 1] ** 2)
+
+
+def same_classes(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether the values of two columns correspond one to one (the same classes, renamed).
+
+    >>> same_classes(np.array([0, 0, 1]), np.array([5, 5, 2]))
+    True
+    """
+    codes_x = np.unique(x, return_inverse=True)[1].reshape(-1)
+    codes_y = np.unique(y, return_inverse=True)[1].reshape(-1)
+    n_pairs = len(np.unique(np.stack([codes_x, codes_y]), axis=1).T)
+    return bool(1 < n_pairs == codes_x.max() + 1 == codes_y.max() + 1)
 
 
 def class_like(table: Table, x: np.ndarray) -> list[int]:

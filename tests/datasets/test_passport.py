@@ -1,4 +1,4 @@
-"""Passports: known faults and overlaps are found in the data, and no others."""
+"""Passports: known faults are found in the data, and no others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets import catalog, probes
-from tabsweep.datasets.overlap import find_overlap
 from tabsweep.datasets.passport import leaks, passport
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table, categorical_column
@@ -46,8 +45,8 @@ def target(rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(np.arange(200) % 2)
 
 
-def flags(table: Table, protocol: str = "holdout", others: tuple = ()) -> dict[str, str]:
-    page = passport(table, make_folds(table, protocol), others=others)
+def flags(table: Table, protocol: str = "holdout") -> dict[str, str]:
+    page = passport(table, make_folds(table, protocol))
     assert json.loads(json.dumps(page, allow_nan=False)) == page
     return {flag["id"]: flag["severity"] for flag in page["flags"]}
 
@@ -181,36 +180,6 @@ def test_classes_too_small_for_the_folds_are_named(rng) -> None:
     assert {"small-classes", "class-absent-in-test"} <= set(found)
 
 
-def test_the_same_rows_in_another_order_scale_and_coding_are_found(rng, target) -> None:
-    columns = learnable(rng, target)
-    columns["kind"] = rng.choice(["a", "b", "b", "c", "c", "c"], 200)
-    order = rng.permutation(200)
-    other = {f"c{name}": 3 * v[order] - 1 for name, v in columns.items() if name != "kind"}  # type: ignore[index]
-    other["ckind"] = [{"a": "z", "b": "y", "c": "x"}[v] for v in columns["kind"][order]]  # type: ignore[index]
-    a, b = toy(columns, target), toy(other, target[order], name="copy")
-    overlap = find_overlap(a, b)
-    assert overlap is not None and overlap.n_shared == 200 and overlap.other_target is None
-    assert flags(a, others=(a, b))["shared-rows"] == "warning"
-    strange = toy(learnable(rng, target), target, name="strange")
-    assert find_overlap(a, strange) is None and find_overlap(strange, a) is None
-
-
-def test_tables_with_few_possible_rows_do_not_overlap_by_chance(rng, target) -> None:
-    def coins(name: str) -> Table:
-        return toy({f"q{j}": rng.integers(0, 2, 200) for j in range(6)}, target, name=name)
-
-    assert find_overlap(coins("a"), coins("b")) is None
-
-
-def test_a_label_that_another_table_knows_better_is_found(rng, target) -> None:
-    columns = learnable(rng, target)
-    attribute = rng.permutation(target)
-    right = toy({**columns, "a1": attribute.tolist()}, target, name="right")
-    wrong = toy({**columns, "decision": target.tolist()}, attribute, name="wrong")
-    overlap = find_overlap(wrong, right)
-    assert overlap is not None and overlap.other_target == "decision"
-
-
 def test_large_tables_are_probed_on_a_part(monkeypatch, rng, target) -> None:
     seen = []
     monkeypatch.setattr(probes, "skill", lambda x, *_, **options: seen.append(len(x)) or 0.5)
@@ -245,19 +214,3 @@ def test_the_known_faults_and_no_others_are_found_in_the_data(
 def test_horse_colic_stands_apart_in_its_numbers_too(mirror: str, tmp_path) -> None:
     table, folds = mirrored("horse-colic", mirror, tmp_path)
     assert "standardised-separately" in flags(replace(table, warnings=()), "official")
-
-
-def test_the_overlaps_on_the_cards_and_no_others_are_found_in_the_data(
-    mirror: str, tmp_path
-) -> None:
-    subjects = [name for name in SMALL if catalog.card(name).overlaps]
-    subjects += ["glass", "led-display", "mammographic"]
-    tables = [catalog.load_dataset(name, mirror=mirror, cache=tmp_path) for name in subjects]
-    for table in tables:
-        found = {o.name for o in tables if o is not table and find_overlap(table, o) is not None}
-        assert found == set(catalog.card(table.name).overlaps)
-    australian, credit = (
-        tables[subjects.index(n)] for n in ("statlog-australian-credit", "credit-approval")
-    )
-    overlap = find_overlap(australian, credit)
-    assert overlap is not None and overlap.other_target == "credit_decision"

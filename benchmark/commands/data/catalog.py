@@ -160,19 +160,12 @@ def data_passport(console: Console, name: str, **where: str | None) -> int:
     """Show the known problems of a dataset: duplicates, leaks, drift, faults. Those of a file of
     yours are shown by `bench data inspect FILE --target COLUMN`."""
     from ....datasets import catalog
-    from ....datasets.errors import DatasetUnavailable
     from ....datasets.passport import passport
     from ....datasets.protocols import make_folds
 
     card = catalog.card(name)
     table = catalog.load_dataset(name, **where)
-    others = []
-    for other in card.overlaps:
-        try:
-            others.append(catalog.load_dataset(other, **where))
-        except DatasetUnavailable:
-            console.warn(f"{other}, which shares rows with {name}, is not here to compare with")
-    facts = passport(table, make_folds(table, card.protocol), others=others)
+    facts = passport(table, make_folds(table, card.protocol), overlaps=card.overlaps)
     console.data(facts)
     console.say(
         f"{facts['name']}: {facts['task']}, {facts['n_rows']} rows, "
