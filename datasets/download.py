@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -125,14 +126,12 @@ class NetworkAccess:
 
     Each host is probed once before its first request; a host that fails is given up, so that a
     hundred files from it cost one probe. The time that failures take (probes, failed attempts and
-    the waits between them) is limited to `patience_s` for all hosts together and to half of that
-    for one host. `verdict_s` after the last failure, the budget is full again and every host is
+    the waits between them) is limited to PATIENCE_S for all hosts together and to half of that
+    for one host. VERDICT_S after the last failure, the budget is full again and every host is
     tried again. Requests are made one at a time (a lock), so an object may be shared by threads.
     """
 
-    def __init__(self, *, patience_s: float = PATIENCE_S, verdict_s: float = VERDICT_S) -> None:
-        self.patience_s = patience_s
-        self.verdict_s = verdict_s
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._verdicts: dict[Host, str] = {}  # why a host was given up; "" where it was not
         self._lost_s: dict[Host, float] = {}
@@ -141,8 +140,8 @@ class NetworkAccess:
         self._opener = urllib.request.build_opener(_CarefulRedirects())
 
     def _left_s(self, host: Host) -> float:
-        every = self.patience_s - sum(self._lost_s.values())
-        return min(every, self.patience_s / 2 - self._lost_s.get(host, 0.0))
+        every = PATIENCE_S - sum(self._lost_s.values())
+        return min(every, PATIENCE_S / 2 - self._lost_s.get(host, 0.0))
 
     def _lose(self, host: Host, since: float) -> None:
         self._failed_at = time.monotonic()
@@ -150,7 +149,7 @@ class NetworkAccess:
 
     def _probe(self, host: Host) -> None:
         """Raise Unreachable for a host that was given up, or that fails its first probe."""
-        if time.monotonic() - self._failed_at > self.verdict_s:
+        if time.monotonic() - self._failed_at > VERDICT_S:
             self._verdicts.clear()
             self._lost_s.clear()
         if self._verdicts.get(host):
@@ -245,12 +244,7 @@ class NetworkAccess:
         return bytes(data)
 
 
-_shared: NetworkAccess | None = None
-
-
+@cache
 def network() -> NetworkAccess:
     """The NetworkAccess that all datasets of this process share: each host is probed once."""
-    global _shared
-    if _shared is None:
-        _shared = NetworkAccess()
-    return _shared
+    return NetworkAccess()

@@ -28,7 +28,7 @@ def openml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenML]:
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))
-    monkeypatch.setattr(download, "_shared", None)  # no verdict on a host of another test
+    download.network.cache_clear()  # no verdict on a host of another test
     running = OpenML()
     monkeypatch.setenv("TABSWEEP_OPENML", running.url)
     running.add_dataset(61, "flowers", flowers(), row_id_attribute="row")
