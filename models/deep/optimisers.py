@@ -1,4 +1,4 @@
-"""LAMB, Lookahead, an exponential average of weights, and gradient clipping.
+"""LAMB, Lookahead, and an exponential average of weights.
 
 LAMB scales the step of each tensor to the norm of that tensor, so it matters what one tensor is:
 `segments` say which rows of a stored parameter are tensors of their own.
@@ -212,25 +212,6 @@ class Average:
             kept = fast.detach().clone()
             fast.copy_(slow)
             slow.copy_(kept)
-
-
-def clip_values(params: Iterable[Tensor], limit: float) -> None:
-    """Each element of each gradient into [-limit, limit].
-
-    DIFF(Kossen 2021, C.1): the text says that gradients are clipped at 1, which usually means their
-    norm; the authors' code, and ours for NPT, clamps their elements.
-    """
-    torch.nn.utils.clip_grad_value_(params, limit)
-
-
-def clip_norm(params: Iterable[Tensor], limit: float) -> Tensor:
-    """Multiply all gradients by min(1, limit / (norm + 1e-6)). Returns their L2 norm before that,
-    as a tensor on their device, so that nothing waits for a GPU.
-
-    DIFF(Schaefl 2022): no clipping is mentioned; the authors' code, and ours for Hopular, clips
-    the norm of all gradients at 1.
-    """
-    return torch.nn.utils.clip_grad_norm_(params, limit)
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:

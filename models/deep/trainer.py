@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ...common import fit_progress
 from .matrix_products import by_onednn
-from .optimisers import Average, Lookahead, as_arrays, clip_norm, clip_values
+from .optimisers import Average, Lookahead, as_arrays
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _keeping = 0
@@ -227,9 +227,9 @@ class Training:
             loss = self.task.loss(s)
         loss.backward()
         if recipe.clip_value is not None:
-            clip_values(self.params, recipe.clip_value)
+            nn.utils.clip_grad_value_(self.params, recipe.clip_value)
         if recipe.clip_norm is not None:
-            clip_norm(self.params, recipe.clip_norm)
+            nn.utils.clip_grad_norm_(self.params, recipe.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step = s + 1

@@ -128,6 +128,7 @@ class Hopular(CellEstimator):
         return rate(step, self.steps, self.lr, schedule=self.schedule)
 
     def _recipe(self) -> Recipe:
+        # DIFF(Schaefl 2022): no clipping is mentioned; the authors' code has it.
         return replace(super()._recipe(), clip_norm=1.0, average=self.average or None)
 
     def _kept(self, train: Rows, val: Rows | None) -> dict[str, Any]:

@@ -128,6 +128,8 @@ class NPT(AttentionSettings, CellEstimator):
         return rate(self.schedule, step, self.steps, self.lr, self.schedule_share)
 
     def _recipe(self) -> Recipe:
+        # DIFF(Kossen 2021, C.1): the text says that gradients are clipped at 1, which usually means
+        # their norm; the authors' code clamps their elements.
         lookahead = (0.5, 6) if self.lookahead else None
         return replace(super()._recipe(), clip_value=1.0, lookahead=lookahead)
 

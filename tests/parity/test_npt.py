@@ -16,7 +16,7 @@ from looped import each
 from parity import assert_same, case, names
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.models.deep.cells import Cells, Columns, cells_of, without
-from tabsweep.models.deep.optimisers import Lamb, Lookahead, clip_values
+from tabsweep.models.deep.optimisers import Lamb, Lookahead
 from tabsweep.models.deep.schedules import rate, tradeoff
 from tabsweep.models.npt.estimator import NPT
 from tabsweep.models.npt.masking import loss_on
@@ -163,7 +163,7 @@ def test_losses_and_gradients_are_the_official_ones(name):
     assert given.meta["gradients"]
     for clamped in (False, True):
         if clamped:
-            clip_values(module.parameters(), given.meta["clamp"])
+            torch.nn.utils.clip_grad_value_(module.parameters(), given.meta["clamp"])
         found = official_names(grads, columns)
         for official in given.meta["gradients"]:
             kind = "grad_clamped" if clamped else "grad"

@@ -1,7 +1,7 @@
 """Every way in which LAMB computes a step gives the same one; rates stay within their bounds.
 
 tests/parity/test_npt.py and test_hopular.py show that steps and rates are the official ones, and so
-of Lookahead, the average of weights and gradient clipping.
+of Lookahead and the average of weights.
 """
 
 from __future__ import annotations
