@@ -30,17 +30,6 @@ class Columns:
     categorical: tuple[bool, ...]
     targets: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.sizes) != len(self.categorical) or not self.sizes:
-            raise ValueError(
-                f"sizes and categorical must have one entry a column, got {len(self.sizes)} and "
-                f"{len(self.categorical)}"
-            )
-        if any(s != 1 for s, c in zip(self.sizes, self.categorical, strict=True) if not c):
-            raise ValueError("a numeric column has one value channel")
-        if not all(0 <= t < len(self.sizes) for t in self.targets):
-            raise ValueError(f"targets must be columns 0..{len(self.sizes) - 1}: {self.targets}")
-
     @property
     def n(self) -> int:
         """The number of columns, d."""

@@ -127,16 +127,12 @@ class TokenAttention(nn.Module):
         return x if self.out is None else self.out(x)
 
 
-def _all_keys(mix: Mix | None) -> None:
-    if mix is not None:
-        raise ValueError("a polynomial of the attention matrix needs it square: give no mixtures")
-
-
 class PolynomialAttention(TokenAttention):
     """Attention whose matrix A is replaced by a polynomial of itself (Kim et al. 2024).
 
-    p: dropout on what the heads answer; A is never dropped from, so that its rows sum to one (the
-    paper says nothing of dropout). A and its polynomial are computed in float32 inside autocast.
+    All keys are attended to: `mix` is always None. p: dropout on what the heads answer; A is never
+    dropped from, so that its rows sum to one (the paper says nothing of dropout). A and its
+    polynomial are computed in float32 inside autocast.
     """
 
     def __init__(
@@ -157,7 +153,6 @@ class PolynomialAttention(TokenAttention):
 
     def forward(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
         """All tokens attend: (B, T, D) -> (B, T, D)."""
-        _all_keys(mix)
         answer = self.polynomial.attend(self.qkv(x), self.scale)
         return self._joined(dropout(answer, self.p, seed))
 
@@ -166,7 +161,6 @@ class PolynomialAttention(TokenAttention):
 
         The first row of a polynomial of A is that of A^T applied to (1, 0, ..).
         """
-        _all_keys(mix)
         answer = in_float32(self._first_row, *self.qkv(x).chunk(3, dim=-1))
         return self._joined(dropout(answer, self.p, seed))
 

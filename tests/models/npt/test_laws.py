@@ -266,19 +266,6 @@ def test_cells_hide_what_is_missing_unknown_or_out_of_range_and_bound_what_is_fa
     assert torch.isfinite(single(cells)).all()
 
 
-@each(
-    ("columns", "says"),
-    [
-        (((1, 2), (False,), (0,)), "one entry a column"),
-        (((2,), (False,), (0,)), "one value channel"),
-        (((1,), (False,), (1,)), r"targets must be columns 0\.\.0"),
-    ],
-)
-def test_columns_that_cannot_be_are_refused(columns, says):
-    with pytest.raises(ValueError, match=says):
-        Columns(*columns)
-
-
 # -- batches --------------------------------------------------------------------------------------
 
 
