@@ -31,33 +31,24 @@ class AttentionSettings(Hyperparameters):
     order: int = hyper(5, Number(1, 64, whole=True), "Degree of the polynomial.")
 
 
-JACOBI = 1.0, 1.0  # p, q of Jacobi's polynomials: the paper gives none
-HOW = ("auto", "recurrence", "explicit")
 BLOCK = 2**18  # attention weights that a CPU computes together
-Step = tuple[float, float, float]
+Step = tuple[float, float]
 
 
-def recurrence(basis: str, k: int, p: float = JACOBI[0], q: float = JACOBI[1]) -> Step:
-    """(a, b, c) of P_k = (a x + b) P_(k-1) - c P_(k-2), k >= 1; P_0 = 1, and c = 0 for k = 1.
+def recurrence(basis: str, k: int) -> Step:
+    """(a, c) of P_k = a x P_(k-1) - c P_(k-2), k >= 1; P_0 = 1, and c = 0 for k = 1.
 
-    p, q: of Jacobi's polynomials; (0, 0) are Legendre's.
+    Jacobi's polynomials are those with p = q = 1: the paper gives none.
 
     >>> recurrence("chebyshev", 1), recurrence("chebyshev", 2)
-    ((1.0, 0.0, 0.0), (2.0, 0.0, 1.0))
+    ((1.0, 0.0), (2.0, 1.0))
     """
-    if basis not in BASES:
-        raise ValueError(f"unknown basis {basis!r}; known: {', '.join(BASES)}")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
     if basis == "jacobi":
-        if k == 1:
-            return (p + q + 2) / 2, (p - q) / 2, 0.0
-        s, bottom = 2 * k + p + q, 2 * k * (k + p + q)
-        b = (s - 1) * (p * p - q * q) / (bottom * (s - 2))
-        return s * (s - 1) / bottom, b, 2 * (k + p - 1) * (k + q - 1) * s / (bottom * (s - 2))
+        bottom = 2 * k * (k + 2)
+        return (2 * k + 2) * (2 * k + 1) / bottom, k * (2 * k + 2) / bottom if k > 1 else 0.0
     if k == 1 or basis == "power":
-        return 1.0, 0.0, 0.0
-    return (2.0, 0.0, 1.0) if basis == "chebyshev" else ((2 * k - 1) / k, 0.0, (k - 1) / k)
+        return 1.0, 0.0
+    return (2.0, 1.0) if basis == "chebyshev" else ((2 * k - 1) / k, (k - 1) / k)
 
 
 class Polynomial(nn.Module):
@@ -66,31 +57,18 @@ class Polynomial(nn.Module):
     alpha (H, K + 1) starts as A itself, ordinary attention: (0, 1, 0, ..) for a basis with P_1 = x.
     It is free in sign and size, and is meant to have no weight decay (`alphas`).
 
-    how: `recurrence` lets A act K times on V (K T^2 d multiply-adds for T tokens and heads of width
-    d), `explicit` writes the polynomial out as a matrix ((K - 1) T^3 + T^2 d). `auto` takes the
-    recurrence where d < T and the matrix else, which is the break-even of the two for any K.
+    By the recurrence A acts K times on V (K T^2 d multiply-adds for T tokens and heads of width d);
+    written out as a matrix the polynomial takes (K - 1) T^3 + T^2 d. The recurrence is used where
+    d < T and the matrix else, which is the break-even of the two for any K.
     """
 
-    def __init__(
-        self,
-        basis: str,
-        order: int,
-        n_heads: int,
-        *,
-        how: str = "auto",
-        jacobi: tuple[float, float] = JACOBI,
-    ) -> None:
+    def __init__(self, basis: str, order: int, n_heads: int) -> None:
         super().__init__()
-        if how not in HOW:
-            raise ValueError(f"how must be one of {', '.join(HOW)}, got {how!r}")
-        if order < 0:
-            raise ValueError(f"order must be at least 0, got {order}")
-        self.basis, self.order, self.how = basis, order, how
-        self.steps = tuple(recurrence(basis, k, *jacobi) for k in range(1, order + 1))
+        self.order = order
+        self.steps = tuple(recurrence(basis, k) for k in range(1, order + 1))
         start = torch.zeros(n_heads, order + 1)
         if order:
-            a, b, _ = self.steps[0]
-            start[:, 0], start[:, 1] = -b / a, 1 / a
+            start[:, 1] = 1 / self.steps[0][0]
         else:
             start[:, 0] = 1.0
         self.alpha = nn.Parameter(start)
@@ -121,7 +99,7 @@ class Polynomial(nn.Module):
 
     def is_explicit(self, t: int, d: int) -> bool:
         """Whether the polynomial is written out for T tokens and heads of width d."""
-        return self.how == "explicit" or (self.how == "auto" and d >= t)
+        return d >= t
 
     def matrix(self, weights: Tensor) -> Tensor:
         """The polynomial written out: A (B, H, T, T) -> (B, H, T, T)."""
@@ -136,9 +114,8 @@ class Polynomial(nn.Module):
         [A_cc 0; a_xc a_xx] acts on the row's U_k as a_xc C_k + a_xx U_k, C_k of `terms(A_cc, ..)`.
         """
         of_orders = [values]
-        for k, (a, b, c) in enumerate(self.steps):
+        for k, (a, c) in enumerate(self.steps):
             u = a * apply(of_orders[k], k)
-            u = u + b * of_orders[k] if b else u
             of_orders.append(u - c * of_orders[k - 1] if c else u)
         return of_orders
 
@@ -172,7 +149,7 @@ class _Attended(torch.autograd.Function):
     """(B, T, 3 H d) -> (B, T, H d) of `Polynomial.attend`, K >= 1.
 
     With U_k = P_k(A) V and G the gradient of the sum, alpha_k gets <G, U_k>. Let G_k be the
-    gradient of U_k: G_k = alpha_k G + (a_(k+1) A^T + b_(k+1)) G_(k+1) - c_(k+2) G_(k+2), Clenshaw's
+    gradient of U_k: G_k = alpha_k G + a_(k+1) A^T G_(k+1) - c_(k+2) G_(k+2), Clenshaw's
     recurrence for A^T; then V gets G_0 and A gets sum_k a_k G_k U_(k-1)^T. Written out, V is the
     identity in all this. All matrices are kept transposed, U_k as (d, T): many small products are
     several times as fast where no right factor has to be turned.
@@ -192,13 +169,11 @@ class _Attended(torch.autograd.Function):
             v_t = _turned(v)
             us = v_t.new_empty(n_terms, len(a_t), t if explicit else v_t.shape[1], t)
             us[0] = torch.eye(t, dtype=v_t.dtype, device=v_t.device) if explicit else v_t
-            for n, (a, s, c) in enumerate(steps):
+            for n, (a, c) in enumerate(steps):
                 if explicit and n == 0:
                     torch.mul(a_t, a, out=us[1])
                 else:
                     torch.baddbmm(us[max(n - 1, 0)], us[n], a_t, beta=-c, alpha=a, out=us[n + 1])
-                if s:
-                    us[n + 1].add_(us[n], alpha=s)
             flat = us.view(n_terms, h, -1).transpose(0, 1)  # (H, K + 1, ..)
             total = torch.bmm(alpha[:, None], flat).view(us.shape[1:])
             kept += [a_t, us]
@@ -255,12 +230,9 @@ def _adjoint(
     for k in range(len(steps), 0 if explicit else -1, -1):
         now = torch.mul(flat, alpha[:, k, None]).view(g.shape)
         if k < len(steps):
-            slope, shift, _ = steps[k]
-            if k + 1 < len(steps) and steps[k + 1][2]:
-                now.sub_(latest, alpha=steps[k + 1][2])
-            now.baddbmm_(later, a, alpha=slope)
-            if shift:
-                now.add_(later, alpha=shift)
+            if k + 1 < len(steps) and steps[k + 1][1]:
+                now.sub_(latest, alpha=steps[k + 1][1])
+            now.baddbmm_(later, a, alpha=steps[k][0])
         if k == 1 and explicit:
             g_a.add_(now, alpha=steps[0][0])
         elif k:

@@ -146,10 +146,9 @@ class PolynomialAttention(TokenAttention):
         d_head: int | None = None,
         bias: bool = True,
         out: bool = True,
-        how: str = "auto",
     ) -> None:
         super().__init__(width, n_heads, p, d_head=d_head, bias=bias, out=out)
-        self.polynomial = Polynomial(basis, order, n_heads, how=how)
+        self.polynomial = Polynomial(basis, order, n_heads)
 
     def forward(self, x: Tensor, seed: Seed | None = None, mix: Mix | None = None) -> Tensor:
         """All tokens attend: (B, T, D) -> (B, T, D)."""
