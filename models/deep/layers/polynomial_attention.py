@@ -52,7 +52,7 @@ def recurrence(basis: str, k: int) -> Step:
 
 
 class Polynomial(nn.Module):
-    """sum_k alpha_k P_k(A) V for each head, k = 0..order.
+    """sum_k alpha_k P_k(A) V for each head, k = 0..order, order >= 1.
 
     alpha (H, K + 1) starts as A itself, ordinary attention: (0, 1, 0, ..) for a basis with P_1 = x.
     It is free in sign and size, and is meant to have no weight decay (`alphas`).
@@ -64,13 +64,9 @@ class Polynomial(nn.Module):
 
     def __init__(self, basis: str, order: int, n_heads: int) -> None:
         super().__init__()
-        self.order = order
         self.steps = tuple(recurrence(basis, k) for k in range(1, order + 1))
         start = torch.zeros(n_heads, order + 1)
-        if order:
-            start[:, 1] = 1 / self.steps[0][0]
-        else:
-            start[:, 0] = 1.0
+        start[:, 1] = 1 / self.steps[0][0]
         self.alpha = nn.Parameter(start)
 
     def forward(self, weights: Tensor, values: Tensor) -> Tensor:
@@ -92,8 +88,6 @@ class Polynomial(nn.Module):
 
     def _attended(self, scale: float, qkv: Tensor, alpha: Tensor) -> Tensor:
         (_, t, width), h = qkv.shape, len(alpha)
-        if not self.order:  # no A
-            return (alpha * qkv.chunk(3, dim=-1)[2].unflatten(-1, (h, -1))).flatten(-2)
         explicit = self.is_explicit(t, width // (3 * h))
         return _Attended.apply(qkv.contiguous(), alpha, scale, self.steps, explicit)
 
