@@ -160,11 +160,11 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
 
 
 def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
-    """The values that tell categories, classes or groups apart; None for a missing cell.
+    """The values by which categories, classes and groups are told apart, None where missing.
 
-    In a column of plain numbers these are the numbers, so "17" equals "17.0". With `styled`,
-    numbers in other notations count too, so "1,000" equals "1000". In all other columns, and where
-    float64 would merge two numbers, these are the texts."""
+    They are numbers where all cells are plain numbers, so that "17" is "17.0"; with `styled` also
+    where they are written in another style, so that "1,000" is "1000". They are the texts of the
+    cells elsewhere, and where float64 takes two different numbers for one."""
     numbers, found = kind.numbers, column
     if numbers is not None and (styled or not numbers.style):
         found = pd.Series(numbers.values) if exact_as_floats(column, numbers.values) else column
@@ -309,7 +309,7 @@ def check_range(name: str, target: np.ndarray) -> None:
 
 
 def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
-    """Whether a feature equals the target: the same numbers, or the same classes renamed."""
+    """Whether a feature is the target: the same numbers, or the same classes by other names."""
     if column.isna().any():
         return False
     if task == "regression" and column.dtype == np.float64:

@@ -34,11 +34,11 @@ CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 def encoding_of(path: Path, name: str) -> tuple[str, str]:
     """(codec, notice) of a text file; the notice is "" for UTF-8. `name` stands in errors.
 
-    A file whose letters beyond ASCII are no UTF-8 is read in one of OTHERS where its text is likely
-    in that, else as Windows-1252, which has all letters of Latin-1: few bytes are wrong in these,
-    so the notice shows a word to look at. Where other letters of the file are
-    UTF-8, single bytes are damaged, and DataError names the
-    first; it also refuses UTF-32 and control characters, which no text has.
+    A file that is not UTF-8 is read in the encoding of OTHERS that its text is likely in, else as
+    Windows-1252, which has all letters of Latin-1. Hardly any byte is wrong in these, so the notice
+    shows a word for the user to look at. DataError names the first byte that is not UTF-8 where
+    other letters of the file are: such a file is damaged. It also refuses UTF-32 and control
+    characters, which no text has.
     """
     data = path.read_bytes()
     if data.startswith(UTF_32):

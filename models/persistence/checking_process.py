@@ -1,4 +1,4 @@
-"""The process that reads a model file first whose trees or boosters may crash their library.
+"""The process that reads a model file first, as its trees or boosters may crash their library.
 
 python -m tabsweep.models.persistence.checking_process
 

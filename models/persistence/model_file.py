@@ -153,13 +153,13 @@ def save_model(
 ) -> Path:
     """Write a fitted estimator to one file, atomically; returns its path.
 
-    encoder: turned the schema's dates and texts into the columns of the fit, if it has any.
-    name: registry name or `package.module:Class`; found from the class if it is registered.
-    config: hyperparameters, those of `get_params` by default. training: the arguments of `fit`,
-    (X, y) or (X, y, X_val, y_val); with it the file is read back and must repeat the predictions
-    on the first rows byte for byte, and a model without a plain form is stored as these rows
-    (without it, such a model is a ModelFileError). weights: row weights of `training`, if any, as
-    `fit_rows` takes them; stored beside the rows. about: JSON-able remarks, e.g. where the
+    encoder: makes numbers of the dates and texts of the schema, where it has any; it was used
+    before the fit. name: registry name or `package.module:Class`; found from the class where it is
+    registered. config: hyperparameters, those of `get_params` by default. training: the arguments
+    of `fit`, (X, y) or (X, y, X_val, y_val). The file is then read back, and must repeat the
+    predictions on the first rows byte for byte; a model without a plain form is stored as these
+    rows. Without `training` such a model is a ModelFileError. weights: those of the training rows,
+    as for `fit_rows`; they are stored beside the rows. about: JSON-able remarks, e.g. where the
     configuration comes from.
     """
     name = name or _registered_name(estimator)
