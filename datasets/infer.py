@@ -30,7 +30,7 @@ from ..common.text import one_line, slug, suggest
 from .errors import DataError
 from .probes import same_classes
 from .reading.cells import Cells, read_file
-from .reading.columns import TASKS, Notes, Problems, Reading, column_problems
+from .reading.columns import Notes, Problems, Reading, column_problems
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
 
@@ -476,7 +476,4 @@ def table_from_file(path: str | Path, reading: Reading, *, name: str | None = No
     are left out, are listed in the table's `warnings`.
     """
     path = Path(path)
-    if reading.task is not None and reading.task not in TASKS:
-        raise DataError(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
-    cells = read_file(path)
-    return table_from_cells(path, cells, reading, slug(name or path.stem)[:60] or "csv")
+    return table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")
