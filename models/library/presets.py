@@ -1,8 +1,7 @@
 """Presets of hyperparameters: "quick" for a CPU and small tables, "paper" for the published values.
 
 The quick preset of a model is its space `quick`, where its file of spaces has one, and else the
-table `[preset]` of that file. A network without either trains for fewer steps; other models have
-one preset, their defaults.
+table `[preset]` of that file. A model without either has one preset, its defaults.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from ..registry import default_config, spaces
 PRESETS = ("quick", "paper")
 BY_PRESET = "preset"  # the default of a hyperparameter whose value the preset decides
 
-STEPS = {"epochs": 100, "steps": 200}
-"""The most epochs or steps of a network that says nothing of its quick preset."""
-
 
 def quick_preset(spec: ModelSpec, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """{hyperparameter: value} of those that a model's quick preset changes.
@@ -26,12 +22,7 @@ def quick_preset(spec: ModelSpec, defaults: Mapping[str, Any]) -> dict[str, Any]
     defaults: the hyperparameters of its class with their defaults.
     """
     task = spec.tasks[0]
-    found: dict[str, Any] = {}
+    found = spec.preset
     if "quick" in spaces(spec.name, task):
         found = default_config(spec.name, task, "quick")
-    elif spec.preset:
-        found = dict(spec.preset)
-    elif spec.resource in STEPS and spec.resource in defaults:
-        most = STEPS[spec.resource]
-        found = {spec.resource: min(int(defaults[spec.resource]), most)}
     return {k: v for k, v in found.items() if k in defaults and v != defaults[k]}
