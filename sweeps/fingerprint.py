@@ -15,7 +15,6 @@ import hashlib
 import importlib.util
 import re
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -196,7 +195,9 @@ def closure(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
     for name in todo:
         file = _module_file(name)
         if file is None:
-            raise ValueError(f"no source file for module {name!r}: it cannot be fingerprinted")
+            raise ValueError(
+                f"no source file for module {name!r}: put the class into a file of its own"
+            )
         if name.partition(".")[0] != PACKAGE:
             homes.append((_home(name, file), "." not in name))
     files: dict[str, Path] = {}
@@ -254,23 +255,17 @@ def fingerprint(target: str, *shared: str) -> dict[str, object]:
     """What the outcome of `target` ("package.module:Class") depends on, as JSON-able data.
 
     `shared` names further modules that take part in every trial (the cell itself). Returns
-    {"source": sha256 of the closure, "libraries": {distribution: version}, "cacheable": bool}.
-    A class defined in `__main__` has no stable source: its fingerprint is different every time.
+    {"source": sha256 of the closure, "libraries": {distribution: version}}. Raises ValueError for a
+    class without a source file.
     """
-    module = target.partition(":")[0]
-    if module == "__main__":
-        return {"source": source_hash(target), "libraries": {}, "cacheable": False}
-    modules, foreign = closure([module, *shared])
-    return {"source": _hash_of(target, modules), "libraries": versions(foreign), "cacheable": True}
+    modules, foreign = closure([target.partition(":")[0], *shared])
+    return {"source": _hash_of(target, modules), "libraries": versions(foreign)}
 
 
 def source_hash(target: str, *shared: str) -> str:
     """The "source" of `fingerprint` alone: no distribution is asked for its version, which takes
     most of the time."""
-    module = target.partition(":")[0]
-    if module == "__main__":
-        return f"main-{uuid.uuid4().hex}"
-    return _hash_of(target, closure([module, *shared])[0])
+    return _hash_of(target, closure([target.partition(":")[0], *shared])[0])
 
 
 def _hash_of(target: str, modules: Mapping[str, Path]) -> str:

@@ -361,12 +361,6 @@ def test_imports_for_type_checkers_alone_do_not_count():
         assert names_in(f"if not {test}:\n    import a") == {"a"}
 
 
-def test_a_class_of_main_is_never_cached():
-    first, second = (prints.fingerprint("__main__:Model", "tabsweep.benchmark.cell") for _ in "ab")
-    assert first["source"] != second["source"] and first["cacheable"] is False
-    assert prints.fingerprint("tabsweep.models.knn:KNN")["cacheable"] is True
-
-
 def test_a_module_without_a_source_is_refused():
     for module in ("no.such.module", "math"):
         with pytest.raises(ValueError, match=module):
