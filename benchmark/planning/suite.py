@@ -19,8 +19,7 @@ from ..toml_file import KeyPath, Strict
 FOLDER = Path(__file__).parents[1] / "suites"
 PAPERS = Path(__file__).parents[1] / "papers"
 
-SAMPLERS = ("grid", "random", "tpe", "hyperopt")
-
+Sampler = Literal["grid", "random", "tpe", "hyperopt"]
 Protocol = Literal[(*PROTOCOLS, "official-permuted")]  # type: ignore[valid-type]
 
 
@@ -45,7 +44,7 @@ class Search(Strict):
 
     of: str | None = None
     space: str | None = None
-    sampler: Literal["grid", "random", "tpe", "hyperopt"] | None = None
+    sampler: Sampler | None = None
     trials: int | None = Field(default=None, ge=1)
     lag: int | None = Field(default=None, ge=1)
     startup: int | None = Field(default=None, ge=1)
@@ -78,7 +77,7 @@ class Budget(Strict):
     models: list[str] = Field(min_length=1)
     folds: int = Field(ge=1)
     trials: int = Field(ge=1)
-    sampler: Literal["grid", "random", "tpe", "hyperopt"] = "tpe"
+    sampler: Sampler = "tpe"
     space: str = "default"
     start_with_default: bool = True
     seeds: int = Field(default=1, ge=1)

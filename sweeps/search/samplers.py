@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 Config = dict[str, Any]
 
-# TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
-# failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst. `startup`
-# replaces these numbers.
-SAMPLERS = ("grid", "hyperopt", "random", "tpe")
-
 
 def make_sampler(
     name: str,
@@ -49,14 +44,14 @@ def make_sampler(
         sequential.
     startup: trials that TPE draws at random first; None: as many as the library's default.
     """
-    if name not in _CLASSES:
-        raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, _CLASSES)}")
+    if name not in SAMPLERS:
+        raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, SAMPLERS)}")
     if type(lag) is not int or lag < 1:
         raise ValueError(f"lag must be a whole number >= 1, got {lag!r}")
     if type(seed) is not int:
         raise ValueError(f"seed must be a whole number, got {seed!r}")
-    options = {} if startup is None or _CLASSES[name] is not TPESampler else {"startup": startup}
-    return _CLASSES[name](name, space, seed=seed, first=first, lag=lag, **options)
+    options = {} if startup is None or SAMPLERS[name] is not TPESampler else {"startup": startup}
+    return SAMPLERS[name](name, space, seed=seed, first=first, lag=lag, **options)
 
 
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
@@ -99,7 +94,7 @@ class Sampler:
         return self._propose(index)
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
-        """Report a trial's end, in any order; a second report for an index replaces the first."""
+        """Report a trial's end, in any order."""
 
     def _propose(self, index: int) -> Config:
         raise NotImplementedError
@@ -156,51 +151,37 @@ class TPESampler(Sampler):
         self._startup = {} if startup is None else {"startup": startup}
         self._results: dict[int, tuple[Config, float | None]] = {}
         self._backend: OptunaTPE | HyperoptTPE | None = None
-        self._added: list[int] = []  # the indices that the backend knows
+        self._n_added = 0  # results that the backend knows, those of the first indices
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
-        """Report a trial's end; raises ValueError for a loss that is no finite number or None."""
-        loss = plain(loss)
-        if loss is not None and type(loss) not in (int, float):
-            raise ValueError(f"a loss must be a number, or None for a failed trial, got {loss!r}")
-        result = plain(config), None if loss is None else float(loss)
-        if index in self._added and self._results[index] != result:
-            self._forget()
-        self._results[index] = result
+        """Report a trial's end, once; raises ValueError for a loss that is no finite number or
+        None."""
+        self._results[index] = plain(config), None if loss is None else float(plain(loss))
 
     def _propose(self, index: int) -> Config:
         if not self.space.axes:  # nothing to draw
             return self.space.decode(lambda axis: 0)
-        backend = self._catch_up(self._visible(index))
-        return backend.propose(index, _hash(self.seed, index))
-
-    def _visible(self, index: int) -> list[int]:
-        visible = list(range(index - self.lag + 1))
-        missing = [i for i in visible if i not in self._results]
-        if missing:
-            raise ValueError(
-                f"the suggestion for index {index} needs the results up to {index - self.lag},"
-                f" but {missing[0]} is missing; call tell for it first (None if it failed)"
-            )
-        return visible
-
-    def _catch_up(self, visible: list[int]) -> OptunaTPE | HyperoptTPE:
-        if visible[: len(self._added)] != self._added:
-            self._forget()
         if self._backend is None:
             self._backend = _backend(self.name, self.space, **self._startup)
-        for i in visible[len(self._added) :]:
+        n_visible = max(0, index - self.lag + 1)
+        assert n_visible >= self._n_added, "a study asks for its suggestions in order"
+        for i in range(self._n_added, n_visible):
+            if i not in self._results:
+                raise ValueError(
+                    f"the suggestion for index {index} needs the results up to {index - self.lag},"
+                    f" but {i} is missing; call tell for it first (None if it failed)"
+                )
             config, loss = self._results[i]
             if config in self.space:
                 self._backend.add(i, config, loss)
-            self._added.append(i)
-        return self._backend
-
-    def _forget(self) -> None:
-        self._backend, self._added = None, []
+            self._n_added += 1
+        return self._backend.propose(index, _hash(self.seed, index))
 
 
-_CLASSES: dict[str, type[Sampler]] = {
+# TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
+# failed ones; hyperopt until 20 trials have ended, and counts failed ones as the worst. `startup`
+# replaces these numbers.
+SAMPLERS: dict[str, type[Sampler]] = {
     "grid": GridSampler,
     "hyperopt": TPESampler,
     "random": RandomSampler,
