@@ -143,7 +143,7 @@ def check_address(address: str) -> None:
         ) from None
 
 
-def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) -> None:
+def start_ray(*, slots: int | None, address: str = "local") -> None:
     """Start Ray on this machine with `slots` CPUs, or join the cluster at `address`, with the
     product's settings. A Ray that is started here is confined to this machine."""
     # Trials set their own thread counts; these keep the libraries from starting more threads.
@@ -168,8 +168,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
     import ray
 
     options: dict[str, Any] = {"address": address, "log_to_driver": False}
-    if quiet:
-        options["logging_level"] = logging.ERROR
+    options["logging_level"] = logging.ERROR
     if address == "local":
         options |= {
             "num_cpus": slots,
@@ -184,7 +183,7 @@ def start_ray(*, slots: int | None, address: str = "local", quiet: bool = True) 
             options["runtime_env"] = {"env_vars": PINS}
         unconfined()
         ray.init(**options)
-    say_deaths_of_workers(not quiet)
+    say_deaths_of_workers(False)
 
 
 @bounded
