@@ -112,8 +112,6 @@ class Study:
     length_of: Callable[[Config], int] = lambda config: 1
 
     def __post_init__(self) -> None:
-        if self.study_s is not None and self.halving is not None:
-            raise ValueError(f"study {self.name}: study_s does not go with halving")
         rungs = tuple(self.halving.sizes(self.n_trials)) if self.halving else ()
         self._start(Shape(self.n_trials, len(self.seeds), rungs, self.study_s))
         self._configs: dict[int, Config] = {}

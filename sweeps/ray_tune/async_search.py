@@ -65,8 +65,8 @@ class Ended(NamedTuple):
 
 @dataclass
 class Asynchronous:
-    """Searches of studies with a schedule (`Study.halving`), as the ledger and checkpoints have
-    them.
+    """Searches of studies with a schedule (`Study.halving`) and a sampler that uses no history, as
+    the ledger and checkpoints have them.
 
     `replay` reads what the ledger knows and refuses what does not fit; `tuner.run` does the rest.
     Each study whose search has ended is settled (`Study.settle`): an engine runs its evaluation
@@ -100,12 +100,6 @@ class Asynchronous:
         if self.how not in METHODS:
             known = ", ".join(METHODS)
             raise ValueError(f"unknown asynchronous search {self.how!r}; known: {known}")
-        for study in self.studies.values():
-            if study.halving is None or not study.sampler.history_free:
-                raise ValueError(
-                    f"{study.name}: an asynchronous search needs rungs and a sampler that uses no "
-                    "history (random or grid)"
-                )
         self.folder = self.ledger.run / "tune"
         self.tally, self.trouble = Tally(), ""
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)

@@ -15,17 +15,12 @@ class Halving:
 
     Every configuration runs the lowest of `rungs` rungs; the best 1/`eta` of a rung go on to the
     next, which runs `eta` times as many steps; the last rung runs a configuration's whole schedule.
-    A rung is decided when all of it has ended, so the order of ends does not matter.
+    A rung is decided when all of it has ended, so the order of ends does not matter. Both numbers
+    are 2 at least.
     """
 
     eta: int = 3
     rungs: int = 3
-
-    def __post_init__(self) -> None:
-        if self.eta < 2 or self.rungs < 2:
-            raise ValueError(
-                f"halving needs eta >= 2 and rungs >= 2, got {self.eta} and {self.rungs}"
-            )
 
     def sizes(self, n_trials: int) -> list[int]:
         """How many configurations each rung holds if none fails, lowest rung first.

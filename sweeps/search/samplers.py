@@ -46,10 +46,6 @@ def make_sampler(
     """
     if name not in SAMPLERS:
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, SAMPLERS)}")
-    if type(lag) is not int or lag < 1:
-        raise ValueError(f"lag must be a whole number >= 1, got {lag!r}")
-    if type(seed) is not int:
-        raise ValueError(f"seed must be a whole number, got {seed!r}")
     options = {} if startup is None or SAMPLERS[name] is not TPESampler else {"startup": startup}
     return SAMPLERS[name](name, space, seed=seed, first=first, lag=lag, **options)
 
@@ -87,8 +83,6 @@ class Sampler:
 
     def ask(self, index: int) -> Config:
         """The configuration of trial `index`."""
-        if type(index) is not int or index < 0:
-            raise ValueError(f"an index must be a whole number >= 0, got {index!r}")
         if index < len(self.first):
             return copy.deepcopy(self.first[index])
         return self._propose(index)

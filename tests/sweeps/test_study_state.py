@@ -322,11 +322,6 @@ def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_pa
     assert run(tmp_path / "whole", [study()], done) == expected and not done.submitted
 
 
-def test_seconds_do_not_go_with_halving():
-    with pytest.raises(ValueError, match="does not go with halving"):
-        make_study(study_s=1.0, halving=Halving())
-
-
 # ---------------------------------------------------------------------- the record of a study's end
 
 

@@ -148,14 +148,10 @@ def a_ray():
 # ---------------------------------------------------------------------- what is refused
 
 
-def test_only_searches_without_a_history_and_with_rungs_may_be_asynchronous(tmp_path):
+def test_an_unknown_asynchronous_search_is_refused(tmp_path):
     ledger = Ledger(tmp_path / "run", write=True)
-    study = toy_study(tmp_path / "log", 2)
     with pytest.raises(ValueError, match="hyperband.*asha"):
-        search_of(study, "hyperband", ledger)
-    study.sampler = make_sampler("tpe", SPACE, seed=0)
-    with pytest.raises(ValueError, match="history"):
-        search_of(study, "asha", ledger)
+        search_of(toy_study(tmp_path / "log", 2), "hyperband", ledger)
 
 
 def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[str, Any]]]:

@@ -35,12 +35,6 @@ def test_every_rung_stops_at_a_boundary_of_the_higher_ones(length, eta, rungs):
     assert all(stop % found[0]["every"] == 0 for stop in stops if stop < length)
 
 
-def test_halving_that_halves_nothing_is_refused():
-    for wrong in ({"eta": 1}, {"rungs": 1}):
-        with pytest.raises(ValueError, match="eta.*rungs"):
-            Halving(**wrong)
-
-
 # ---------------------------------------------------------------------- a study
 
 
