@@ -1,4 +1,4 @@
-"""Network addresses: whether one is of this machine alone; MLflow's password from a file."""
+"""Servers: whether an address is of this machine alone, who may ask; MLflow's password file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def anonymous_status(url: str) -> int:
+    """The HTTP status of a request without credentials. Raises OSError without an answer."""
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return answer.status
+    except HTTPError as error:
+        return error.code
 
 
 def password_from_file() -> None:

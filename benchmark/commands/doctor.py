@@ -7,31 +7,19 @@ import shlex
 import shutil
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlparse
 
 import click
 
-from ...common.network import is_loopback
+from ...common.network import anonymous_status, is_loopback
 from ..arguments import options_of
 from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console, common
 from ..errors import check_address_form
 from ..planning.options import Options
 
 Step = Callable[[], tuple[str, str]]  # -> state, detail
-
-
-@dataclass(frozen=True)
-class Check:
-    """The outcome of one check; a problem makes `bench doctor` exit with 3."""
-
-    name: str
-    state: str
-    detail: str
 
 
 @click.command()
@@ -45,22 +33,15 @@ def doctor(console: Console, runs: Path, address: str, gpu: bool) -> int:
     """
     check_address_form(address)
     checks = []
-    steps = steps_of(runs, address, gpu)
-    for check in run_checks(steps):
-        checks.append(check)
-        console.say(f"{check.state:8}{check.name}: {check.detail}")
-    console.data([asdict(check) for check in checks])
-    return ENVIRONMENT if any(check.state == PROBLEM for check in checks) else OK
-
-
-def run_checks(steps: Iterable[tuple[str, Step]]) -> Iterator[Check]:
-    """Every check in turn; one that raises is a problem with the exception as its detail."""
-    for name, step in steps:
+    for name, step in steps_of(runs, address, gpu):
         try:
             state, detail = step()
         except Exception as error:
             state, detail = PROBLEM, f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-        yield Check(name, state, detail)
+        checks.append({"name": name, "state": state, "detail": detail})
+        console.say(f"{state:8}{name}: {detail}")
+    console.data(checks)
+    return ENVIRONMENT if any(check["state"] == PROBLEM for check in checks) else OK
 
 
 def steps_of(runs: Path, address: str, gpu: bool) -> Iterator[tuple[str, Step]]:
@@ -224,7 +205,9 @@ def _mlflow() -> tuple[str, str]:
     where = f"{parsed.scheme}://{parsed.hostname}:{parsed.port or ''}"
     if parsed.hostname == "0.0.0.0":
         return PROBLEM, f"{where} is open to every network; bind it to 127.0.0.1 or use a password"
-    status = _mlflow_answers(uri)
+    port = f":{parsed.port}" if parsed.port else ""
+    base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
+    status = anonymous_status(f"{base}/api/2.0/mlflow/experiments/search?max_results=1")
     if status in (401, 403):
         return OKAY, f"{where} refuses requests without credentials"
     if status != 200:
@@ -235,17 +218,3 @@ def _mlflow() -> tuple[str, str]:
             f"{where} accepts requests without credentials: start it with --app-name basic-auth",
         )
     return OKAY, f"{where} answers; it needs no credentials and is open to this machine alone"
-
-
-def _mlflow_answers(uri: str) -> int:
-    """The HTTP status of a search for one experiment, without credentials. Raises OSError without
-    an answer."""
-    parsed = urlparse(uri)
-    port = f":{parsed.port}" if parsed.port else ""
-    base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
-    request = f"{base}/api/2.0/mlflow/experiments/search?max_results=1"
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code

@@ -9,14 +9,12 @@ import os
 import shutil
 import socket
 import sys
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...common.network import is_loopback
+from ...common.network import anonymous_status, is_loopback
 from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_ray
 from ...sweeps.workers.ray_private import available_memory_mb, dashboard_address
 from ...sweeps.workers.trial_actor import differences
@@ -193,16 +191,15 @@ def judge_dashboard(where: str) -> tuple[str, str]:
     """(state, detail) of the dashboard at host:port, by its answer to a request without token."""
     host = where.rpartition(":")[0].strip("[]")
     try:
-        with urllib.request.urlopen(f"http://{where}/api/jobs/", timeout=10):
-            pass
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            return OKAY, f"{where} asks for a token"
-        return WARNING, f"{where} answers {error.code}"
+        status = anonymous_status(f"http://{where}/api/jobs/")
     except OSError as error:
         if is_loopback(host):
             return OKAY, f"{where}, open to the head alone"
         return WARNING, f"{where} does not answer ({error})"
+    if status in (401, 403):
+        return OKAY, f"{where} asks for a token"
+    if status >= 400:
+        return WARNING, f"{where} answers {status}"
     if is_loopback(host):
         return OKAY, f"{where} asks for no token and is open to this machine alone"
     return PROBLEM, (
