@@ -69,9 +69,6 @@ class _StateInMemory:
     def put(self, key: str, step: int, state: bytes) -> None:
         self.saved = step, state
 
-    def drop(self, key: str) -> None:
-        pass
-
 
 class _Worker(TrialWorker):
     """A worker whose trials go on from a given state, each under a name of its own."""

@@ -27,9 +27,6 @@ class Checkpoints(Protocol):
     def put(self, key: str, step: int, state: bytes) -> None:
         """Replaces what was there."""
 
-    def drop(self, key: str) -> None:
-        """Forgets a key; nothing happens where there is none."""
-
 
 def frame(step: int, state: bytes) -> bytes:
     """The bytes of a checkpoint file: a magic line, step and sha256 of both, the state."""

@@ -49,15 +49,8 @@ class Room:
 class Placed(Protocol):
     """A worker that holds a shape of a node."""
 
-    @property
-    def shape(self) -> Shape:
-        """What the worker holds."""
-        ...
-
-    @property
-    def node(self) -> Node:
-        """The node on which the actor runs."""
-        ...
+    shape: Shape
+    node: Node
 
 
 class Placement:

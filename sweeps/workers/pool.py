@@ -90,26 +90,26 @@ class WorkerPool(Protocol):
         """How many jobs were submitted and have not ended."""
         ...
 
+    def close(self) -> None:
+        """End all workers; what runs is lost."""
+        ...
+
+    # What a pool without processes of its own has nothing to do for.
+
     def workers(self) -> list[dict[str, Any]]:
         """The workers: name, host, threads, gpus, trial (or None), since_s, waiting."""
-        ...
+        return []
 
     def news(self) -> list[News]:
         """What the pool noticed since the last call."""
-        ...
+        return []
 
     def forget(self, data_key: str) -> None:
         """Free this data: no study needs it any more."""
-        ...
 
     def keep_for_gpus(self, threads: int) -> None:
         """Keep so many CPUs free beside each GPU for trials that need one; 0: no such trial is
         left."""
-        ...
-
-    def close(self) -> None:
-        """End all workers; what runs is lost."""
-        ...
 
 
 # Parts of the messages of libraries, whatever the class of the error: no memory on the GPU (CUDA's
@@ -239,7 +239,7 @@ def checked(result: Result) -> Result:
     return result
 
 
-class InProcessPool:
+class InProcessPool(WorkerPool):
     """Runs one trial at a time in the calling process, for a debugger. Limits are not enforced."""
 
     def __init__(
@@ -275,20 +275,6 @@ class InProcessPool:
     def running(self) -> int:
         """How many jobs are queued: 0 or 1."""
         return len(self._queue)
-
-    def workers(self) -> list[dict[str, Any]]:
-        """Always empty: there are no worker processes."""
-        return []
-
-    def news(self) -> list[News]:
-        """Always empty."""
-        return []
-
-    def forget(self, data_key: str) -> None:
-        """Does nothing: data are loaded for each job."""
-
-    def keep_for_gpus(self, threads: int) -> None:
-        """Does nothing: one job runs at a time."""
 
     def close(self) -> None:
         """Drop a queued job."""

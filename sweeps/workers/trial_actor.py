@@ -281,10 +281,6 @@ class RemoteCheckpoints:
         """Replace what was put under a key; durable when it returns."""
         self._ask(self._keeper.put.remote(key, step, state))
 
-    def drop(self, key: str) -> None:
-        """Remove a key; nothing happens where there is none."""
-        self._ask(self._keeper.drop.remote(key))
-
     def _ask(self, ref: Any) -> Any:
         import ray
 

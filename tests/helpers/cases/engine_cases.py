@@ -20,7 +20,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial, failure
-from tabsweep.sweeps.workers.pool import Job, JobOutcome, News
+from tabsweep.sweeps.workers.pool import Job, JobOutcome, WorkerPool
 
 SPACE = Space.parse(
     {
@@ -47,7 +47,7 @@ def run_trial(trial: Trial, data: Any) -> Result:
 Script = Callable[[Job, int], JobOutcome | None]
 
 
-class ScriptedPool:
+class ScriptedPool(WorkerPool):
     """Ends waiting jobs in random order. `script(job, nth submission)` may say how, or None."""
 
     def __init__(self, *, seed: int = 0, slots: int = 3, script: Script | None = None) -> None:
@@ -88,17 +88,8 @@ class ScriptedPool:
     def running(self) -> int:
         return len(self._jobs)
 
-    def workers(self) -> list[dict[str, Any]]:
-        return []
-
-    def news(self) -> list[News]:
-        return []
-
     def forget(self, data_key: str) -> None:
         self.log.append(("forget", data_key))
-
-    def keep_for_gpus(self, threads: int) -> None:
-        pass
 
     def close(self) -> None:
         self.log.append(("close",))
