@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,9 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
 def retry_command(console: Console, run: Path, *, causes: tuple[str, ...], **given: Any) -> int:
     """`bench retry`: the failed trials of these causes, or of all, once more."""
     check_run(run)
-    check_causes(causes)
+    for cause in causes:
+        if cause not in CAUSES:
+            raise SweepError(f"unknown cause {cause!r}; {suggest(cause, CAUSES)}")
     failed = status_of(run).failed
     if n_of(failed, causes or None):
         return resume_command(console, run, causes=causes or None, **given)
@@ -109,20 +111,6 @@ def n_of(failed: Mapping[str, int], causes: tuple[str, ...] | None) -> int:
     return sum(n for cause, n in failed.items() if causes is None or cause in causes)
 
 
-def check_causes(causes: Iterable[str]) -> None:
-    """Raises SweepError, with a suggestion, for a word that is no cause of failures."""
-    for cause in causes:
-        if cause not in CAUSES:
-            raise SweepError(f"unknown cause {cause!r}; {suggest(cause, CAUSES)}")
-
-
-def retry_rule(causes: tuple[str, ...] | None) -> Callable[[Record], bool]:
-    """Which failed records run again: all for None, those of the causes otherwise."""
-    return lambda record: (
-        record["status"] == FAILED and (causes is None or record["cause"] in causes)
-    )
-
-
 def resume_command(
     console: Console,
     run: Path,
@@ -134,7 +122,6 @@ def resume_command(
     """`bench resume` and `bench retry`: the plan in the ledger, started again. `causes`: of the
     failed trials that run again; all for None, none for (). `given`: options of this call."""
     check_run(run)
-    check_causes(causes or ())
     if run.name in ("", ".."):  # `.` has no name of its own
         run = run.resolve()
     plan = plan_in(Ledger(run))
@@ -143,13 +130,12 @@ def resume_command(
         pin_or_restart(own_process=Verbs.own_process)
     check_workers(options.workers, options.address)
     suite = suites.parse(plan["suite"], f"the plan of {run}")
-    request = Request(
-        suite,
-        options,
-        retry=retry_rule(causes),
-        verify=verify,
-        tables=planned_tables([plan]),
-    )
+
+    def runs_again(record: Record) -> bool:
+        return record["status"] == FAILED and (causes is None or record["cause"] in causes)
+
+    tables = planned_tables([plan])
+    request = Request(suite, options, retry=runs_again, verify=verify, tables=tables)
     models = models_of(request)
     request.paths = import_folders(models)
     for line in code_that_runs(plan, models, allow_code_change=options.allow_code_change):
@@ -178,7 +164,7 @@ def dry_run(console: Console, request: Request) -> int:
     workers = request.options.workers
     workers = available_cpus() if workers is None else max(1, workers)
     cost = estimate(plan, own=own, others=siblings(request), workers=workers)
-    console.data({**cost.to_data(), "left_out": plan.left_out, "notes": plan.notes})
+    console.data({**asdict(cost), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
         f"{request.folder}: {count(len(plan.data), 'dataset')}, {count(len(plan.models), 'model')}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -65,10 +65,6 @@ class Estimate:
     disk_mb: float = 0.0
     guessed: dict[str, int] = field(default_factory=dict)
     models: dict[str, float] = field(default_factory=dict)
-
-    def to_data(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
 
 
 def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers: int) -> Estimate:

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,6 @@ class Item:
     path: Path
     bytes: int
     files: int
-
-    def to_data(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return {"path": str(self.path), "bytes": self.bytes, "files": self.files}
 
 
 def _part(name: str, help: str) -> Any:
@@ -90,7 +86,7 @@ def clean(
             goes[run] = items
     total = sum(item.bytes for items in goes.values() for item in items)
     document = {
-        "runs": {str(path): [item.to_data() for item in items] for path, items in goes.items()},
+        "runs": {str(path): list(map(asdict, items)) for path, items in goes.items()},
         "skipped": {str(path): reason for path, reason in skipped.items()},
         "bytes": total,
         "removed": False,
