@@ -8,6 +8,7 @@ from typing import Any
 
 from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
+from ...datasets.infer import Reading
 from ...datasets.passport import leaks
 from ...datasets.table import Table
 from ..errors import SweepError
@@ -124,6 +125,7 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
     protocol: str | None = request.suite.protocol.get(name)
     if name in request.tables:
         description |= request.tables[name].origin
+        protocol = protocol or Reading.of(description["csv"]).protocol
     else:
         card = catalog.card(added or name)
         known = card if added in (None, name) else catalog.card(name)
@@ -137,17 +139,5 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
         if added and added != name:  # it stands in for its split: the suite's is of the other one
             protocol = card.protocol
         protocol = protocol or card.protocol
-    protocol = protocol or _usual_protocol(table)
     folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)
     return Data(table=table, protocol=protocol, folds=folds, description=description)
-
-
-def _usual_protocol(table: Table) -> str:
-    """The default protocol of a user's file: by its groups or times if it has them."""
-    return (
-        "grouped"
-        if table.groups is not None
-        else "temporal"
-        if table.times is not None
-        else "kfold"
-    )
