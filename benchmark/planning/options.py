@@ -35,7 +35,6 @@ BOTH = "both"  # all that either names
 WHOLE = click.IntRange(min=1)
 SECONDS = click.FloatRange(min=0, min_open=True)
 PATH = click.Path(path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 TASKS = click.Choice(["binary", "multiclass", "classification", "regression"])
 SAMPLERS = click.Choice(["grid", "random", "tpe", "hyperopt"])
