@@ -8,7 +8,7 @@ samplers are told in index order, and the best configuration is chosen by loss a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -223,7 +223,7 @@ class Engine:
 
     # ------------------------------------------------------------------ results
 
-    def _absorb(self, outcomes: list[JobOutcome]) -> None:
+    def _absorb(self, outcomes: Sequence[JobOutcome]) -> None:
         """Write what ended, in one sync, and only then act on it."""
         if not outcomes:
             return

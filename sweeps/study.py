@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from .search.halving import Fidelity, Halving
+from .search.samplers import Config as Config
+from .search.samplers import Sampler
 from .study_state import EVAL, Shape, StudyState
 from .trial import DONE, Limits, Result, Trial
-
-Config = dict[str, Any]
-
-
-class Sampler(Protocol):
-    """A search algorithm as a study uses it (see `search/samplers.py`)."""
-
-    history_free: bool
-
-    def ask(self, index: int) -> Config:
-        """The configuration of the trial with this index."""
-        ...
-
-    def tell(self, index: int, config: Config, loss: float | None) -> None:
-        """Report a validation loss, None for a failed trial."""
-        ...
 
 
 @dataclass(frozen=True)

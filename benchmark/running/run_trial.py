@@ -27,14 +27,6 @@ Data = tuple[Table, Mapping[int, Fold]]
 _BEST = BestSoFar()  # of this process: decides which trials are measured, never a result
 
 
-class OtherInstructions(TrialRefused):
-    """This process's libraries are not pinned as the trial's id says."""
-
-
-class OtherCode(TrialRefused):
-    """This process runs another version of the model's source than the trial's id names."""
-
-
 @cache
 def source_of(cls: type, target: str, stepwise: bool) -> str:
     """The fingerprint of a class and of all that it imports, taken once per process."""
@@ -42,18 +34,20 @@ def source_of(cls: type, target: str, stepwise: bool) -> str:
 
 
 def check_source(trial: Trial) -> None:
-    """Refuse to compute a trial with other source than its id names. Raises OtherCode where a model
-    was edited after the sweep began, or this machine has another version."""
+    """Refuse to compute a trial with other source than its id names. Raises TrialRefused where a
+    model was edited after the sweep began, or this machine has another version."""
     target, claimed = trial.identity["target"], trial.identity.get("source")
     if claimed is None:
         return
     if source_of(load_class(target), target, trial.fidelity is not None) != claimed:
-        raise OtherCode(
+        raise TrialRefused(
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"
         )
     if trial.identity.get("encoding", {}).get("source", encoder_source()) != encoder_source():
-        raise OtherCode("the encoder of dates and texts is not the one that the sweep began with")
+        raise TrialRefused(
+            "the encoder of dates and texts is not the one that the sweep began with"
+        )
 
 
 def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) -> Result:
@@ -63,7 +57,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     """
     check_source(trial)
     if trial.identity.get("portable") and not pinned():
-        raise OtherInstructions(
+        raise TrialRefused(
             "this worker's instruction sets are not pinned, as --portable asks for: start its Ray "
             "with " + " ".join(f"{name}={value!r}" for name, value in PINS.items())
         )

@@ -62,7 +62,7 @@ class Explore(NotPickled):
 
     def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
         point, study = config["point"], self._study
-        space = study.sampler.space  # type: ignore[attr-defined]
+        space = study.sampler.space
         perturbed = perturb(space, point["config"], self._rng, unchanged=study.length_of)
         return {**config, "point": {**point, "config": perturbed}}
 

@@ -93,9 +93,6 @@ class Space:
         return Space, (dict(self.params),)
 
     def __contains__(self, config: object) -> bool:
-        return self.contains(config)
-
-    def contains(self, config: Any) -> bool:
         """Whether `config` has exactly the parameters of the space, each within its range."""
         if not isinstance(config, Mapping):
             return False

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -59,11 +59,7 @@ class ClusterLost(Exception):
     """The workers cannot be reached any more, or none can be used; the message says why. `ended`:
     the jobs whose results had come before that."""
 
-    ended: list[JobOutcome]
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
-        self.ended = []
+    ended: Sequence[JobOutcome] = ()
 
 
 class TrialRefused(ClusterLost):

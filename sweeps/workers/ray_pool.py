@@ -156,8 +156,8 @@ class RayWorkerPool:
             return outcomes + self._supervisor.check()
         except ClusterLost as error:
             ended.extend(self._calls.ended(0.0))
-            error.ended = [one for one in outcomes if one.result is not None]
-            error.ended += self._results(ended)
+            known = [one for one in outcomes if one.result is not None]
+            error.ended = known + self._results(ended)
             raise
 
     def _take_in(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:

@@ -28,10 +28,6 @@ OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 TOKEN_BYTES = 32
 
 
-class NotConfined(RuntimeError):
-    """The Ray of a sweep listens where other machines reach it; it was shut down."""
-
-
 def settings() -> dict[str, str]:
     """Environment of the processes of a confined Ray; the token is a new one at each call."""
     return {
@@ -47,8 +43,8 @@ def confined() -> Iterator[None]:
     """For the start of a Ray: its processes inherit `settings`, and none that others set.
 
     The environment is as before afterwards, so that no other child of this process gets the token,
-    and a cluster of the user is joined with the user's own. Raises NotConfined, with Ray shut down,
-    where this machine has an address for Ray that is not the loopback one.
+    and a cluster of the user is joined with the user's own. Raises RuntimeError, with Ray shut
+    down, where this machine has an address for Ray that is not the loopback one.
     """
     import ray
     from ray._private import ray_constants
@@ -64,7 +60,7 @@ def confined() -> Iterator[None]:
         address = ray.util.get_node_ip_address()
         if not ipaddress.ip_address(address).is_loopback:
             ray.shutdown()
-            raise NotConfined(
+            raise RuntimeError(
                 f"Ray {ray.__version__} listens on {address}, which other machines may reach; a "
                 "sweep's own Ray must listen on the loopback address alone: install the version in "
                 "requirements.lock, or run without Ray (--workers 0)"

@@ -251,14 +251,9 @@ def _own_mb(field: int) -> float:
 
 def _store_mb() -> float:
     """Resident pages of Ray's object store, of which data without a copy is made."""
-    store, found = False, 0
-    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("Rss:"):
-                found += int(line.split()[1]) if store else 0
-            elif line[0] in "0123456789abcdef":  # the head of a mapping; other fields have capitals
-                store = "/plasma" in line
-    return found / 1024
+    import psutil
+
+    return sum(m.rss for m in psutil.Process().memory_maps() if "/plasma" in m.path) / 2**20
 
 
 # ---------------------------------------------------------------------- checkpoints

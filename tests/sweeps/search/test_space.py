@@ -80,7 +80,7 @@ def test_the_printed_form_of_a_parameter_is_python_that_makes_it(param: Param) -
 @given(spaces(), st.integers(0, 2**32))
 def test_every_draw_lies_inside_the_space_and_is_plain_json(space: Space, seed: int) -> None:
     config = space.sample(np.random.default_rng(seed))
-    assert space.contains(config) and config in space
+    assert config in space
     check_plain(config)
     text = json.dumps(config)
     assert json.dumps(json.loads(text)) == text
