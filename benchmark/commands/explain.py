@@ -219,7 +219,7 @@ class Origin:
     def _is_installed(self) -> bool:
         """Whether the installed suite of the run's name is the one that the run had."""
         mine = self.plan["suite"]
-        return mine["name"] in suites.names() and (
+        return mine["name"] in suites.files() and (
             suites.load(mine["name"]).model_dump(mode="json") == mine
         )
 

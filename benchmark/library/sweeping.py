@@ -16,6 +16,7 @@ import pandas as pd
 
 from ...common.text import suggest
 from ...datasets import catalog
+from ...datasets.reading.columns import TASKS
 from ...models import registry
 from ...models.library.classes import class_of
 from ...models.library.columns import ColumnNotice
@@ -47,8 +48,6 @@ from .leaderboard import leaderboard
 
 if TYPE_CHECKING:
     from ..planning.own_tables import OwnTable
-
-TASKS = ("binary", "multiclass", "classification", "regression")
 
 
 class SweepResult:

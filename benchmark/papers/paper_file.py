@@ -23,8 +23,8 @@ from pydantic import Field
 from ...common.text import suggest
 from ...reports.metrics import METRICS
 from .. import toml_file
+from ..planning.suite import files as suite_files
 from ..planning.suite import files_in
-from ..planning.suite import names as suite_names
 from ..toml_file import Fault, KeyPath, Strict
 
 FOLDER = Path(__file__).resolve().parent  # of the built-in papers; resolved, as a `Paper`'s is
@@ -219,7 +219,7 @@ def read_paper(folder: str | Path) -> Paper:
 def _faults(paper: PaperFile, folder: Path) -> Iterator[Fault]:
     """What types cannot say: names that must be known elsewhere, and keys that exclude others."""
     files = sorted(path.name for path in (folder / "published").glob("*.csv"))
-    suites = {*suite_names(), *files_in(folder)}
+    suites = {*suite_files(), *files_in(folder)}
     printed = [name for name, table in paper.table.items() if table.published]
     for name, figure in paper.figure.items():
         if name in paper.table:

@@ -193,18 +193,14 @@ def files_in(paper: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted((paper / "suites").glob("*.toml"))}
 
 
-def names() -> list[str]:
-    """The names of all suites, sorted."""
-    return list(files())
-
-
 def load(name_or_path: str) -> Suite:
     """The suite of that name, or in that file. Raises SuiteError."""
     path = Path(name_or_path)
     if "/" not in name_or_path and path.suffix not in (".toml", ".json"):
-        if name_or_path not in names():
-            raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, names())}")
-        path = files()[name_or_path]
+        known = files()
+        if name_or_path not in known:
+            raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, known)}")
+        path = known[name_or_path]
     data, lines = toml_file.read(path, "suite", SuiteError)
     suite = parse(data, str(path), lines)
     beside = {

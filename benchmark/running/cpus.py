@@ -13,7 +13,7 @@ def available_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def check_workers(workers: int | None, address: str) -> int | None:
+def check_workers(workers: int | None, address: str) -> None:
     """Every worker is a process with its libraries: refuse numbers that would exhaust a machine."""
     most = max(16, 4 * available_cpus())
     if workers is not None and address == "local" and workers > most:
@@ -21,4 +21,3 @@ def check_workers(workers: int | None, address: str) -> int | None:
             f"--workers {workers} on {count(available_cpus(), 'CPU')}: at most {most} here; "
             "--address joins a cluster"
         )
-    return workers

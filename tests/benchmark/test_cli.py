@@ -184,7 +184,7 @@ def test_lists_as_json_say_what_each_model_dataset_and_suite_is():
         for words in (["models"], ["data", "list"], ["suites"])
     )
     assert set(models) == set(registry.names()) and set(cards) == set(catalog.names())
-    assert set(known) == set(suites.names())
+    assert set(known) == set(suites.files())
     assert models["gaussian-process"]["max_rows"] == 2000
     assert "npt" in models["knn"]["spaces"]["binary"]
     assert cards["iris"]["task"] == "multiclass" and not cards["iris"]["files"]
@@ -201,7 +201,7 @@ def test_every_model_and_suite_can_be_shown():
         found = bench("models", name)
         assert found.code == 0, name
         assert f"{name}: " in found.out and "hyperparameter" in found.out or name == "constant"
-    for name in suites.names():
+    for name in suites.files():
         found = bench("suites", name)
         assert found.code == 0 and suites.load(name).default_budget in found.out, name
 

@@ -39,4 +39,4 @@ def test_bash_completes_verbs_suites_models_and_datasets():
 
 def test_the_words_are_those_of_the_registry_and_the_suites():
     assert sorted(completion.models()) == sorted(registry.MODELS)
-    assert sorted(completion.suites()) == sorted(suites.names())
+    assert sorted(completion.suites()) == sorted(suites.files())

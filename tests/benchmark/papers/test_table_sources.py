@@ -137,7 +137,7 @@ def test_each_command_of_the_list_is_one_that_the_command_line_has():
         elif verb == "models":
             assert arguments[0] in registry.MODELS, source.name
         elif verb == "suites":
-            assert arguments[0] in suites.names(), source.name
+            assert arguments[0] in suites.files(), source.name
         else:
             assert verb == "sweep" and given["budget"] in suites.load(given["suite"]).budgets
 
@@ -183,7 +183,7 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
     for paper in catalog.papers():
         names = [*paper.file.entries, *paper.file.experiment]
         assert all(name.startswith(f"{paper.name}-") for name in names)
-        assert set(suites.files_in(paper.folder)) <= set(suites.names())
+        assert set(suites.files_in(paper.folder)) <= set(suites.files())
         for name, table in paper.file.table.items():
             if table.suite:
                 suite = catalog.suite_of(catalog.find_table(name))

@@ -43,7 +43,7 @@ trials = 2
 # ---------------------------------------------------------------------- the suites that ship
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.files())
 def test_every_suite_names_known_datasets_models_and_metrics(name):
     suite = suites.load(name)
     assert suite.name == name
@@ -58,7 +58,7 @@ def test_every_suite_names_known_datasets_models_and_metrics(name):
         assert set(budget.model) <= known, "a section for a model that never runs"
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.files())
 def test_every_search_of_a_suite_can_propose_its_first_configuration(name):
     suite = suites.load(name)
     tasks: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def test_every_search_of_a_suite_can_propose_its_first_configuration(name):
                     assert made.ask(0) in space, (budget, model, task, dataset)
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.files())
 def test_the_record_of_a_plan_means_the_searches_of_its_suite(name):
     """A resume reads the suite from the ledger."""
     suite = suites.load(name)
@@ -89,7 +89,7 @@ def test_the_record_of_a_plan_means_the_searches_of_its_suite(name):
                 assert recorded == budget.search(model, dataset), (key, model, dataset)
 
 
-@pytest.mark.parametrize("name", suites.names())
+@pytest.mark.parametrize("name", suites.files())
 def test_what_a_suite_falls_back_to_offline_needs_no_file(name):
     suite = suites.load(name)
     assert all(not catalog.card(dataset).files for dataset in suite.offline)
