@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...common.files import write_atomically
 from ..trial import canonical
-from . import append_files
+from . import log
 from .blocks import Block, Head, Newest, Part, blocks_in, head_of
 from .log import LedgerError, LogFile, LogReader, Record, decode, encode, line_of, write_without
 from .predictions import Predictions
@@ -69,7 +69,7 @@ class Ledger:
             (self.run / "predictions").mkdir(exist_ok=True)
         self._look_round()
         if write and not self._log.path.exists():
-            append_files.open_to_append(self._log.path).close()
+            log.open_to_append(self._log.path).close()
         damaged, columns_are_right = self._load()
         if write:
             if damaged or not columns_are_right:

@@ -7,11 +7,10 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ...common.files import sync_folder
 from ..trial import canonical
-from . import append_files
 
 Record = dict[str, Any]
 
@@ -139,13 +138,23 @@ def write_without(path: Path, damaged: Iterable[tuple[int, bytes]]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file for appending, and for reading what it holds; the folder of a new one is flushed
+    to disk."""
+    existed = path.exists()
+    file = open(path, "a+b")
+    if not existed:
+        sync_folder(path.parent)
+    return file
+
+
 class LogFile:
     """A log that is open for appending."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._synced = True
-        self.file = append_files.open_to_append(path)
+        self.file = open_to_append(path)
 
     def append(self, data: bytes, *, sync: bool) -> None:
         """Write lines. Raises OSError (disk full, say) with the file cut back to what it held."""
@@ -172,7 +181,7 @@ class LogFile:
         except OSError:
             pass  # the buffer that could not be written is to be dropped
         os.truncate(self._path, length)
-        self.file = append_files.open_to_append(self._path)
+        self.file = open_to_append(self._path)
 
     def close(self) -> None:
         """Make durable what was appended last, and close the file; may raise OSError where a buffer

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from ...common.files import sync_folder, write_atomically
 from ...common.text import shell_word
-from . import append_files
+from . import log
 from .log import LedgerError
 
 _NAME = re.compile(r"([0-9]{6,})\.bin")
@@ -38,7 +38,7 @@ class Predictions:
         existing = sorted(files_in(self._folder))
         self._number = existing[-1] if existing else 0
         self._older = set(existing[:-1])
-        self._file = append_files.open_to_append(self._folder / file_name(self._number))
+        self._file = log.open_to_append(self._folder / file_name(self._number))
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Append arrays; the caller makes them durable with `sync`.
@@ -56,7 +56,7 @@ class Predictions:
                 self._file.close()
                 self._older.add(self._number)
                 self._number += 1
-                self._file = append_files.open_to_append(self._folder / file_name(self._number))
+                self._file = log.open_to_append(self._folder / file_name(self._number))
             array = np.ascontiguousarray(array)
             if array.dtype.kind not in NUMERIC:
                 raise LedgerError(f"predictions are numbers; {part} has dtype {array.dtype}")
@@ -94,7 +94,7 @@ class Predictions:
         self._folder.mkdir(exist_ok=True)
         sync_folder(self._folder.parent)
         write_atomically(path, os.pread(lost.fileno(), os.fstat(lost.fileno()).st_size, 0))
-        self._file = append_files.open_to_append(path)
+        self._file = log.open_to_append(path)
         lost.close()
         self._warn(f"{path} was removed or replaced during the sweep; it was written again")
 

@@ -24,6 +24,7 @@ from .ray_private import take_crash_cause
 from .ray_start import cpu_s_of
 from .trial_actor import Common, TrialWorker
 
+DEPTH = 2  # jobs that an actor is given, the running one included
 START_TIMEOUT_S = 300.0  # for a worker process to come up, imports of Ray included
 
 
@@ -180,7 +181,6 @@ class Sender:
 class ActorGroup:
     """The actors that live now, and the job behind each reference that has not been collected.
 
-    depth: how many jobs an actor is given, the running one included.
     grace_s: added to a trial's time limit before its actor is overdue.
     placement: is told who holds which room.
     news: gathers the deaths of workers for `WorkerPool.news`.
@@ -192,7 +192,6 @@ class ActorGroup:
         calls: RayCalls,
         placement: Placement,
         *,
-        depth: int,
         grace_s: float,
         here: str,
         news: list[News],
@@ -206,7 +205,6 @@ class ActorGroup:
         self._here = here
         self._news = news
         self._outputs = CrashOutputs(here)
-        self._depth = depth
         # Of each shape, those that can take another job, by rank: how many jobs they have, and
         # whether their process is up. Within a rank, the first has waited longest.
         self._open: dict[Shape, list[dict[int, TrialActor]]] = {}
@@ -265,8 +263,8 @@ class ActorGroup:
         """Bring what is derived from an actor up to its state."""
         self._close_to_jobs(actor)
         jobs = len(actor.queue)
-        if jobs < self._depth and not actor.worn:
-            ranks = self._open.setdefault(actor.shape, [{} for _ in range(2 * self._depth)])
+        if jobs < DEPTH and not actor.worn:
+            ranks = self._open.setdefault(actor.shape, [{} for _ in range(2 * DEPTH)])
             ranks[2 * jobs + (actor.starting is not None)][actor.number] = actor
         self._placement.mark(actor, idle=not jobs)
 

@@ -25,7 +25,7 @@ SETTLE_S = 0.5  # from the death of a worker to that of its raylet, which had en
 
 
 class RayWorkerPool:
-    """Long-lived actors on a Ray cluster, `depth` calls each: one running, the next one waiting.
+    """Long-lived actors on a Ray cluster, DEPTH calls each: one running, the next one waiting.
 
     `slots` is the number of CPUs that trials may use in all; None: all that the cluster has now.
     Nodes may come and go. An actor is made on a node with room when the first trial of its shape
@@ -44,7 +44,6 @@ class RayWorkerPool:
         load: Callable[[str], Any],
         *,
         slots: int | None = None,
-        depth: int = 2,
         grace_s: float = 5.0,
         most_losses: int = 20,
         paths: list[str] | None = None,
@@ -59,7 +58,7 @@ class RayWorkerPool:
         self._sender = Sender(self._calls, load, checkpoints, here)
         self._placement = Placement(self._calls.nodes(), slots)
         self._group = ActorGroup(
-            self._calls, self._placement, depth=depth, grace_s=grace_s, here=here, news=self._news
+            self._calls, self._placement, grace_s=grace_s, here=here, news=self._news
         )
         self._supervisor = Supervisor(self._calls, self._group, self._placement, self._news, here)
         self._most_losses = most_losses

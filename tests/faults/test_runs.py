@@ -21,7 +21,7 @@ from ledger_cases import log_of
 from small_sweeps import write_own_models
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
-from tabsweep.sweeps.store import append_files
+from tabsweep.sweeps.store import log
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.usefixtures("work")
@@ -112,13 +112,13 @@ class InjectedDisk:
 
     def __init__(self, folder: Path, prefix: str, room: int, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.room, self.refused = folder, room, 0
-        real = append_files.open_to_append
+        real = log.open_to_append
 
         def opened(path: Path) -> Any:
             file = real(path)
             return Meter(file, self) if path.name.startswith(prefix) else file
 
-        patch.setattr(append_files, "open_to_append", opened)
+        patch.setattr(log, "open_to_append", opened)
 
     def is_full(self) -> bool:
         return self.refused > 0
