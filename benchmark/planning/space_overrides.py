@@ -8,9 +8,8 @@ from typing import Any
 
 from ...common.text import did_you_mean, suggest
 from ...models import registry
-from ...sweeps.search.json_values import identity
 from ...sweeps.search.space import Fixed, Int, Space, Variants
-from ...sweeps.trial import digest
+from ...sweeps.trial import canonical, digest
 
 TRANSDUCTIVE = {
     "transductive": "saw the features of validation and test rows, without their targets, while "
@@ -90,7 +89,7 @@ def default_first(
     kept = {k: v for k, v in fixed.items() if k in default or k not in searched}
     config = {**default, **kept}
     for key, values in choices.items():
-        if key in config and identity(config[key]) not in map(identity, values):
+        if key in config and canonical(config[key]) not in map(canonical, values):
             config[key] = values[0]
     return config
 

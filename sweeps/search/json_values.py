@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -31,11 +30,3 @@ def plain(value: Any) -> Any:
         f"a configuration may hold None, bool, int, float, str, lists and dicts of these;"
         f" got {type(value).__name__}: {value!r}"
     )
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
-
-
-def identity(value: Any) -> str:
-    """Text that is equal for equal plain values and differs for 1, 1.0 and True."""
-    return _ENCODER.encode(value)

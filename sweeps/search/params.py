@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ...common.text import suggest
-from .json_values import identity, plain
+from ..trial import canonical
+from .json_values import plain
 
 MAX_INT = 2**53  # whole numbers up to here are exact in JSON readers and in both TPEs (float64)
 
@@ -88,10 +89,10 @@ class Param:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Param):
             return NotImplemented
-        return identity(self.to_data()) == identity(other.to_data())
+        return canonical(self.to_data()) == canonical(other.to_data())
 
     def __hash__(self) -> int:
-        return hash(identity(self.to_data()))
+        return hash(canonical(self.to_data()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ class Choice(Param):
         values = tuple(plain(value) for value in self.values)
         if not values:
             raise ValueError("values must not be empty; leave the parameter out instead")
-        seen = [identity(value) for value in values]
+        seen = [canonical(value) for value in values]
         twice = [value for i, value in enumerate(values) if seen[i] in seen[:i]]
         if twice:
             raise ValueError(f"values must differ from each other, but {twice[0]!r} comes twice")
@@ -141,7 +142,7 @@ class Choice(Param):
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {identity(value): i for i, value in enumerate(self.values)}
+        return {canonical(value): i for i, value in enumerate(self.values)}
 
     @property
     def size(self) -> int:
@@ -154,12 +155,12 @@ class Choice(Param):
 
     def position(self, value: Any) -> int:
         """The number of a value that can be drawn."""
-        return self._index[identity(plain(value))]
+        return self._index[canonical(plain(value))]
 
     def contains(self, value: Any) -> bool:
         """Whether `value` can be drawn."""
         try:
-            return identity(plain(value)) in self._index
+            return canonical(plain(value)) in self._index
         except ValueError:
             return False
 
@@ -416,7 +417,7 @@ def parse_param(data: Any) -> Param:
 
 def _same(own: Any, value: Any) -> bool:
     try:
-        return identity(own) == identity(plain(value))
+        return canonical(own) == canonical(plain(value))
     except ValueError:
         return False
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...common import text as messages
-from .json_values import identity, plain
+from ..trial import canonical
+from .json_values import plain
 from .space import Space
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class GridSampler(Sampler):
         done = {_key(self.space, config) for config in self.first if config in self.space}
         for i in _shuffled(size, _hash(self.seed, "grid")):
             point = self.space.grid_point(i)
-            if not done or identity(point) not in done:
+            if not done or canonical(point) not in done:
                 yield point
 
 
@@ -196,7 +197,7 @@ def _backend(name: str, space: Space, **options: int) -> OptunaTPE | HyperoptTPE
 def _key(space: Space, config: Config) -> str:
     """A grid point's identity: 1 and 1.0 are one real number."""
     numbers = space.encode(config)
-    return identity(space.decode(lambda axis: numbers[axis.label]))
+    return canonical(space.decode(lambda axis: numbers[axis.label]))
 
 
 def _hash(seed: int, index: int | str) -> int:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...common.text import suggest
-from .json_values import identity
+from ..trial import canonical
 from .params import Axis, Choice, Draw, Fixed, Float, Int, Maybe, Param, Variants, parse_param
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ class Space:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Space):
             return NotImplemented
-        return identity(self.to_data()) == identity(other.to_data())
+        return canonical(self.to_data()) == canonical(other.to_data())
 
     def __hash__(self) -> int:
-        return hash(identity(self.to_data()))
+        return hash(canonical(self.to_data()))
 
     def __repr__(self) -> str:
         return f"Space({dict(self.params)!r})"

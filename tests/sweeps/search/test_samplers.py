@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 import pytest
-from tabsweep.sweeps.search.json_values import identity
 from tabsweep.sweeps.search.samplers import SAMPLERS, make_sampler, n_distinct
 from tabsweep.sweeps.search.space import Choice, Fixed, Float, Int, Maybe, Space
+from tabsweep.sweeps.trial import canonical
 
 TREES = Space(
     {
@@ -69,12 +69,12 @@ def test_a_kept_study_suggests_what_the_pure_function_suggests(name: str) -> Non
     for i, config, _ in history:
         rows = history[: i + i % 3]  # at times with results that it must not see
         order.shuffle(rows)
-        assert identity(suggest(name, TREES, rows, i, 7, first=first)) == identity(config)
+        assert canonical(suggest(name, TREES, rows, i, 7, first=first)) == canonical(config)
     resumed = make_sampler(name, TREES, seed=7, first=first)
     for row in reversed(history[:45]):
         resumed.tell(*row)
     for i, config, loss in history[45:]:
-        assert identity(resumed.ask(i)) == identity(resumed.ask(i)) == identity(config)
+        assert canonical(resumed.ask(i)) == canonical(resumed.ask(i)) == canonical(config)
         resumed.tell(i, config, loss)
 
 
@@ -87,14 +87,14 @@ def test_a_lag_fixes_which_results_a_suggestion_sees(name: str) -> None:
         eager.tell(i, asked[i], loss_of(asked[i]))
     waiting: list[int] = []
     for i in range(40):
-        assert identity(late.ask(i)) == identity(asked[i])
+        assert canonical(late.ask(i)) == canonical(asked[i])
         waiting.append(i)
         if len(waiting) == 4:  # four at once, told backwards
             for j in reversed(waiting):
                 late.tell(j, asked[j], loss_of(asked[j]))
             waiting = []
     rows = [(i, c, loss_of(c)) for i, c in enumerate(asked)]
-    assert identity(suggest(name, TREES, rows[:36], 39, 3, lag=4)) == identity(asked[39])
+    assert canonical(suggest(name, TREES, rows[:36], 39, 3, lag=4)) == canonical(asked[39])
     with pytest.raises(ValueError, match="35.*20"):
         suggest(name, TREES, rows[:20], 39, 3, lag=4)
 
@@ -103,7 +103,7 @@ def test_a_lag_fixes_which_results_a_suggestion_sees(name: str) -> None:
 def test_a_first_configuration_outside_the_space_stands_in_no_history(name: str) -> None:
     inside = [(i, TREES.sample(np.random.default_rng(i)), float(i)) for i in range(1, 30)]
     answers = {
-        identity(suggest(name, TREES, [(0, DEFAULT, loss), *inside], 30, 0, first=[DEFAULT]))
+        canonical(suggest(name, TREES, [(0, DEFAULT, loss), *inside], 30, 0, first=[DEFAULT]))
         for loss in (None, -100.0, 100.0)
     }
     assert len(answers) == 1
@@ -131,7 +131,7 @@ def test_suggestions_are_plain_and_fall_inside_the_space(name: str) -> None:
         assert config in space
         assert {type(v) for v in config.values()} <= {int, float, str, bool, list, type(None)}
         text = json.dumps(config)
-        assert identity(json.loads(text)) == identity(config) and json.loads(text) in space
+        assert canonical(json.loads(text)) == canonical(config) and json.loads(text) in space
         sampler.tell(i, config, float(i % 5))
 
 
@@ -179,8 +179,8 @@ def test_history_free_samplers_need_no_results() -> None:
 def test_a_grid_tries_each_point_once_and_then_says_that_it_is_used_up() -> None:
     space = Space({"n": Int(0, 5), "b": Choice((True, False))})
     sampler = make_sampler("grid", space, seed=0)
-    order = [identity(sampler.ask(i)) for i in range(12)]
-    assert set(order) == {identity(space.grid_point(i)) for i in range(12)}
+    order = [canonical(sampler.ask(i)) for i in range(12)]
+    assert set(order) == {canonical(space.grid_point(i)) for i in range(12)}
     with pytest.raises(ValueError, match="12.*12"):
         sampler.ask(12)
 
@@ -199,7 +199,7 @@ def test_a_small_grid_budget_is_a_seeded_subset_without_replacement() -> None:
     subsets = {}
     for seed in (0, 1):
         sampler = make_sampler("grid", space, seed=seed)
-        subsets[seed] = [identity(sampler.ask(i)) for i in range(300)]
+        subsets[seed] = [canonical(sampler.ask(i)) for i in range(300)]
         assert len(set(subsets[seed])) == 300
     assert len(set(subsets[0]) & set(subsets[1])) < 10
     huge = Space({f"p{i}": Int(0, 2**40) for i in range(3)})
@@ -339,7 +339,7 @@ def test_startup_is_where_a_sampler_begins_to_learn(name: str) -> None:
         for i in range(12):
             config = sampler.ask(i)
             sampler.tell(i, config, abs(config["lr"] - shift))
-            found.append(identity(config))
+            found.append(canonical(config))
         return found
 
     for startup, learns_from in ((4, 4), (9, 9)):

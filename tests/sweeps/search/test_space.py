@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tabsweep.sweeps.search.json_values import identity, plain
+from tabsweep.sweeps.search.json_values import plain
 from tabsweep.sweeps.search.space import Choice, Fixed, Float, Int, Maybe, Param, Space, Variants
+from tabsweep.sweeps.trial import canonical
 
 # Nothing here is timed: a busy machine is no failure.
 laws = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -41,7 +42,7 @@ def ints(draw: st.DrawFn) -> Param:
     return Int(low, low + step * draw(st.integers(0, 40)), step=step)
 
 
-choices = st.lists(values, min_size=1, max_size=4, unique_by=identity).map(Choice)
+choices = st.lists(values, min_size=1, max_size=4, unique_by=canonical).map(Choice)
 simple = floats() | ints() | choices | st.builds(Fixed, values)
 params = simple | st.builds(Maybe, scalars, simple)
 small = choices | st.builds(Fixed, scalars) | st.builds(lambda n: Int(0, n), st.integers(0, 3))
@@ -84,7 +85,7 @@ def test_every_draw_lies_inside_the_space_and_is_plain_json(space: Space, seed: 
     check_plain(config)
     text = json.dumps(config)
     assert json.dumps(json.loads(text)) == text
-    assert identity(json.loads(text)) == identity(config)
+    assert canonical(json.loads(text)) == canonical(config)
     assert list(config) == sorted(config)
 
 
@@ -104,7 +105,7 @@ def test_numbers_of_a_configuration_stand_for_it(space: Space, seed: int) -> Non
         if type(value) is float:  # a shift is added and taken away: equal up to rounding
             assert math.isclose(value, config[name], rel_tol=1e-9, abs_tol=1e-9)
         else:
-            assert identity(value) == identity(config[name])
+            assert canonical(value) == canonical(config[name])
 
 
 @laws
@@ -116,7 +117,7 @@ def test_the_order_in_which_parameters_are_given_changes_nothing(space: Space, r
     shuffled = Space.parse({"note": "any", "params": {n: data["params"][n] for n in names}})
     assert shuffled == space and list(shuffled.params) == list(space.params)
     draw = [s.sample(np.random.default_rng(1)) for s in (space, shuffled)]
-    assert identity(draw[0]) == identity(draw[1])
+    assert canonical(draw[0]) == canonical(draw[1])
 
 
 @laws
@@ -130,7 +131,7 @@ def test_a_grid_lists_each_configuration_once_and_leaves_none_out(space: Space) 
     assert all(point in space for point in points)
     options = [[p.point(i) for i in range(p.size)] for p in space.params.values()]
     every = [dict(zip(space.params, values, strict=True)) for values in itertools.product(*options)]
-    assert points == every and len({identity(point) for point in points}) == size
+    assert points == every and len({canonical(point) for point in points}) == size
 
 
 def test_a_long_range_is_not_counted_value_by_value() -> None:
@@ -241,7 +242,7 @@ def test_a_list_of_variants_is_drawn_counted_and_recognised_as_whole_settings() 
     drawn = [space.sample(rng) for _ in range(60)]
     settings = [{k: c[k] for k in ("depth", "rate")} for c in drawn]
     assert all(config in space and "list" not in config for config in drawn)
-    assert {identity(s) for s in settings} == {identity(v) for v in VARIANTS}
+    assert {canonical(s) for s in settings} == {canonical(v) for v in VARIANTS}
     for config in drawn[:5]:
         numbers = space.encode(config)
         assert space.decode(lambda axis, numbers=numbers: numbers[axis.label]) == config
@@ -249,8 +250,8 @@ def test_a_list_of_variants_is_drawn_counted_and_recognised_as_whole_settings() 
     assert {"alpha": 0.5, "depth": 3} not in space
     grid = Space({"list": Variants(tuple(VARIANTS)), "beta": Choice((1, 2))})
     assert grid.size == 6
-    assert {identity(grid.grid_point(i)) for i in range(6)} == {
-        identity({**v, "beta": b}) for v in VARIANTS for b in (1, 2)
+    assert {canonical(grid.grid_point(i)) for i in range(6)} == {
+        canonical({**v, "beta": b}) for v in VARIANTS for b in (1, 2)
     }
 
 
