@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.files import file_sha256
+from ...common.text import slug
 from ..errors import SweepError
 from . import suite as suites
 
@@ -246,7 +246,7 @@ def csv_name(path: Path) -> str:
     """
     from ...datasets.added.store import stem_of
 
-    return re.sub(r"[^a-z0-9]+", "-", stem_of(path).lower()).strip("-")[:40] or "table"
+    return slug(stem_of(path))[:40] or "table"
 
 
 def as_utf8(word: str) -> str:
