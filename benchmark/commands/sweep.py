@@ -74,9 +74,8 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
     tables: dict[str, Any] = {}
     if chosen is None:
         chosen, tables = csv_suite(options.csv, options.target, options.reading())
-        options = options.on(chosen)
-    else:
-        options = options.on(chosen)
+    options = options.on(chosen)
+    if chosen.file:
         # an older run of this name may have more of the suite's files than are asked for now
         begun = (options.runs / str(options.name)).exists()
         tables = suite_tables(chosen, () if begun else options.datasets)

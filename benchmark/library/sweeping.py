@@ -258,6 +258,8 @@ def sweep(
     for argument, given in (("models", models), ("categorical_features", categorical_features)):
         if isinstance(given, str):
             raise SweepError(f"`{argument}` is a list: {argument}=[{given!r}]")
+    if name:
+        check_name(name)
     frame: FrameData | None = None
     tables: Mapping[str, OwnTable] = {}
     runs = Path(runs)
@@ -274,26 +276,22 @@ def sweep(
         suite = dataset_suite(data)
     else:
         frame = _frame_data(data, target, task, categorical_features)
-        path, name = frame.write(runs, check_name(name) if name else None)
+        path, name = frame.write(runs, name)
         classes = frame.about_classes(positive, costs or {})
         suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
-    chosen = suite.budget(budget)[0]
-    request = Request(
-        suite=suite,
-        options=Options(
-            budget=chosen,
-            metric=metric,
-            target_transform=target_transform,
-            models=tuple(model_name(m) for m in models),
-            folds=folds,
-            trials=trials,
-            seed=seed,
-            runs=runs,
-            name=check_name(name or f"{suite.name}-{chosen}"),
-            workers=workers,
-        ),
-        tables=tables,
+    options = Options(
+        budget=budget,
+        metric=metric,
+        target_transform=target_transform,
+        models=tuple(model_name(m) for m in models),
+        folds=folds,
+        trials=trials,
+        seed=seed,
+        runs=runs,
+        name=name,
+        workers=workers,
     )
+    request = Request(suite, options.on(suite), tables=tables)
     request.paths = import_folders(models_of(request))
     _run(request, verbose)
     make_report([request.folder], None)
