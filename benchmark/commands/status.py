@@ -245,14 +245,5 @@ def views(watcher: Watcher, every_s: float) -> Iterator[View]:
             yield view
             if view.state != "running":
                 return
-        time.sleep(pause(every_s, time.monotonic() - began))
-
-
-def pause(every_s: float, cost_s: float) -> float:
-    """How long to wait after a refresh that took `cost_s`: at most a tenth of the time is spent on
-    reading.
-
-    >>> pause(2.0, 0.01), pause(2.0, 1.0)
-    (1.99, 9.0)
-    """
-    return max(every_s - cost_s, cost_s * (1 / SHARE - 1))
+        took_s = time.monotonic() - began
+        time.sleep(max(every_s - took_s, took_s * (1 / SHARE - 1)))

@@ -99,11 +99,6 @@ def score_of(loss: float, metric: str) -> float:
     return METRICS[metric].loss(loss) + 0.0 if metric in METRICS else loss  # 0.0, not -0.0
 
 
-def runs_a_trial(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker (as in `WorkerPool.workers`) is up and has a trial."""
-    return bool(worker.get("trial")) and not worker.get("starting")
-
-
 class Progress:
     """Counts results and shows them; `listen` is a listener of the engine.
 
@@ -246,8 +241,9 @@ class Progress:
         elif event == "warning":
             self._say(f"warning: {details['message']}")
         elif event == "beat":
-            self._pace.found(len(details["workers"]))
-            if self._waits and any(map(runs_a_trial, details["workers"])):
+            workers = details["workers"]
+            self._pace.found(len(workers))
+            if self._waits and any(w.get("trial") and not w.get("starting") for w in workers):
                 self._wait_for("")
         elif event == "waiting":
             self._wait_for(details["for"])

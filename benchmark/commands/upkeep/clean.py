@@ -72,10 +72,14 @@ def clean(
     made again from the ledger (bench report, bench track sync).
     """
     parts = tuple(PARTS if everything else parts)
+    skipped: dict[Path, str] = {}
     for run in runs:
-        check_own(run)
-    owners = {run: owner for run in runs if (owner := owner_of(run)) is not None}
-    skipped = {run: _in_use(run, owner) for run, owner in owners.items()}
+        check_run(run)
+        if run.is_symlink():
+            raise NoRun(f"{run} is a link: name the folder itself, {run.resolve()}")
+        if (owner := owner_of(run)) is not None:
+            who = f"process {owner.get('pid', '?')} on {owner.get('host', '?')}"
+            skipped[run] = f"{run} is in use by {who}: stop it, or wait until it ends"
     if len(skipped) == len(runs):
         raise RunLocked("; ".join(skipped.values()))
     for text in skipped.values():
@@ -111,13 +115,6 @@ def clean(
     console.data({**document, "removed": True, "bytes": removed})
     console.say(f"{size(removed):>9}  removed")
     return OK
-
-
-def check_own(run: Path) -> None:
-    """Raises NoRun where `run` is not itself the folder of a run."""
-    check_run(run)
-    if run.is_symlink():
-        raise NoRun(f"{run} is a link: name the folder itself, {run.resolve()}")
 
 
 def what_goes(run: Path, parts: Iterable[str], console: Console) -> list[Item]:
@@ -175,8 +172,3 @@ def remove(run: Path, items: Iterable[Item], console: Console) -> int:
     except RunLocked as error:
         console.warn(f"{error}; nothing of it was removed")
     return removed
-
-
-def _in_use(run: Path, owner: dict[str, Any]) -> str:
-    who = f"process {owner.get('pid', '?')} on {owner.get('host', '?')}"
-    return f"{run} is in use by {who}: stop it, or wait until it ends"
