@@ -221,16 +221,6 @@ class Plan:
             n_trials = min(n_trials, space.size)  # nothing is left to search after every point
         return space_name, space, sampler, n_trials
 
-    def first_of(
-        self, model: str, task: str, dataset: str | None, name: str, space: Space, sampler: str
-    ) -> tuple[dict[str, Any], ...]:
-        """The configurations with which a study begins: the default one, or none."""
-        if not self.budget.start_with_default or sampler == "grid":
-            return ()
-        asked = self.given[model]
-        choices = self.budget.search(asked, dataset).choices
-        return (default_first(self.budget.asked(asked), task, name, space, choices),)
-
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
         places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
@@ -261,13 +251,14 @@ class Plan:
         search = budget.search(asked, dataset)
         task = data.table.task
         reason = search.absent or absence(spec, data.table, data.folds[fold])
-        if task in spec.tasks:
-            space_name, space, sampler, n_trials = self.search(model, task, dataset)
-        else:  # planned absence: there need not be a space
-            space_name, space, sampler, n_trials = "none", Space.parse({"params": {}}), "random", 1
+        # a planned absence need not have a space
+        space_name, space, sampler, n_trials = "none", Space({}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if task in spec.tasks:
-            first = self.first_of(model, task, dataset, space_name, space, sampler)
+            space_name, space, sampler, n_trials = self.search(model, task, dataset)
+            if budget.start_with_default and sampler != "grid":
+                choices = search.choices
+                first = (default_first(budget.asked(asked), task, space_name, space, choices),)
             if n_trials == space.size:  # a default outside the space takes the trial of no point
                 asked_for = options.trials or search.trials or budget.trials
                 n_trials = min(asked_for, n_distinct(space, first) or asked_for)
