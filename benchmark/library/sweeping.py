@@ -37,7 +37,6 @@ from ..outcome.run_report import make_report
 from ..planning.absences import by_reason
 from ..planning.own_tables import csv_suite
 from ..planning.plan import Options
-from ..planning.plan_record import planned_slots
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine
@@ -398,7 +397,7 @@ def _run(request: Request, verbose: int) -> None:
         for table in request.tables.values():
             for warning in table.table.warnings:
                 tell(warning)
-        total = sum(planned_slots(study.to_data()) for study in plan.studies)
+        total = details["known"] + sum(details["left"].values())
         progress.begin(total, request.name, known=details["known"])
 
     try:
