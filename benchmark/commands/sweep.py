@@ -42,8 +42,8 @@ from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
-from ..running.cpus import available_cpus, check_workers
 from ..running.progress import Pace, Progress
+from ..running.ray_session import available_cpus, check_workers
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings

@@ -1,4 +1,4 @@
-"""The Ray of a sweep: a start with limits, its end, and errors of its loss."""
+"""The CPUs and the Ray of a sweep: a start with limits, its end, and errors of its loss."""
 
 from __future__ import annotations
 
@@ -31,11 +31,26 @@ from ...sweeps.workers.ray_start import (
     stage_of_start,
 )
 from ...sweeps.workers.ray_thread import FAR_S, RAY
-from ..errors import resume_with, way_out
-from .cpus import available_cpus
+from ..console import count
+from ..errors import SweepError, resume_with, way_out
 
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
+
+
+def available_cpus() -> int:
+    """The number of CPUs that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+def check_workers(workers: int | None, address: str) -> None:
+    """Every worker is a process with its libraries: refuse numbers that would exhaust a machine."""
+    most = max(16, 4 * available_cpus())
+    if workers is not None and address == "local" and workers > most:
+        raise SweepError(
+            f"--workers {workers} on {count(available_cpus(), 'CPU')}: at most {most} here; "
+            "--address joins a cluster"
+        )
 
 
 class RayNotUp(ClusterLost):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 import threading
@@ -13,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 from ...common import fit_progress
@@ -174,13 +174,11 @@ class TrialWorker:
             return
         self._limit_mb = limit_mb
         try:
-            import resource
-
             limit = int((_own_mb(DATA) + limit_mb) * 2**20)
             # CUDA maps far more memory than it uses: beside a GPU the thread alone enforces it.
             if not self._gpu:
                 resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
-        except (ImportError, ValueError, OSError):
+        except (ValueError, OSError):
             pass  # not every system has this limit; then the thread alone enforces it
         if not self._watching:
             self._watching = True
@@ -216,7 +214,10 @@ class TrialWorker:
     def _end(self, cause: str, cpu_s: float = 0.0, why: str = "") -> None:
         """End this process. The record of a trial that a limit of time ends has what it used."""
         reached = ", ".join(filter(None, [why, fit_progress.in_words()]))
-        costs = {"cpu_s": cpu_s, "peak_ram_mb": getrusage(RUSAGE_SELF).ru_maxrss / 1024}
+        costs = {
+            "cpu_s": cpu_s,
+            "peak_ram_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
         message = f"used {cpu_s:.1f} s of CPU time, {reached}"
         try:
             report_crash_cause(self._name, cause, message=message, costs=costs)
