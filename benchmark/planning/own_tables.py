@@ -95,7 +95,6 @@ def csv_suite(
     asked = [as_utf8(target) for target in targets_for(paths, targets)]
     for name, path, target in zip(names, paths, asked, strict=True):
         tables[name] = own_table(path, Reading.of({**shared, "target": target}))
-    how = Reading.of({**shared, "target": ""})
     shown = ", ".join(as_utf8(path.name) for path in paths)
     usual = suites.load("uci-small")
     titles = dict.fromkeys(asked)
@@ -103,7 +102,6 @@ def csv_suite(
         name=csv_run_name(paths),
         title=f"{shown}: {', '.join(titles)}",
         datasets=names,
-        protocol=dict.fromkeys(names, how.protocol),  # type: ignore[arg-type]
         metric=usual.metric,
         budgets={
             key: budget.model_copy(update={"note": f"{key} budget of uci-small on {shown}."})
