@@ -89,7 +89,7 @@ def csv_suite(
     """
     from ...datasets.infer import Reading
 
-    shared = {key: _utf8(value) for key, value in reading.items() if value}
+    shared = {key: _utf8(value) for key, value in reading.items()}
     names = csv_names(paths)
     tables: dict[str, OwnTable] = {}
     asked = [as_utf8(target) for target in targets_for(paths, targets)]
