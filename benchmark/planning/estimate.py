@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from ...models.registry_entries import MODELS
@@ -185,13 +185,13 @@ class TrialCosts:
         if lookup is None:
             names = [model] if model in self._table.costs else GUESSES  # the model's own, on a CPU
             known = [(self._lookup(name, False), self._defaults(name)) for name in names]
-            like = [one([Work(default, *shape)])[0] for one, default in known if one is not None]
-            seconds = [math.exp(sum(math.log(float(s[0])) for s in like) / len(like))]
+            like = [one(Work(default, *shape))[0] for one, default in known if one is not None]
+            seconds = [geometric_mean(like)]
             highs = [10 * seconds[0]]
         else:
-            means, sds = lookup(works)
-            seconds = [float(s) for s in means]
-            highs = [s * math.exp(float(sd)) for s, sd in zip(seconds, sds, strict=True)]
+            told = [lookup(work) for work in works]
+            seconds = [s for s, _ in told]
+            highs = [s * math.exp(sd) for s, sd in told]
         limit = math.inf if limits_follow(self._plan) else self._plan.limits.timeout_s
         limit = min(limit, study.time_limit_s or math.inf)
         share = _share(study)
@@ -219,8 +219,8 @@ class TrialCosts:
             table = [] if gpu else self._table.costs.get(model, [])
             ratio = 1.0
             if own and table:
-                told, _ = Lookup(table)([cost.work for cost in own])
-                ratio = median(c.seconds / float(s) for c, s in zip(own, told, strict=True))
+                of_table = Lookup(table)
+                ratio = median(cost.seconds / of_table(cost.work)[0] for cost in own)
             costs = [*own, *(replace(cost, seconds=cost.seconds * ratio) for cost in table)]
             self._lookups[model, gpu] = Lookup(costs) if costs else None
         return self._lookups[model, gpu]

@@ -112,7 +112,7 @@ def shipped() -> CostTable:
 
 
 class Lookup:
-    """Seconds of a model's fits: those of the nearest measured ones, scaled by their sizes."""
+    """Seconds of a model's fit: those of the nearest measured ones, scaled by their sizes."""
 
     def __init__(self, costs: Sequence[Cost]) -> None:
         import numpy as np
@@ -120,14 +120,13 @@ class Lookup:
         self._logs = np.array([cost.work.logs() for cost in costs])
         self._seconds = np.log([max(cost.seconds, 1e-3) for cost in costs])
 
-    def __call__(self, works: Sequence[Work]) -> tuple[Any, Any]:
-        """(expected seconds, standard deviation of their logarithm) of fits, as arrays."""
+    def __call__(self, work: Work) -> tuple[float, float]:
+        """(expected seconds, standard deviation of their logarithm) of a fit."""
         import numpy as np
 
-        factors = np.array([work.logs() for work in works])[:, None, :] - self._logs
-        apart, told = np.abs(factors).sum(axis=2), factors.sum(axis=2) + self._seconds
-        near = apart.argsort(axis=1)[:, :NEAREST]
-        apart, told = (np.take_along_axis(one, near, axis=1) for one in (apart, told))
-        weights = 1 / (0.1 + apart) ** 2
-        means = (weights * told).sum(axis=1) / weights.sum(axis=1)
-        return np.exp(means), SPREAD + SPREAD_AWAY * apart[:, 0]
+        factors = np.array(work.logs()) - self._logs
+        apart = np.abs(factors).sum(axis=1)
+        near = apart.argsort()[:NEAREST]
+        told = factors[near].sum(axis=1) + self._seconds[near]
+        mean = np.average(told, weights=1 / (0.1 + apart[near]) ** 2)
+        return math.exp(mean), SPREAD + SPREAD_AWAY * float(apart[near[0]])

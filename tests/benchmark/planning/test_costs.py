@@ -35,7 +35,7 @@ def test_the_nearest_cost_is_repeated_and_grows_with_rows_and_epochs():
     measured = Cost(Work({"epochs": 50}, 200, 8, 2), fits=20, seconds=2.0)
     more = [Work({"epochs": 50}, 200, 8, 2), Work({"epochs": 50}, 2000, 8, 2),
             Work({"epochs": 500}, 200, 8, 2)]  # fmt: skip
-    (same, rows, epochs), sds = Lookup([measured])(more)
+    (same, rows, epochs), sds = zip(*map(Lookup([measured]), more), strict=True)
     assert same == pytest.approx(2.0, rel=0.1) and rows > 4 and epochs > 4
     assert sds[0] < sds[1]  # far from what was measured, less is known
 
@@ -45,7 +45,7 @@ def test_a_measured_fit_is_told_within_a_factor_of_two_by_the_others_mostly():
     wrong = n = 0
     for costs in shipped().costs.values():
         for cost in costs if len(costs) > 3 else ():
-            (told,), _ = Lookup([c for c in costs if c is not cost])([cost.work])
+            told, _ = Lookup([c for c in costs if c is not cost])(cost.work)
             n += 1
             wrong += not 0.5 < told / cost.seconds < 2
     assert n > 500 and wrong / n < 0.2
