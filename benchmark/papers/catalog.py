@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...common.text import one_line, suggest
 from ...reports.reproduction.published_table import PublishedTable
 from ..errors import UnknownExperiment
 from ..planning import suite as suites
-from . import paper_file, published_values
+from . import paper_file
 from .experiment_result import ExperimentResult, Setting, Size
 from .paper_file import FOLDER, Paper, PaperError, read_paper
+from .published_values import n_values, plain_table, published_table
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class PublishedTables(Mapping[str, PublishedTable]):
         }
 
     def __getitem__(self, name: str) -> PublishedTable:
-        return published_values.published_table(self._papers[name], name)
+        return published_table(self._papers[name], name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._papers)
@@ -81,25 +84,66 @@ def published_tables(folder: Path | None = None, datasets: Collection[str] = ())
 
 @dataclass(frozen=True)
 class PaperEntry:
-    """A table or figure of a paper: its name, and its entry in paper.toml."""
+    """A table or figure of a paper: its name, and its entry in paper.toml. folder: where its paper
+    is, None for a built-in one."""
 
     name: str
     paper: Paper
     entry: paper_file.Entry
+    folder: Path | None = None
 
     @property
     def is_table(self) -> bool:
         """Whether it is a table, not a figure."""
         return self.name in self.paper.file.table
 
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether `bench reproduce` makes it."""
+        return bool(self.entry.experiment or self.is_table and self.entry.suite)
+
+    @property
+    def command(self) -> str:
+        """The command that shows ours, "" where there is none."""
+        if self.is_reproduced:
+            words = ["bench", "reproduce", self.name]
+            return shlex.join([*words, *(["--paper", str(self.folder)] if self.folder else [])])
+        if not self.entry.suite:
+            return self.entry.command
+        own = self.paper.suite_file(self.entry.suite)
+        suite = str(own) if self.folder and own.is_file() else self.entry.suite
+        return shlex.join(["bench", "sweep", "--suite", suite, "--budget", self.entry.budget])
+
+    def to_data(self) -> dict[str, Any]:
+        """What `bench reproduce --list` says of it: `cells`, how many of its numbers are stored;
+        `metric`, what of ours stands beside it; what is empty is left out."""
+        entry, stored = self.entry, self.is_table and self.paper.file.table[self.name].published
+        reproduced = self.is_table and entry.suite
+        known = {
+            "name": self.name,
+            "kind": "table" if self.is_table else "figure",
+            "paper": self.paper.name,
+            "title": entry.title,
+            "reference": self.paper.file.reference,
+            "metric": plain_table(self.paper, self.name).values if reproduced else "",
+            "cells": n_values(self.paper, self.name) if stored else 0,
+            **{"suite": entry.suite, "experiment": entry.experiment},
+            **{"command": self.command, "why": entry.why},
+        }
+        return {key: value for key, value in known.items() if value}
+
 
 def entries(folder: Path | None = None) -> list[PaperEntry]:
-    """Every table and figure of the built-in papers, or of the one in `folder`."""
-    return [
-        PaperEntry(name, paper, entry)
-        for paper in papers(folder)
-        for name, entry in paper.file.entries.items()
-    ]
+    """Every table and figure of the built-in papers, or of the one in `folder`, paper by paper: of
+    each first those that `bench reproduce` makes, then those that another command shows, then the
+    others; figures before tables."""
+    found: list[PaperEntry] = []
+    for paper in papers(folder):
+        mine = [
+            PaperEntry(name, paper, entry, folder) for name, entry in paper.file.entries.items()
+        ]
+        found += sorted(mine, key=lambda e: (not e.is_reproduced, not e.command, e.is_table))
+    return found
 
 
 def find_entry(name: str, folder: Path | None = None) -> PaperEntry:

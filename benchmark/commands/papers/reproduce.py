@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
     PaperEntry,
+    entries,
     experiments,
     find_entry,
     find_experiment,
@@ -22,7 +23,6 @@ from ...papers.catalog import (
 )
 from ...papers.experiment_result import TINY, Setting, Size
 from ...papers.published_values import published_table
-from ...papers.table_sources import Source, source_of, sources
 from ...planning.options import FIELDS, Options
 
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
@@ -32,30 +32,24 @@ FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` 
 def list_tables(console: Console, paper: Path | None = None) -> int:
     """`bench reproduce --list`: every table and figure. paper: the folder of a paper, instead of
     the built-in ones."""
-    found = sources(paper)
-    always = ("name", "kind", "paper", "title")
-    console.data(
-        [
-            {k: v for k, v in asdict(source).items() if v not in ("", 0) or k in always}
-            for source in found
-        ]
-    )
+    rows = [entry.to_data() for entry in entries(paper)]
+    console.data(rows)
     known = experiments(paper)
-    for number, (reference, group) in enumerate(groupby(found, lambda source: source.reference)):
+    for number, (reference, group) in enumerate(groupby(rows, lambda row: row["reference"])):
         console.say(f"{chr(10) if number else ''}{reference}")
-        rows = [[source.name, source.command or "none", _said(source, known)] for source in group]
-        console.table(["name", "command", "what it shows, or why there is none"], rows)
+        lines = [[row["name"], row.get("command", "none"), _said(row, known)] for row in group]
+        console.table(["name", "command", "what it shows, or why there is none"], lines)
     return OK
 
 
-def _said(source: Source, known: Mapping[str, Experiment]) -> str:
+def _said(row: Mapping[str, Any], known: Mapping[str, Experiment]) -> str:
     """One line on a table or figure: what ours shows, or why nothing does."""
-    what = source.title.partition(", ")[2] or source.title
-    if source.metric:
-        return f"{what}: {source.metric}; {count(source.cells, 'published value')}"
-    if source.experiment:
-        return f"{what}: {known[source.experiment].entry.title}"
-    return f"{what}: {source.why}" if source.why else what
+    what = row["title"].partition(", ")[2] or row["title"]
+    if "metric" in row:
+        return f"{what}: {row['metric']}; {count(row.get('cells', 0), 'published value')}"
+    if "experiment" in row:
+        return f"{what}: {known[row['experiment']].entry.title}"
+    return f"{what}: {row['why']}" if "why" in row else what
 
 
 def reproduce_command(
@@ -65,21 +59,21 @@ def reproduce_command(
     the table's where none is given. Raises ValueError for an unknown table or figure, SweepError
     where no sweep and no experiment makes the table or figure."""
     chosen = find_entry(table, paper)
-    _refuse_others(source_of(chosen, paper))
+    _refuse_others(chosen)
     options = replace(options, budget=options.budget or chosen.entry.budget)
     if chosen.is_table and chosen.entry.suite:
         return _from_suite(console, chosen, options, no_run=no_run)
     return _from_experiment(console, chosen, options, no_run=no_run)
 
 
-def _refuse_others(source: Source) -> None:
+def _refuse_others(chosen: PaperEntry) -> None:
     """Raises SweepError, with the way, for a table or figure that this command does not make."""
-    if source.is_reproduced:
+    if chosen.is_reproduced:
         return
-    way = f"is not made here: {source.why}"
-    if source.command:
-        way = f"has its counterpart in: {source.command}"
-    raise SweepError(f"{source.name} {way}; `bench reproduce --list` says what is")
+    way = f"is not made here: {chosen.entry.why}"
+    if chosen.command:
+        way = f"has its counterpart in: {chosen.command}"
+    raise SweepError(f"{chosen.name} {way}; `bench reproduce --list` says what is")
 
 
 def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:

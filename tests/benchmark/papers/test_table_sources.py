@@ -13,9 +13,8 @@ from calls import bench
 from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.commands import sweep
 from tabsweep.benchmark.papers import catalog
-from tabsweep.benchmark.papers.catalog import find_entry
+from tabsweep.benchmark.papers.catalog import entries, find_entry
 from tabsweep.benchmark.papers.published_values import load
-from tabsweep.benchmark.papers.table_sources import source_of, sources
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog as datasets
@@ -122,7 +121,7 @@ def test_the_printed_list_has_a_block_for_each_paper():
 
 def test_each_command_of_the_list_is_one_that_the_command_line_has():
     """Its options parse, and what it names exists; nothing is run."""
-    for source in sources():
+    for source in entries():
         if not source.command:
             continue
         program, verb, *arguments = shlex.split(source.command)
@@ -131,7 +130,7 @@ def test_each_command_of_the_list_is_one_that_the_command_line_has():
         with command.make_context(verb, [*arguments, "--json"]) as context:
             given = context.params
         if verb == "reproduce":
-            assert source_of(find_entry(given["table"])).is_reproduced, source.name
+            assert find_entry(given["table"]).is_reproduced, source.name
         elif verb == "experiment":
             assert callable(catalog.find_experiment(given["name"]).function("tiny")), source.name
         elif verb == "models":

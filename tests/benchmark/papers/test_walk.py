@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers import catalog
+from tabsweep.benchmark.papers.catalog import PaperEntry, entries
 from tabsweep.benchmark.papers.cheatt.mean_gains import HOSTS, SUFFIX
 from tabsweep.benchmark.papers.published_values import published_table
-from tabsweep.benchmark.papers.table_sources import Source, sources
 from tabsweep.benchmark.planning.suite import Suite
 from tabsweep.datasets import catalog as datasets
 from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
@@ -29,7 +29,7 @@ def is_there(name: str, mirror: str) -> bool:
     return True
 
 
-def smallest(source: Source, mirror: str) -> list[str]:
+def smallest(source: PaperEntry, mirror: str) -> list[str]:
     """The options that make `bench reproduce` of a suite's table small: one fold, one trial, the
     dataset with the fewest cells, one or two of the budget's models."""
     table = catalog.find_table(source.name)
@@ -59,7 +59,7 @@ def cheapest(methods: list[str], suite: Suite, budget: str) -> list[str]:
     return light[:2] or list(rows)[:1]
 
 
-def command_of(source: Source, out: Path, mirror: str) -> list[str]:
+def command_of(source: PaperEntry, out: Path, mirror: str) -> list[str]:
     """The command of the list, made as small as it goes."""
     _, verb, *words = shlex.split(source.command)
     if verb in ("models", "suites"):
@@ -69,9 +69,9 @@ def command_of(source: Source, out: Path, mirror: str) -> list[str]:
         return [*words, "--runs", str(out / "runs"), "--dry-run"]
     if verb == "experiment":
         return [*words, "--size", "tiny", "--out", str(out / "experiments")]
-    target = next(s for s in sources() if s.name == words[1])  # an entry may name another's command
+    target = next(s for s in entries() if s.name == words[1])  # an entry may name another's command
     words += ["--runs", str(out / "runs")]
-    if target.experiment:
+    if target.entry.experiment:
         return [*words, "--budget", "tiny"]
     # a run of its own: one that is extended runs the models of all tables on the datasets of all
     return [*words, *smallest(target, mirror), "--name", target.name]
@@ -81,7 +81,7 @@ def command_of(source: Source, out: Path, mirror: str) -> list[str]:
 @pytest.mark.timeout(7200)  # some fifty commands
 def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
     commands = dict.fromkeys(
-        shlex.join(command_of(source, tmp_path, mirror)) for source in sources() if source.command
+        shlex.join(command_of(source, tmp_path, mirror)) for source in entries() if source.command
     )
     failed = {}
     for command in commands:
@@ -95,6 +95,6 @@ def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
             failed[command] = found.err or found.out[-2000:]
     assert not failed, "\n\n".join(f"{command}\n{text}" for command, text in failed.items())
     runs = {path.name for path in (tmp_path / "runs").iterdir()}
-    assert {s.name for s in sources() if s.is_reproduced and s.suite} <= runs
-    for experiment in {source.experiment for source in sources() if source.experiment}:
+    assert {s.name for s in entries() if s.is_reproduced and s.entry.suite} <= runs
+    for experiment in {e.entry.experiment for e in entries() if e.entry.experiment}:
         assert list(tmp_path.rglob(f"{experiment}/facts.json")), experiment
