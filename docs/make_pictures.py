@@ -16,7 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from tabsweep.benchmark.results.entrants import folder_of, read_card, results_file
+from tabsweep.benchmark.results.entrants import results_file
 from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.rank_tests import why_no_friedman
@@ -54,7 +54,7 @@ def reference_ranking() -> RankingMatrix:
 
 def family_of(model: str) -> str:
     """The family of a model of the study, which may have a name of its own there."""
-    ours = read_card(folder_of(Path(NAME))).models.get(model, model)
+    ours = results_file(Path(NAME)).card.models.get(model, model)
     return MODELS[ours].family if ours in MODELS else "external"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from make_pictures import reference_ranking
-from tabsweep.benchmark.results.entrants import TRIALS, folder_of, read_card, results_file
+from tabsweep.benchmark.results.entrants import TRIALS, results_file
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
 from tabsweep.reports.statistics.ranking import ranks, snap, standard_error
@@ -121,11 +121,7 @@ def claims_table(folds: pd.DataFrame) -> list[str]:
 
 def tuning_trials(folder: Path) -> pd.DataFrame:
     """The exported tuning trials with `loss`, of validation, and `error`, of test."""
-    if not (folder / TRIALS).is_file():  # of earlier exports
-        columns = ["dataset", "method", "split", "index", "metric", "val", "test", "steps", "limit"]
-        trials = pd.DataFrame({name: [] for name in columns})
-    else:
-        trials = pd.read_csv(folder / TRIALS)
+    trials = pd.read_csv(folder / TRIALS)
     metrics = [METRICS[name] for name in trials["metric"]]
     loss = [m.sign * value for m, value in zip(metrics, trials["val"], strict=True)]
     error = [m.error(value) for m, value in zip(metrics, trials["test"], strict=True)]
@@ -277,14 +273,15 @@ dataset are not independent, so only datasets count as observations.
 
 def page() -> str:
     """The page's text."""
-    evidence = results_file(Path(NAME)).evidence()
+    file = results_file(Path(NAME))
+    evidence = file.evidence()
     datasets = evidence.datasets()
-    trials = tuning_trials(folder_of(Path(NAME)))
+    trials = tuning_trials(file.path.parent)
     return TEXT.format(
         n=len(datasets),
         sweep=SWEEP,
         datasets=", ".join(datasets),
-        note=read_card(folder_of(Path(NAME))).note,
+        note=file.card.note,
         ranks="\n".join(ranks_table(evidence)),
         claims="\n".join(claims_table(losses_by_fold(evidence))),
         n_searched=trials["dataset"].nunique(),

@@ -77,7 +77,7 @@ def report(
         del how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
-        behind = {name: file.models.get(name, name) for name in evidence.models}
+        behind = {name: file.card.models.get(name, name) for name in evidence.models}
         behind = {name: of for name, of in behind.items() if of in MODELS}
         names = {name: display_name(name, of) for name, of in behind.items()}
         known = {"families": families_of(behind), "names": names}

@@ -23,7 +23,7 @@ from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
 from ..planning.plan_record import drawn_by, plan_in, variants_of
-from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, read_card, results_file
+from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, results_file
 from ..results.evidence_builder import evidence_of
 from ..results.learning_curves import CURVE
 
@@ -88,8 +88,7 @@ def _standing(folder: Path, reference: str) -> Entrant | None:
     results belong to another budget or suite."""
     if not (folder / CARD).is_file():
         return None
-    results_file(folder)  # compares the checksum
-    card = read_card(folder)
+    card = results_file(folder).card  # compares the checksum
     if card.reference != reference:
         raise EvidenceError(
             f"{folder} holds results of the {card.reference}, and these are of the {reference}: "

@@ -133,12 +133,12 @@ def with_published(
     unknown or damaged one, EvidenceError for results that break a law.
     """
     entrants = [(name, results_file(Path(name))) for name in names]
-    files = {file.mark or Path(name).name: file for name, file in entrants}
+    files = {file.card.mark or Path(name).name: file for name, file in entrants}
     if len(files) < len(names):
         raise DataError(f"two entrants have the same name: {', '.join(names)}")
     joined, apart = evidence, list[pd.DataFrame]()
     for source, file in files.items():
-        if not file.datasets:
+        if not file.card.datasets:
             raise DataError(
                 f"{one_line(source)}: its card names no dataset of ours ([datasets.NAME] with "
                 "ours = ...), so nothing can be put beside it"
@@ -147,9 +147,9 @@ def with_published(
         pairs = _pairs(evidence, datasets, file, theirs)
         same = [pair for pair in pairs if not pair.reason]
         if same:
-            joined = _joined(joined, theirs, same, source, file.means_of, datasets)
+            joined = _joined(joined, theirs, same, source, file.card.means_of, datasets)
         rest = [pair for pair in pairs if pair.reason]
-        apart += [_apart(theirs, evidence, pair, source, file.means_of) for pair in rest]
+        apart += [_apart(theirs, evidence, pair, source, file.card.means_of) for pair in rest]
         joined = noting(joined, *_notes(file, source, same))
     ours = sorted({row for frame in apart for row in frame["dataset"].unique()})
     frames = [frame for frame in (_own(evidence, ours), *apart) if len(frame)]
@@ -159,11 +159,11 @@ def with_published(
 
 def _notes(file: ResultsFile, source: str, same: Sequence[_Pair]) -> list[str]:
     ranked = ", ".join(pair.ours for pair in same) or "none"
-    means = [f"Each value of [{source}] is a mean of {file.means_of} runs."]
+    means = [f"Each value of [{source}] is a mean of {file.card.means_of} runs."]
     return [
         f"Models marked [{source}] are published results, not trials of this run; comparable with "
         f"ours (same rows, same metric) on: {ranked}.",
-        *(means if file.means_of else []),
+        *(means if file.card.means_of else []),
         *file.notes,
     ]
 
@@ -184,7 +184,7 @@ def _pairs(
     """The published datasets with those of ours that they are, by name."""
     tasks = dict(theirs.planned[["dataset", "task"]].drop_duplicates().itertuples(index=False))
     pairs = []
-    for name, facts in sorted(file.datasets.items()):
+    for name, facts in sorted(file.card.datasets.items()):
         rows = theirs.trials[theirs.trials["dataset"] == name]
         for _, ours in sorted(datasets.items()) if name in tasks else ():
             if ours.name == facts.ours or (ours.added and ours.added == facts.added):

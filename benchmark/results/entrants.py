@@ -8,7 +8,7 @@ trials.csv.gz   of results of our own: every tuning trial, a row each, for analy
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -73,27 +73,36 @@ class Entrant(Strict):
     datasets: dict[str, DatasetFacts] = {}
 
 
+PLAIN = Entrant(title="", reference="", source="", licence="", sha256="")  # of a file without one
+
+
 @dataclass(frozen=True)
 class ResultsFile:
-    """A file of results. folder: where its report goes by default; notes: on its origin; tasks: of
-    datasets, where the file does not say them; datasets, means_of, mark, models: see `Entrant`;
-    title: the entrant's, "" of a plain file."""
+    """A file of results. folder: where its report goes by default; card: the entrant's, or
+    PLAIN."""
 
     path: Path
     folder: Path
-    notes: tuple[str, ...] = ()
-    tasks: Mapping[str, str] = field(default_factory=dict)
-    datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
-    means_of: int = 0
-    mark: str = ""
-    title: str = ""
-    models: Mapping[str, str] = field(default_factory=dict)
+    card: Entrant = PLAIN
 
-    def evidence(self, untuned: str = "") -> Evidence:
-        """The file's evidence; `untuned`: see `scored_lines`. Raises EvidenceError, DataError."""
-        read = read_results(self.path, untuned=untuned, tasks=self.tasks)
+    @property
+    def notes(self) -> list[str]:
+        """Whose results these are, as far as the card says it."""
+        card = self.card
+        if card == PLAIN:
+            return []
+        at = f" at {card.commit[:10]}" if card.commit else ""
+        place = f"{card.source}{at}".strip()
+        note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."
+        return [note, *([card.note] if card.note else [])]
+
+    def evidence(self, untuned: str = "", tasks: Mapping[str, str] | None = None) -> Evidence:
+        """The file's evidence. untuned: see `scored_lines`; tasks: of datasets for which neither
+        file nor card says one. Raises EvidenceError, DataError."""
+        known = {**(tasks or {}), **self.card.tasks}
+        read = read_results(self.path, untuned=untuned, tasks=known)
         meta = {**read.meta, "notes": [*self.notes, *read.meta["notes"]]}
-        return read.but(meta=meta | ({"suite": self.title} if self.title else {}))
+        return read.but(meta=meta | ({"suite": self.card.title} if self.card.title else {}))
 
 
 def entrant_names() -> list[str]:
@@ -105,9 +114,16 @@ def results_file(given: Path) -> ResultsFile:
     """The file that `--from` names: a file, the folder of an entrant, or the name of one that comes
     with the package. Raises DataError."""
     named = not given.exists() and not given.suffix and given.name == str(given)
-    if given.is_dir() or named:
-        return _of_entrant(folder_of(given), Path() if named else given)
-    return ResultsFile(given, given.parent)
+    if not (given.is_dir() or named):
+        return ResultsFile(given, given.parent)
+    folder = folder_of(given)
+    card, path = read_card(folder), folder / RESULTS
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; an entrant has a {CARD} and this")
+    sha256 = file_sha256(path)
+    if sha256 != card.sha256:
+        raise DataError(f"{path}: sha256 {sha256[:12]}... is not the card's {card.sha256[:12]}...")
+    return ResultsFile(path, Path() if named else given, card)
 
 
 def folder_of(given: Path) -> Path:
@@ -128,27 +144,3 @@ def read_card(folder: Path) -> Entrant:
     path = folder / CARD
     data, lines = toml_file.read(path, "card", DataError)
     return toml_file.checked(Entrant, data, str(path), lines, DataError)
-
-
-def _of_entrant(folder: Path, out: Path) -> ResultsFile:
-    card, path = read_card(folder), folder / RESULTS
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file; an entrant has a {CARD} and this")
-    sha256 = file_sha256(path)
-    if sha256 != card.sha256:
-        raise DataError(f"{path}: sha256 {sha256[:12]}... is not the card's {card.sha256[:12]}...")
-    at = f" at {card.commit[:10]}" if card.commit else ""
-    place = f"{card.source}{at}".strip()
-    note = f"{card.title} ({card.reference}): {', '.join(filter(None, (place, card.licence)))}."
-    notes = (note, *([card.note] if card.note else []))
-    return ResultsFile(
-        path,
-        out,
-        notes,
-        card.tasks,
-        card.datasets,
-        card.means_of,
-        card.mark,
-        card.title,
-        card.models,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ...arguments import flag_of
@@ -56,11 +55,10 @@ def reproduce_from_results(
 
     published, file = published_table(chosen.paper, table), results_file(results)
     built_in = set(published.dataset_names()).intersection(catalog.built_in())
-    file = replace(file, tasks={n: catalog.card(n).task for n in built_in} | dict(file.tasks))
     own = chosen.paper.file.table[table].untuned
     if own and not has_variant(file.path, own):
         own = ""
-    evidence = file.evidence(own)
+    evidence = file.evidence(own, {name: catalog.card(name).task for name in built_in})
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
     evidence = noting(evidence, *hints)
     notes = evidence.meta["notes"]

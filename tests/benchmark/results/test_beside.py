@@ -197,8 +197,8 @@ def test_every_entrant_of_the_package_is_listed_small_and_can_be_read(name):
     assert listed[name]["licence"] and listed[name]["source"] and "rtdl" in listed
     file = results_file(Path(name))
     found = file.evidence()
-    assert set(file.datasets) <= set(found.planned["dataset"])
-    own = any(facts.rows for facts in file.datasets.values())  # exported: seeds of all models
+    assert set(file.card.datasets) <= set(found.planned["dataset"])
+    own = any(facts.rows for facts in file.card.datasets.values())  # exported: seeds of all models
     assert (FOLDER / name / RESULTS).stat().st_size < (2_000_000 if own else 300_000)
     assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
 
@@ -238,7 +238,7 @@ def test_an_exported_run_stands_beside_another_with_the_scores_that_it_had(expor
 
 
 def test_results_of_other_folds_or_data_are_set_apart(exported):
-    facts = dict(results_file(exported[1]).datasets)["iris"]
+    facts = dict(results_file(exported[1]).card.datasets)["iris"]
     same = beside.RunDataset(
         "iris", "multiclass", "kfold", rows=facts.rows, drawn=tuple(facts.drawn), folds=(0,)
     )
