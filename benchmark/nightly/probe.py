@@ -19,29 +19,32 @@ from typing import Any
 
 
 def main() -> None:
-    """`suite FILE`, `ids SUITE` or `fit SUITE`."""
+    """`ids SUITE` or `fit SUITE`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["suite", "ids", "fit"])
-    parser.add_argument("suite")
-    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("what", choices=["ids", "fit"])
+    parser.add_argument("suite", type=Path)
+    parser.add_argument("--taken", type=Path, required=True)
     parser.add_argument("--complete", action="store_true")
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--cells", type=json.loads)
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--run", action="append", default=[], metavar="SEED:NAME")
     parser.add_argument("--workers", type=int, default=0)
     given = parser.parse_args()
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    suite = tomllib.loads(given.suite.read_text(encoding="utf-8"))
+    suite = with_every_model(suite) if given.complete else suite
+    suite = only(suite, given.cells) if given.cells else suite
+    given.taken.write_text(json.dumps(suite, indent=1, sort_keys=True), encoding="utf-8")
     found: Any
-    if given.what == "suite":
-        found = tomllib.loads(Path(given.suite).read_text(encoding="utf-8"))
-        found = with_every_model(found) if given.complete else found
-    elif given.what == "ids":
-        found = ids_of(given.suite, given.model)
+    if given.what == "ids":
+        found = ids_of(str(given.taken), given.model)
     else:
         runs = [(int(word.split(":")[0]), word.split(":")[1]) for word in given.run]
         found = [
             row
             for seed, name in runs
-            for row in fitted(given.suite, seed, given.runs, name, given.workers)
+            for row in fitted(str(given.taken), seed, given.runs, name, given.workers)
         ]
     print(json.dumps(found))
 
@@ -69,6 +72,28 @@ def with_every_model(data: dict[str, Any]) -> dict[str, Any]:
                 "fixed": dict(small_fits(name).get("config", {}))
             }
     return data
+
+
+def only(suite: dict[str, Any], cells: dict[str, list[str]]) -> dict[str, Any]:
+    """A suite's data with these cells alone, {model: datasets}: the others are absent from its
+    default budget."""
+    name = suite.get("default_budget", "quick")
+    budget = dict(suite["budgets"][name])
+    datasets = sorted({dataset for those in cells.values() for dataset in those})
+    budget["models"] = sorted(cells)
+    budget["model"] = {m: s for m, s in budget.get("model", {}).items() if m in cells}
+    there = {}
+    for dataset in datasets:
+        missing = [model for model in sorted(cells) if dataset not in cells[model]]
+        known = dict(budget.get("dataset", {}).get(dataset, {}).get("model", {}))
+        for model in missing:
+            known[model] = {**known.get(model, {}), "absent": "not fitted tonight"}
+        if known:
+            there[dataset] = {"model": known}
+    budget["dataset"] = there
+    protocol = {d: p for d, p in suite.get("protocol", {}).items() if d in datasets}
+    rest = {k: v for k, v in suite.items() if k not in ("offline", "budgets", "protocol")}
+    return {**rest, "datasets": datasets, "protocol": protocol, "budgets": {name: budget}}
 
 
 def ids_of(suite: str, models: list[str]) -> dict[str, Any]:

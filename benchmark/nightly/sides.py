@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...common.files import write_atomically
-from ...sweeps.trial import digest
 from .checkout import worktree
 from .context import NightContext
 from .libraries import interpreter
@@ -55,22 +53,6 @@ class Side:
             found.pop(name, None)
         return found
 
-    def suite(self, context: NightContext) -> dict[str, Any]:
-        """The night's suite as this version has it, with every model of this version (see
-        `probe.with_every_model`); a version that has none takes the judged one's."""
-        stored = context.night / "suites" / f"{self.name}-{self.commit[:10]}{self.changed[:6]}.json"
-        if not stored.exists():
-            path, more = Path(context.suite), list[str]()
-            if path.suffix != ".toml":
-                more = ["--complete"] if context.suite == "nightly" else []
-                inside = f"benchmark/suites/{context.suite}.toml"
-                path = next(p for p in (self.root / inside, context.root / inside) if p.exists())
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            text = _ask(context, self, ["suite", str(path), *more], START_S)
-            write_atomically(stored, text.encode(), sync=False)
-        found: dict[str, Any] = json.loads(stored.read_text(encoding="utf-8"))
-        return found
-
 
 def head_of(context: NightContext) -> Side:
     """The checkout that is judged, with the libraries of its own lock file."""
@@ -96,17 +78,10 @@ def lock_of(root: Path) -> str:
 # ---------------------------------------------------------------------- what a version is asked
 
 
-def ids(
-    context: NightContext,
-    side: Side,
-    *,
-    models: Iterable[str] = (),
-) -> dict[str, Any]:
+def ids(context: NightContext, side: Side, *, models: Iterable[str] = ()) -> dict[str, Any]:
     """What `probe.ids_of` finds in a version: the ids of the suite's cells; nothing is fitted."""
-    suite = written(context, side.suite(context), f"{side.name}-{side.commit[:10]}")
-    words = ["ids", str(suite)]
-    words += [word for model in models for word in ("--model", model)]
-    found: dict[str, Any] = json.loads(_ask(context, side, words, START_S))
+    words = [word for model in models for word in ("--model", model)]
+    found: dict[str, Any] = json.loads(_ask(context, side, "ids", words, START_S))
     return found
 
 
@@ -124,56 +99,32 @@ def fit(
     one that was killed goes on. A row is {model, dataset, fold, seed, id, status, cause, message,
     error, sha256, cpu_s} (see `probe.rows_of`). Raises SideError.
     """
-    label = f"{side.name}-{'-'.join([*seeds][:1])}-{digest(sorted(cells), length=8)}"
-    suite = written(context, only(side.suite(context), cells), label)
-    words = ["fit", str(suite), "--runs", str(runs), "--workers", str(context.workers)]
+    words = ["--cells", json.dumps(cells), "--runs", str(runs), "--workers", str(context.workers)]
     words += [word for name, seed in seeds.items() for word in ("--run", f"{seed}:{name}")]
     n_fits = len(seeds) * sum(map(len, cells.values()))
-    rows: list[Row] = json.loads(_ask(context, side, words, START_S + FIT_S * n_fits))
+    rows: list[Row] = json.loads(_ask(context, side, "fit", words, START_S + FIT_S * n_fits))
     return [row for row in rows if row["dataset"] in cells.get(row["model"], ())]
 
 
-def only(suite: Mapping[str, Any], cells: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The suite with these cells alone: the others are absent from its (default) budget."""
-    name = suite.get("default_budget", "quick")
-    budget = dict(suite["budgets"][name])
-    datasets = sorted({dataset for those in cells.values() for dataset in those})
-    budget["models"] = sorted(cells)
-    budget["model"] = {m: s for m, s in budget.get("model", {}).items() if m in cells}
-    there = {}
-    for dataset in datasets:
-        missing = [model for model in sorted(cells) if dataset not in cells[model]]
-        known = dict(budget.get("dataset", {}).get(dataset, {}).get("model", {}))
-        for model in missing:
-            known[model] = {**known.get(model, {}), "absent": "not fitted tonight"}
-        if known:
-            there[dataset] = {"model": known}
-    budget["dataset"] = there
-    protocol = {d: p for d, p in suite.get("protocol", {}).items() if d in datasets}
-    rest = {k: v for k, v in suite.items() if k not in ("offline", "budgets", "protocol")}
-    return {**rest, "datasets": datasets, "protocol": protocol, "budgets": {name: budget}}
+def suite_file(context: NightContext, side: Side) -> Path:
+    """The night's suite as a version has it; a version that has none takes the judged one's."""
+    if context.suite.endswith(".toml"):
+        return Path(context.suite)
+    inside = f"benchmark/suites/{context.suite}.toml"
+    return next(p for p in (side.root / inside, context.root / inside) if p.exists())
 
 
-def written(context: NightContext, suite: Mapping[str, Any], name: str) -> Path:
-    """A suite as a file of this night."""
-    folder = context.night / "suites"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    write_atomically(path, json.dumps(suite, indent=1, sort_keys=True).encode(), sync=False)
-    return path
-
-
-def _ask(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
+def _ask(context: NightContext, side: Side, what: str, words: Sequence[str], limit_s: float) -> str:
+    """What a version answers. The suite that it took stays in suites/ of the night."""
+    (context.night / "suites").mkdir(exist_ok=True)
+    taken = context.night / "suites" / f"{side.name}-{what}.json"
+    asked = [what, str(suite_file(context, side)), "--taken", str(taken)]
+    asked += ["--complete"] if context.suite == "nightly" else []
     # -P: the folder of the script, with its modules' names, stays off the import path.
-    return last_line(side, _call(context, side, ["-P", str(PROBE), *words], limit_s))
-
-
-def last_line(side: Side, out: str) -> str:
-    """The answer in what a version printed: libraries may print before it. Raises SideError."""
-    lines = out.splitlines()
+    lines = _call(context, side, ["-P", str(PROBE), *asked, *words], limit_s).splitlines()
     if not lines:
         raise SideError(f"{side.name} {side.commit[:10]}: ended well and said nothing")
-    return lines[-1]
+    return lines[-1]  # libraries may print before the answer
 
 
 def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -> str:
