@@ -216,22 +216,22 @@ def _trials(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.D
     first = ~cells.duplicated(TRIAL)
     trials = cells.loc[first, TRIAL].reset_index(drop=True)
     for column in ("config", "cause", "message"):
-        trials[column] = _one_value(lines, number, cells[column], column)
+        trials[column] = _one_value(lines, number, column)
     for column, name in COSTS.items():
         numbers = lines.floats(column)
         lines.refuse(numbers < 0, f"{column} {{{column}}} is below 0")
-        text = _one_value(lines, number, cells[column], column)
-        position = pd.Series(numbers).groupby(number, sort=True).first()
-        trials[name] = np.where(text == "", np.nan, position.to_numpy())
+        _one_value(lines, number, column)
+        trials[name] = pd.Series(numbers).groupby(number).first()
     broken = trials["cause"].to_numpy()[number] != ""
     lines.refuse(broken & ~np.isnan(value), "this trial failed on another line, and has a value")
-    for name in sorted(set(cells["metric"].unique()) - {""}):
-        mine = (cells["metric"] == name).to_numpy() & ~np.isnan(value)
-        scores = np.full(len(trials), np.nan)
-        scores[number[mine]] = value[mine]
-        trials[f"test_{name}"] = scores
+    _add_scores(TEST, lines, number, trials)
     _same_metrics(lines, trials, first.to_numpy())
-    _add_validation(everything.at(everything.cells["part"] == VAL), trials)
+    validation = everything.at(everything.cells["part"] == VAL)
+    known = pd.MultiIndex.from_frame(trials[TRIAL])
+    number = known.get_indexer(pd.MultiIndex.from_frame(validation.cells[TRIAL]))
+    law = "a validation score of method {method}, dataset {dataset}, seed {seed}, which has no line"
+    validation.refuse(number < 0, f"{law} of part test; add it, or leave out those of part val")
+    _add_scores(VAL, validation, number, trials)
     trials["config"] = trials["config"].map(_config)
     status = np.where(trials["cause"] == UNSUPPORTED, UNSUPPORTED, FAILED)
     trials["status"] = np.where(trials["cause"] == "", DONE, status)
@@ -247,21 +247,14 @@ def _trials(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.D
     return trials.rename(columns={"method": "model"}).drop(columns=["split", "kind"])
 
 
-def _add_validation(lines: Lines, trials: pd.DataFrame) -> None:
-    """Add the columns val_<metric> of the lines of part val."""
-    cells = lines.cells
-    if not len(cells):
-        return
-    places = pd.Series(trials.index, index=pd.MultiIndex.from_frame(trials[TRIAL]))
-    at = places.reindex(pd.MultiIndex.from_frame(cells[TRIAL])).to_numpy()
-    law = "a validation score of method {method}, dataset {dataset}, seed {seed}, which has no line"
-    lines.refuse(np.isnan(at), f"{law} of part test; add it, or leave out those of part val")
-    value = lines.floats("value")
-    for name in sorted(set(cells["metric"].unique()) - {""}):
-        mine = (cells["metric"] == name).to_numpy() & ~np.isnan(value)
+def _add_scores(part: str, lines: Lines, number: NDArray[np.integer], trials: pd.DataFrame) -> None:
+    """Add the columns <part>_<metric>. number: the trial of each line, by its place."""
+    value, metric = lines.floats("value"), lines.cells["metric"]
+    for name in sorted(set(metric) - {""}):
+        mine = (metric == name).to_numpy() & ~np.isnan(value)
         scores = np.full(len(trials), np.nan)
-        scores[at[mine].astype(int)] = value[mine]
-        trials[f"val_{name}"] = scores
+        scores[number[mine]] = value[mine]
+        trials[f"{part}_{name}"] = scores
 
 
 def _ensembles(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.DataFrame:
@@ -277,15 +270,11 @@ def _ensembles(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> p
     )
 
 
-def _one_value(
-    lines: Lines, number: NDArray[np.int64], column: pd.Series, name: str
-) -> NDArray[np.object_]:
-    """The text of each trial, given on one or on all of its lines."""
-    text = column.reset_index(drop=True)
-    if not (text != "").any():
-        return np.full(int(number.max()) + 1, "", dtype=object)
-    values = text.where(text != "").groupby(number, sort=True).first()
-    values = values.reindex(range(int(number.max()) + 1)).fillna("").to_numpy(dtype=object)
+def _one_value(lines: Lines, number: NDArray[np.integer], name: str) -> NDArray[np.object_]:
+    """The text that each trial has in a column. It may stand on one of its lines or on all of
+    them."""
+    text = lines.cells[name]
+    values = text.where(text != "").groupby(number).first().fillna("").to_numpy(dtype=object)
     law = f"{name} {{{name}}} differs from that on another line of the same trial"
     lines.refuse((text != "").to_numpy() & (text.to_numpy() != values[number]), law)
     return values
