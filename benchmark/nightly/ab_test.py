@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ FAILS = "fails"  # a fit fails now that succeeded at the accepted commit
 LEAST_CPU_S = 1.0  # of the accepted commit's fits: the kernel counts CPU time in ticks of 10 ms
 BAD = (WORSE, FAILS)
 Cells = dict[str, list[str]]  # model -> datasets
+PairedFits = dict[str, list[tuple[Row, Row]]]  # model -> (row of base, row of head) of each fit
+PairsOf = Callable[[Cells, Sequence[int]], PairedFits]
 
 
 def ab_test(context: NightContext, screened: StepResult | None = None) -> StepResult:
@@ -53,7 +56,7 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
         models = sorted(asked) if asked is not None else list(context.models)
         old, new = (ids(context, side, models=models) for side in (base, head))
         cells, beside = common_cells(old, new, base.commit, asked=asked, models=models)
-        found = judged(context, base, head, cells) if cells else []
+        found = judged(context, base, cells, partial(_both, context, base, head))
     except (SideError, NoEnvironment, ValueError) as error:
         return StepResult(NAME, NO_DATA, "the A/B test could not run", reason=str(error))
     return result_of(found, beside, commit, shared=bool(set(old["cells"]) & set(new["cells"])))
@@ -157,63 +160,43 @@ def seeds_of(base: str, head: str, n: int) -> list[int]:
     return [derive_seed("nightly", base, head, i) % 2**31 for i in range(n)]
 
 
-def judged(context: NightContext, base: Side, head: Side, cells: Cells) -> list[Row]:
-    """A row for each model, and one for each of its cells, judged look by look.
+def judged(context: NightContext, base: Side, cells: Cells, pairs_of: PairsOf) -> list[Row]:
+    """A row for each model, and behind it one for each of its cells, judged look by look.
 
     The row of a model: {kind "model", model, verdict, change, upper, p, cpu, n_seeds, n_fits,
     command}; `change` is the relative change of the error, positive is worse, `cpu` that of the CPU
-    time of all fits, which makes no verdict.
+    time of all fits, which makes no verdict. pairs_of: fits these cells with the seeds of these
+    numbers.
     """
     judge = Judge(sorted(cells))
-    fits: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
-    seeds = seeds_of(base.commit, head.commit + head.changed, LOOKS[-1])
+    fits: PairedFits = defaultdict(list)
     n_done = 0
-    while judge.open:
-        wanted = {model: cells[model] for model in judge.open}
-        numbers = range(n_done, judge.wanted)
-        for model, pairs in _both(context, base, head, wanted, numbers, seeds).items():
-            fits[model] += pairs
+    while looked := judge.open:
+        new = pairs_of({model: cells[model] for model in looked}, range(n_done, judge.wanted))
+        for model in looked:
+            fits[model] += new[model]
         n_done = judge.wanted
-        look_at(judge, fits)
-        told = ", ".join(f"{m} {v}" for m, v in judge.verdicts.items() if v and m in wanted)
+        judge.look({model: errors_of(fits[model]) for model in looked})
+        for model in looked:
+            if any(map(_broken, fits[model])):
+                judge.verdicts[model] = FAILS
+        told = ", ".join(f"{model} {v}" for model in looked if (v := judge.verdicts[model]))
         context.say(f"  after {n_done} seeds: {told or 'none decided'}")
-    return rows_of(context, base, cells, judge, fits)
-
-
-def look_at(judge: Judge, fits: Mapping[str, Sequence[tuple[Row, Row]]]) -> None:
-    """The next look at the open models, with all their pairs so far; a broken fit decides."""
-    looked = judge.open
-    judge.look({model: errors_of(fits.get(model, ())) for model in looked})
-    for model in looked:
-        if any(_broken(pair) for pair in fits.get(model, ())):
-            judge.verdicts[model] = FAILS
-
-
-def rows_of(
-    context: NightContext,
-    base: Side,
-    cells: Cells,
-    judge: Judge,
-    fits: Mapping[str, Sequence[tuple[Row, Row]]],
-) -> list[Row]:
-    """The row of each model, and those of its cells behind it."""
     rows = []
     for model in sorted(cells):
-        rows.append(_model_row(context, base, model, judge, fits[model]))
-        rows += _cell_rows(model, fits[model])
+        rows += [
+            _model_row(context, base, model, judge, fits[model]),
+            *_cell_rows(model, fits[model]),
+        ]
     return rows
 
 
 def _both(
-    context: NightContext,
-    base: Side,
-    head: Side,
-    cells: Cells,
-    numbers: Sequence[int],
-    seeds: Sequence[int],
-) -> dict[str, list[tuple[Row, Row]]]:
+    context: NightContext, base: Side, head: Side, cells: Cells, numbers: Sequence[int]
+) -> PairedFits:
     """{model: [(row of base, row of head)]} of the seeds with these numbers. Raises SideError."""
     runs = context.runs / f"ab-{base.commit[:SHORT]}-{head.commit[:SHORT]}"
+    seeds = seeds_of(base.commit, head.commit + head.changed, LOOKS[-1])
     rows: list[list[Row]] = []
     chosen = {f"seed-{number}": seeds[number] for number in numbers}
     for side in (base, head):
@@ -223,9 +206,7 @@ def _both(
     return paired(rows[0], rows[1], cells, len(chosen))
 
 
-def paired(
-    base: Sequence[Row], head: Sequence[Row], cells: Cells, n_seeds: int
-) -> dict[str, list[tuple[Row, Row]]]:
+def paired(base: Sequence[Row], head: Sequence[Row], cells: Cells, n_seeds: int) -> PairedFits:
     """{model: [(row of base, row of head)]}, every cell with so many seeds. Raises SideError where
     a version has returned no row of a planned fit."""
     sides = [
@@ -239,7 +220,7 @@ def paired(
                     f"{model} on {dataset}: of {n_seeds} planned fits the accepted commit returned "
                     f"{len(keys[0])}, this one {len(keys[1])}, both {len(keys[0] & keys[1])}"
                 )
-    pairs: dict[str, list[tuple[Row, Row]]] = defaultdict(list)
+    pairs: PairedFits = defaultdict(list)
     for key in sorted(sides[0]):
         pairs[key[0]].append((sides[0][key], sides[1][key]))
     return pairs

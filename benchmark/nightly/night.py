@@ -36,7 +36,7 @@ def run_night(context: NightContext) -> Night:
     steps.append(_run(context, "ab-test", partial(ab_test, screened=next(iter(steps), None))))
     night = Night(
         commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
-        baseline=against_of(context),
+        baseline=context.against or str((context.baseline or {}).get("commit", "")),
         started=started,
         host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
         steps=steps,
@@ -46,11 +46,6 @@ def run_night(context: NightContext) -> Night:
     kept = [context.baseline["commit"]] if context.baseline else []
     remove_worktrees(context.root, context.store, but=kept)
     return night
-
-
-def against_of(context: NightContext) -> str:
-    """What this night is judged against: --against, the baseline's commit, or ""."""
-    return context.against or str((context.baseline or {}).get("commit", ""))
 
 
 def _run(
@@ -71,14 +66,8 @@ def _run(
         )
     cpu_s = sum(os.times()[:4]) - sum(before[:4])
     found = replace(found, seconds=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1))
-    context.say(line_of(found))
+    context.say(f"{found.name}: {found.verdict.upper()}: {found.told}")
     return found
-
-
-def line_of(result: StepResult) -> str:
-    """A step in one line for people."""
-    reason = f" ({result.reason})" if result.reason else ""
-    return f"{result.name}: {result.verdict.upper()}: {result.headline}{reason}"
 
 
 def name_of(date: str, label: str, against: str | None) -> str:

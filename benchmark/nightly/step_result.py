@@ -10,8 +10,6 @@ OK = "ok"
 REGRESSION = "regression"
 NO_DATA = "no-data"  # could not be judged: as red as a regression
 NOT_RUN = "not-run"
-VERDICTS = (OK, REGRESSION, NO_DATA, NOT_RUN)
-RED = (REGRESSION, NO_DATA)
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class StepResult:
 
     headline: one plain sentence. findings: rows for tables, JSON values only ({model, dataset, old,
     new, change, lower, upper, verdict, command, ...}, as far as the step has them). reason:
-    why a step was not run, or has no data. Raises ValueError for an unknown verdict.
+    why a step was not run, or has no data.
     """
 
     name: str
@@ -31,18 +29,15 @@ class StepResult:
     cpu_s: float = 0.0
     reason: str = ""
 
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"unknown verdict {self.verdict!r}; known: {', '.join(VERDICTS)}")
-
     @property
     def red(self) -> bool:
         """Whether the night ends with exit code 4 for it."""
-        return self.verdict in RED
+        return self.verdict in (REGRESSION, NO_DATA)
 
-    def to_data(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
+    @property
+    def told(self) -> str:
+        """The headline, and the reason where there is one."""
+        return self.headline + (f" ({self.reason})" if self.reason else "")
 
 
 @dataclass(frozen=True)
@@ -68,12 +63,8 @@ class Night:
     @property
     def red(self) -> bool:
         """Whether a step is a regression or could not be judged."""
-        return any(step.red for step in self.steps)
+        return self.verdict != OK
 
     def to_data(self) -> dict[str, Any]:
         """The fields and the verdict, as night.json has them."""
-        return {
-            **{"commit": self.commit, "baseline": self.baseline, "started": self.started},
-            **{"host": dict(self.host), "verdict": self.verdict},
-            "steps": [step.to_data() for step in self.steps],
-        }
+        return {**asdict(self), "verdict": self.verdict}

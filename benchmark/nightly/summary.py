@@ -44,7 +44,7 @@ def summary(night: Night, baseline: Mapping[str, Any] | None) -> str:
     judged = [step for step in night.steps if step.verdict != NOT_RUN]
     told = [step for step in judged if step.red]
     lines = [f"## {markdown(verdict_line(night))}", ""]
-    lines += [f"* {markdown(said(step))}" for step in told]
+    lines += [f"* {markdown(f'{step.name}: {step.told}')}" for step in told]
     for verdict, title in ((REGRESSION, "What broke"), (NO_DATA, "What could not be judged")):
         for step in (step for step in judged if step.verdict == verdict):
             lines += ["", f"### {title}: {markdown(step.name)}: {markdown(step.headline)}", ""]
@@ -80,11 +80,6 @@ def verdict_line(night: Night) -> str:
             parts.append(f"{count(n[NO_DATA], 'step')} could not judge")
         return f"Red: {', '.join(parts)}."
     return "Nothing broke."
-
-
-def said(step: StepResult) -> str:
-    """A step's headline behind its name, and the reason where it has one."""
-    return f"{step.name}: {step.headline}" + (f" ({step.reason})" if step.reason else "")
 
 
 def bad(step: StepResult) -> list[dict[str, Any]]:

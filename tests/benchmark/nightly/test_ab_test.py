@@ -10,13 +10,11 @@ import pytest
 from tabsweep.benchmark.nightly.ab_test import (
     ab_test,
     common_cells,
-    look_at,
+    judged,
     paired,
     result_of,
-    rows_of,
 )
 from tabsweep.benchmark.nightly.context import NightContext
-from tabsweep.benchmark.nightly.decision import Judge
 from tabsweep.benchmark.nightly.sides import Side, SideError
 from tabsweep.benchmark.nightly.step_result import StepResult
 
@@ -104,25 +102,27 @@ CELLS = {"bad": ["iris", "wine"], "fine": ["iris"]}
 BROKEN = {"status": "failed", "cause": "error", "message": "no memory", "error": None}
 
 
-def fits(n: int, **of_bad: Any) -> list[dict]:
+def fits(seeds: range, **of_bad: Any) -> list[dict]:
     """The rows of one side; `of_bad` changes those of the model "bad"."""
     return [
         row(model, dataset, seed, **(of_bad if model == "bad" else {}))
-        for seed in range(n)
+        for seed in seeds
         for model, datasets in CELLS.items()
         for dataset in datasets
     ]
 
 
-def judged(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], StepResult]:
+THREE = fits(range(3))
+
+
+def outcome(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], StepResult]:
     """({model: its row}, the step's result) of fits on both sides."""
-    judge, context = Judge(sorted(CELLS)), context_of(tmp_path)
-    while judge.open:
-        n = judge.wanted
-        pairs = paired(fits(n, **base), fits(n, **head), CELLS, n)
-        look_at(judge, pairs)
+
+    def pairs_of(cells: dict, numbers: range) -> dict:
+        return paired(fits(numbers, **base), fits(numbers, **head), CELLS, len(numbers))
+
     side = Side("base", BASE, tmp_path, Path("python"), {})
-    found = rows_of(context, side, CELLS, judge, pairs)
+    found = judged(context_of(tmp_path), side, CELLS, pairs_of)
     models = {row["model"]: row for row in found if row["kind"] == "model"}
     return models, result_of(found, [], BASE, shared=True)
 
@@ -142,7 +142,7 @@ def context_of(folder: Path, **given: Any) -> NightContext:
     ],
 )
 def test_a_fit_that_fails_or_has_no_finite_error_now_is_red(tmp_path, head, note) -> None:
-    models, found = judged(tmp_path, {}, head)
+    models, found = outcome(tmp_path, {}, head)
     assert (models["bad"]["verdict"], models["fine"]["verdict"]) == ("fails", "equal")
     assert models["bad"]["note"] == note
     assert found.verdict == "regression" and note in found.headline
@@ -151,7 +151,7 @@ def test_a_fit_that_fails_or_has_no_finite_error_now_is_red(tmp_path, head, note
 @pytest.mark.parametrize("head", [{}, BROKEN, {"error": math.nan}])
 @pytest.mark.parametrize("base", [BROKEN, {"error": math.inf}])
 def test_a_model_that_no_pair_of_fits_compares_is_not_green(tmp_path, base, head) -> None:
-    models, found = judged(tmp_path, base, head)
+    models, found = outcome(tmp_path, base, head)
     if base == BROKEN or head != BROKEN:
         assert models["bad"]["verdict"] == "no-data" and found.verdict == "no-data"
         assert found.headline == "not judged: bad" and "d0eb531000" in found.reason
@@ -161,18 +161,18 @@ def test_a_model_that_no_pair_of_fits_compares_is_not_green(tmp_path, base, head
 
 
 def test_cpu_time_of_fits_long_enough_to_tell_stands_beside_the_verdict(tmp_path) -> None:
-    models, found = judged(tmp_path, {"cpu_s": 0.5}, {"cpu_s": 0.65})
+    models, found = outcome(tmp_path, {"cpu_s": 0.5}, {"cpu_s": 0.65})
     assert models["bad"]["cpu"] == pytest.approx(0.3) and models["fine"]["cpu"] is None
     assert found.verdict == "ok"
 
 
 def test_a_planned_fit_without_a_row_is_an_error() -> None:
-    for base, head in ((fits(3)[1:], fits(3)), (fits(3), fits(3)[:-1]), (fits(2), fits(2))):
+    for base, head in ((THREE[1:], THREE), (THREE, THREE[:-1]), (fits(range(2)),) * 2):
         with pytest.raises(SideError, match="of 3 planned fits"):
             paired(base, head, CELLS, 3)
-    other = [row | {"seed": row["seed"] + 1} for row in fits(3)]
+    other = [row | {"seed": row["seed"] + 1} for row in THREE]
     with pytest.raises(SideError, match="bad on iris: .* returned 3, this one 3, both 2"):
-        paired(fits(3), other, CELLS, 3)
+        paired(THREE, other, CELLS, 3)
 
 
 # ---------------------------------------------------------------------- the step
