@@ -131,12 +131,6 @@ def scored_lines(path: Path, untuned: str = "") -> Lines:
     return lines
 
 
-def has_variant(path: Path, variant: str) -> bool:
-    """Whether a line of the file is of that variant. Raises DataError."""
-    cells = Lines.of(path).cells
-    return "variant" in cells and bool((cells["variant"] == variant).any())
-
-
 def literal(text: str) -> str:
     """Text as it stands in a law of `Lines.refuse`, where braces name cells."""
     return text.replace("{", "{{").replace("}", "}}")
@@ -235,17 +229,9 @@ def _with_parts(lines: Lines) -> Lines:
 def _with_untuned(lines: Lines, untuned: str) -> Lines:
     """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
     tuned line on a dataset."""
-    if not untuned:
-        return lines
     cells = lines.cells
-    for column in ("method", "dataset", "variant"):
-        if column not in cells:
-            lines.refuse_header(f"no column {column}, which variant {untuned!r} needs")
-    if untuned not in (known := set(cells["variant"]) - set(TUNED)):
-        raise EvidenceError(
-            f"{lines.name}: no line has the variant {one_line(untuned, 40)}; "
-            f"{suggest(untuned, known)}"
-        )
+    if not untuned or not {"method", "dataset", "variant"} <= set(cells):
+        return lines
     key = pd.MultiIndex.from_frame(cells[[c for c in ("method", "dataset", "kind") if c in cells]])
     tuned = cells["variant"].isin(TUNED).to_numpy()
     copies = lines.at((cells["variant"] == untuned).to_numpy() & ~key.isin(key[tuned]))

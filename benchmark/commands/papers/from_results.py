@@ -49,16 +49,14 @@ def reproduce_from_results(
         write_comparison,
     )
     from ....reports.reproduction.names import fitted
-    from ...results.csv_lines import has_variant
     from ...results.entrants import results_file
     from ...results.evidence_builder import noting
 
     published, file = published_table(chosen.paper, table), results_file(results)
     built_in = set(published.dataset_names()).intersection(catalog.built_in())
-    own = chosen.paper.file.table[table].untuned
-    if own and not has_variant(file.path, own):
-        own = ""
-    evidence = file.evidence(own, {name: catalog.card(name).task for name in built_in})
+    evidence = file.evidence(
+        chosen.paper.file.table[table].untuned, {name: catalog.card(name).task for name in built_in}
+    )
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
     evidence = noting(evidence, *hints)
     notes = evidence.meta["notes"]
