@@ -51,12 +51,8 @@ def load_results(run: str | Path) -> pd.DataFrame:
     message, selected, val_<metric>, test_<metric>, fit_s, predict_s, cpu_s (seconds), peak_ram_mb,
     study, id, origin, time, cpu. Raises LedgerError where `run` is not the folder of a run.
     """
-    import pandas as pd
-
-    plan, frame = planned_frame(ledger := Ledger(Path(run)), columns_of(ledger.columns()))
-    if not len(frame):
-        return pd.DataFrame(columns=["dataset", "task", "fold", "model", "status", "selected"])
-    return frame.infer_objects()
+    ledger = Ledger(Path(run))
+    return planned_frame(ledger, columns_of(ledger.columns()))[1].infer_objects()
 
 
 def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
@@ -183,10 +179,8 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
         _agree(one, other, content=newest_first)
     parts, repeated = first_of_each(parts) if newest_first else without_repeats(folders, parts)
     plans = [plan for plan, _ in parts]
-    frames = [frame for _, frame in parts if len(frame)]
-    trials = frames[0] if len(frames) == 1 else None
-    if trials is None:
-        trials = pd.concat(frames, ignore_index=True) if frames else _empty_trials(plans)
+    frames = [frame for _, frame in parts if len(frame)] or [parts[0][1]]
+    trials = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     kinds = {"cpus": sorted(cpus - {""}), "gpus": sorted(gpus - {""})}
     meta = meta_of(plans, trials, last_record=max(times), **kinds)
     meta["notes"] += repeated
@@ -235,22 +229,13 @@ def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
     }
 
 
-def _empty_trials(plans: list[Record]) -> pd.DataFrame:
-    import pandas as pd
-
-    columns = ["dataset", "task", "fold", "model", "index", "stage", "seed", "status", "selected"]
-    columns += ["study", "cause"]
-    metrics = [f"test_{name}" for plan in plans for name in plan["metric"].values()]
-    return pd.DataFrame(columns=[*columns, *dict.fromkeys(metrics)])
-
-
 def _agree(first: Record, other: Record, *, content: bool) -> None:
     """Raises ValueError where scores of two runs cannot stand in one table. content: whether the
     data and the folds of the datasets that they share are compared, too."""
     parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]
     if content:
-        parts.append(("data", _contents(first), _contents(other)))
-        parts.append(("folds", _folds(first), _folds(other)))
+        data, folds = ([what(plan) for plan in (first, other)] for what in (_contents, _folds))
+        parts += [("data", *data), ("folds", *folds)]
     for part, a, b in parts:
         for key in sorted(set(a) & set(b)):
             if a[key] != b[key]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...sweeps.store.ledger import Record
 from ..console import count
@@ -27,16 +27,15 @@ def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[P
     from ...reports.evidence import EvidenceError
 
     names = [{study_name(study) for study in plan["studies"]} for plan, _ in parts]
-    shared = {name for i, mine in enumerate(names) for name in mine if _in_others(name, i, names)}
+    holders_of = Counter(name for mine in names for name in mine)
+    shared = {name for name, n in holders_of.items() if n > 1}
     if not shared:
         return list(parts), []
-    ids: list[dict[str, set[Any]]] = []
-    for _, frame in parts:
-        mine = frame[frame["study"].isin(list(shared))] if len(frame) else frame
-        ids_of: dict[str, set[Any]] = defaultdict(set)
-        for study, id in zip(mine.get("study", ()), mine.get("id", ()), strict=True):
-            ids_of[study].add(id)
-        ids.append(ids_of)
+    ids: list[dict[str, set[str]]] = [defaultdict(set) for _ in parts]
+    for mine, (_, frame) in zip(ids, parts, strict=True):
+        repeated = frame.loc[frame["study"].isin(list(shared)), ["study", "id"]]
+        for study, id in repeated.itertuples(index=False, name=None):
+            mine[study].add(id)
     drop: list[set[str]] = [set() for _ in parts]
     for name in sorted(shared):
         holders = [i for i, mine in enumerate(names) if name in mine]
@@ -68,7 +67,7 @@ def first_of_each(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     complete: set[tuple[str, str]] = set()
     repeated: set[tuple[str, str]] = set()
     for i, (plan, frame) in enumerate(parts):
-        scored = set(frame.loc[frame["selected"], "study"]) if len(frame) else set()
+        scored = set(frame.loc[frame["selected"], "study"])
         cells: dict[tuple[str, str], bool] = {}
         for study in plan["studies"]:
             cell = study["dataset"], study["model"]
@@ -89,14 +88,10 @@ def first_of_each(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     return kept, [note] if repeated else []
 
 
-def _in_others(name: str, mine: int, names: Sequence[set[str]]) -> bool:
-    return any(name in other for i, other in enumerate(names) if i != mine)
-
-
 def _without(part: Part, gone: set[str]) -> Part:
     plan, frame = part
     if not gone:
         return part
     studies = [study for study in plan["studies"] if study_name(study) not in gone]
-    rows = frame[~frame["study"].isin(list(gone))].reset_index(drop=True) if len(frame) else frame
+    rows = frame[~frame["study"].isin(list(gone))].reset_index(drop=True)
     return {**plan, "studies": studies}, rows
