@@ -17,14 +17,7 @@ def list_experiments(console: Console, paper: Path | None = None) -> int:
     known = experiments(paper).values()
     console.data(
         [
-            {
-                "name": e.name,
-                "title": e.entry.title,
-                "source": e.entry.source,
-                "reduced": e.entry.reduced,
-                "full": e.entry.full,
-                "published": list(e.published),
-            }
+            {"name": e.name, "published": e.published, **e.entry.model_dump(exclude={"run"})}
             for e in known
         ]
     )
