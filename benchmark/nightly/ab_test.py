@@ -18,6 +18,7 @@ import numpy as np
 
 from ...reports.regression.verdicts import EQUAL, HARMLESS, UNDECIDED, WORSE, as_log_ratio
 from ...sweeps.trial import DONE, derive_seed
+from .baseline import cells_of
 from .checkout import SHORT, NoCommit, full_commit
 from .context import NightContext
 from .decision import LOOKS, Judge
@@ -87,11 +88,8 @@ def common_cells(
     version plans the model: NO_DATA) and "new" (nothing to compare with).
     """
     wanted = [k for k in {*old["cells"], *new["cells"]} if asked is None or _in(asked, k)]
-    cells: Cells = {}
-    for key in sorted(wanted):
-        if key in old["cells"] and key in new["cells"]:
-            if old["cells"][key]["id"] != new["cells"][key]["id"]:
-                cells.setdefault(_model(key), []).append(key.split("/")[1])
+    both = [key for key in wanted if key in old["cells"] and key in new["cells"]]
+    cells = cells_of(k for k in both if old["cells"][k]["id"] != new["cells"][k]["id"])
     names = None if asked is None else {name for those in asked.values() for name in those}
     rows: list[Row] = []
     for where, plan in ((f"at {commit[:SHORT]}", old), ("at this commit", new)):
@@ -101,10 +99,8 @@ def common_cells(
             if names is None or d in names
         ]
     rows += lost((key for key in wanted if key not in new["cells"]), new)
-    added: Cells = {}
-    for key in sorted(k for k in wanted if k not in old["cells"]):
-        if key.split("/")[1] not in old["left_out"]:
-            added.setdefault(_model(key), []).append(key.split("/")[1])
+    unlike = [key for key in wanted if key not in old["cells"]]
+    added = cells_of(key for key in unlike if key.split("/")[1] not in old["left_out"])
     note = f"the commit {commit[:SHORT]} does not have it: nothing to compare with"
     rows += [
         {"kind": "new", "model": model, "datasets": datasets, "verdict": "new", "note": note}

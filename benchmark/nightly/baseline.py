@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def key_of(row: Mapping[str, Any]) -> str:
     return f"{row['model']}/{row['dataset']}/{row['fold']}/{row['seed']}"
 
 
-def cells_of(keys: Mapping[str, Any] | list[str]) -> dict[str, list[str]]:
+def cells_of(keys: Iterable[str]) -> dict[str, list[str]]:
     """{model: datasets} of keys of cells."""
     found: dict[str, list[str]] = {}
     for key in sorted(keys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +40,3 @@ class NightContext:
     def runs(self) -> Path:
         """The folder of this night's runs."""
         return self.night / "runs"
-
-    def environment(self) -> dict[str, str]:
-        """Environment variables for child processes: this one's, with the datasets' folders."""
-        found = dict(os.environ)
-        if self.mirror:
-            found["TABSWEEP_MIRROR"] = str(self.mirror)
-        if self.cache:
-            found["TABSWEEP_CACHE"] = str(self.cache)
-        return found

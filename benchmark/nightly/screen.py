@@ -75,7 +75,7 @@ def _differs(accepted: Mapping[str, Any], key: str, cell: Mapping[str, Any]) -> 
 
 
 def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> list[Row]:
-    cells = cells_of(list(keys))
+    cells = cells_of(keys)
     if not cells:
         return []
     context.say(f"  {name}: {sum(map(len, cells.values()))} cells")

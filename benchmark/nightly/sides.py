@@ -42,9 +42,10 @@ class Side:
     changed: str = ""
 
     def environment(self, context: NightContext) -> dict[str, str]:
-        """Environment variables of its processes: its package first on the import path, one
-        thread, no bytecode written (a worktree may move within a second)."""
-        found = context.environment()
+        """Environment variables of its processes: the datasets' folders, its package first on the
+        import path, one thread, no bytecode written (a worktree may move within a second)."""
+        places = {"TABSWEEP_MIRROR": context.mirror, "TABSWEEP_CACHE": context.cache}
+        found = {**os.environ, **{name: place for name, place in places.items() if place}}
         if self.root.name == "tabsweep":
             rest = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]
             found["PYTHONPATH"] = os.pathsep.join([str(self.root.parent), *rest])

@@ -15,7 +15,7 @@ from ...nightly.baseline import file_of, read
 from ...nightly.checkout import Checkout, checkout_of
 from ...nightly.context import NightContext
 from ...nightly.night import name_of, run_night
-from ...nightly.step_result import NOT_RUN, Night
+from ...nightly.step_result import NOT_RUN
 from ...nightly.summary import write_summary
 from ...planning.environment import ROOT
 from ...planning.suite import SuiteError, load
@@ -32,7 +32,10 @@ def nightly_command(console: Console, **given: Any) -> int:
         night = run_night(context)
         page = write_summary(night, context)
     console.data({"folder": str(context.night), "summary": str(page), **night.to_data()})
-    console.say(summary(night))
+    run = [step for step in night.steps if step.verdict != NOT_RUN]
+    wall, cpu = sum(s.seconds for s in run), sum(s.cpu_s for s in run)
+    took = f"{duration(wall)}, {duration(cpu)} of CPU"
+    console.say(f"{night.verdict.upper()}: {count(len(run), 'step')}, {took}")
     console.say(str(page))
     return REGRESSION if night.red else OK
 
@@ -87,11 +90,3 @@ def _against(context: NightContext) -> str:
     if context.baseline is None:
         return "no baseline"
     return f"the baseline {context.baseline['commit'][:10]} of {context.baseline['accepted']}"
-
-
-def summary(night: Night) -> str:
-    """The verdict of a night with what it took."""
-    run = [step for step in night.steps if step.verdict != NOT_RUN]
-    wall, cpu = sum(s.seconds for s in run), sum(s.cpu_s for s in run)
-    took = f"{duration(wall)}, {duration(cpu)} of CPU"
-    return f"{night.verdict.upper()}: {count(len(run), 'step')}, {took}"
