@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -70,7 +70,7 @@ class RunCounts:
         # Trial id -> (loss, CPU seconds), where a study of the plan needs them (`selective`).
         self._ranked: dict[str, tuple[float, float]] = {}
         self._slots: dict[Place, str] = {}  # ended, with its trial
-        self.open: dict[Place, str] = {}  # sent to a worker, not ended
+        self._open: set[Place] = set()  # sent to a worker, not ended
         self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
         self._recent: dict[str, Read] = {}  # results, by trial id
 
@@ -92,10 +92,10 @@ class RunCounts:
             key = head.study, head.stage, head.index
             self._ended.pop(head.study, None)  # a study that continues ends once more
             if head.kind == "lease":
-                self.open[key] = head.id
+                self._open.add(key)
                 return
             for stage in (head.stage, *([TUNE] if head.stage.startswith("rung") else [])):
-                self.open.pop((head.study, stage, head.index), None)
+                self._open.discard((head.study, stage, head.index))
             self._slots[key] = head.id
             if head.kind == "result":
                 cause = read()["cause"] if head.status == FAILED else ""
@@ -139,17 +139,22 @@ class RunCounts:
                 statuses[status] += 1
                 if status == FAILED:
                     causes[cause] += 1
-        left = self._n_left(states)
-        pace = self._per_second()
+        planned = {
+            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
+        }
+        ended = {study: state.n_done for study, state in states.items()}
+        left = sum(max(0, n - ended.get(study, 0)) for study, n in planned.items())
+        recent = [read() for read in self._recent.values()]
+        pace = pace_of([record["time"] for record in recent if not record.get("origin")])
         return RunStatus(
             run=str(run),
             suite=plan["suite"]["name"],
             budget=plan["options"]["budget"],
-            planned=sum(self._planned().values()),
+            planned=sum(planned.values()),
             done=statuses[DONE],
             failed=dict(sorted(causes.items())),
             unsupported=statuses["unsupported"],
-            running=len(self.open) if owner else 0,
+            running=len(self._open) if owner else 0,
             left=left,
             eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
             owner=owner,
@@ -160,20 +165,6 @@ class RunCounts:
             quarantined_bytes=torn_bytes,
             per_minute=round(60 * pace, 2) if pace else None,
         )
-
-    def n_left(self) -> int:
-        """How many slots of the plan in force have not ended; 0 without a plan."""
-        return self._n_left(self._states())
-
-    def _n_left(self, states: Mapping[str, StudyState]) -> int:
-        ended = {study: state.n_done for study, state in states.items()}
-        return sum(max(0, n - ended.get(study, 0)) for study, n in self._planned().items())
-
-    def _planned(self) -> dict[str, int]:
-        """{study: number of slots}. A study that has ended counts the slots that it really had."""
-        return {
-            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
-        }
 
     def _states(self) -> dict[str, StudyState]:
         """{study: where it stands} of the planned studies in which a slot has ended."""
@@ -187,11 +178,6 @@ class RunCounts:
             state = states.setdefault(study, StudyState(self._shapes[study]))
             state.add_all(stage, *zip(*slots, strict=True))
         return states
-
-    def _per_second(self) -> float | None:
-        """Results a second, from the recent ones."""
-        records = [read() for read in self._recent.values()]
-        return pace_of([record["time"] for record in records if not record.get("origin")])
 
 
 def pace_of(times: Sequence[str]) -> float | None:

@@ -194,4 +194,4 @@ def failed_under_less(record: Record, limits: Limits) -> bool:
 def all_ended(ledger: Ledger) -> bool:
     """Whether no slot of the plan in force is left: a resume then most likely runs nothing."""
     counts = RunCounts().add_all(ledger)
-    return counts.plan is not None and counts.n_left() == 0
+    return counts.plan is not None and counts.status(ledger.run, None).finished
