@@ -34,7 +34,8 @@ def screen(context: NightContext) -> StepResult:
     baseline = context.baseline
     if baseline is None:
         where = context.baseline_file or "the repository"
-        return _no_data("there is no accepted baseline", f"{where} does not exist; {ACCEPT}")
+        reason = f"{where} does not exist; {ACCEPT}"
+        return StepResult(NAME, NO_DATA, "there is no accepted baseline", reason=reason)
     try:
         head = head_of(context)
         planned = ids(context, head, models=context.models)
@@ -44,8 +45,9 @@ def screen(context: NightContext) -> StepResult:
             what = "this commit plans" if not planned["cells"] else "the baseline has"
             reason = f"{what} no cell of suite {context.suite}"
             told = [f"{name}: {why}" for name, why in sorted(planned["left_out"].items())]
-            found = _no_data("there is no cell to compare", "; ".join([reason, *told]))
-            return StepResult(NAME, NO_DATA, found.headline, findings, reason=found.reason)
+            reason = "; ".join([reason, *told])
+            headline = "there is no cell to compare"
+            return StepResult(NAME, NO_DATA, headline, findings, reason=reason)
         findings += compared(accepted, planned, baseline)
         findings += not_planned(context.models, {"cells": accepted, "left_out": {}}, planned)
         cells = planned["cells"]
@@ -55,7 +57,7 @@ def screen(context: NightContext) -> StepResult:
         rows = _fit(context, head, cells, "screen")
         twice = _fit(context, head, again, "screen-again")
     except (SideError, NoEnvironment) as error:
-        return _no_data("the screen could not run", str(error))
+        return StepResult(NAME, NO_DATA, "the screen could not run", reason=str(error))
     findings += missing(cells, rows) or missing(again, twice)
     findings += failures(rows, accepted)
     findings += unstable(rows, {key_of(row): row for row in twice}, "another run tonight")
@@ -177,41 +179,32 @@ def unstable(rows: Iterable[Row], others: Mapping[str, Any], what: str) -> list[
     return found
 
 
-def _no_data(headline: str, reason: str) -> StepResult:
-    return StepResult(NAME, NO_DATA, headline, reason=reason)
+# Kind of a finding -> what the headline says of it, which of its keys it names, and its verdict.
+TOLD = {
+    "nondeterminism": ("not deterministic", "model", REGRESSION),
+    "failed": ("failing now and not before", "model", REGRESSION),
+    "lost": ("not planned any more", "model", REGRESSION),
+    "dataset": ("could not be had", "dataset", NO_DATA),
+    "missing": ("no result of", "model", NO_DATA),
+    "unknown": ("no such model", "model", NO_DATA),
+    "changed": ("changed", "model", OK),
+    "new": ("new", "model", OK),
+}
 
 
 def result_of(findings: list[Row], *, n_same: int, head_added: Mapping[str, str]) -> StepResult:
     """The verdict: a regression before missing data, and missing data before all else."""
-    kinds: dict[str, list[Row]] = {}
-    for row in findings:
-        kinds.setdefault(row["kind"], []).append(row)
-    parts = []
-    for kind, told in (
-        ("nondeterminism", "not deterministic"),
-        ("failed", "failing now and not before"),
-        ("lost", "not planned any more"),
-    ):
-        if kind in kinds:
-            models = sorted({row["model"] for row in kinds[kind]})
-            parts.append(f"{told}: {', '.join(models)}")
-    red = bool(parts)
-    if "dataset" in kinds:
-        names = ", ".join(row["dataset"] for row in kinds["dataset"])
-        parts.append(f"could not be had: {names}")
-    if "missing" in kinds:
-        models = sorted({row["model"] for row in kinds["missing"]})
-        parts.append(f"no result of: {', '.join(models)}")
-    if "unknown" in kinds:
-        parts.append(f"no such model: {', '.join(row['model'] for row in kinds['unknown'])}")
-    unknown = [row for kind in ("dataset", "missing", "unknown") for row in kinds.get(kind, [])]
-    changed = sorted({row["model"] for row in kinds.get("changed", [])})
-    parts.append(f"changed: {', '.join(changed)}" if changed else "no model changed")
-    if "new" in kinds:
-        parts.append(f"new: {', '.join(row['model'] for row in kinds['new'])}")
+    parts, notes = [], {verdict: [] for verdict in (REGRESSION, NO_DATA, OK)}
+    for kind, (told, key, verdict) in TOLD.items():
+        rows = [row for row in findings if row["kind"] == kind]
+        notes[verdict] += [row.get("note", "") for row in rows]
+        if rows:
+            parts.append(f"{told}: {', '.join(sorted({row[key] for row in rows}))}")
+        elif kind == "changed":
+            parts.append("no model changed")
     parts.append(f"{n_same} cells have the baseline's ids")
     if head_added:
         parts.append(f"fitted with the lock file's {', '.join(sorted(head_added.values()))}")
-    verdict = REGRESSION if red else NO_DATA if unknown else OK
-    reason = unknown[0]["note"] if verdict == NO_DATA else ""
+    verdict = next((verdict for verdict, those in notes.items() if those), OK)
+    reason = notes[NO_DATA][0] if verdict == NO_DATA else ""
     return StepResult(NAME, verdict, "; ".join(parts), findings, reason=reason)
