@@ -77,20 +77,18 @@ def _decimals(text: str) -> int:
     return max(0, len(digits.partition(".")[2]) - int(power or 0))
 
 
-def printed_values(folder: Path, name: str, **where: str) -> dict[tuple[str, ...], float]:
-    """{key: value} of published/<name>.csv: rows in which the named columns have these values, by
-    the columns dataset, method and, where the table has it, level.
+def printed_values(folder: Path, name: str) -> dict[tuple[str, ...], float]:
+    """{key: value} of published/<name>.csv. A key has the columns dataset, method and, where the
+    table has it, level.
 
-    >>> printed_values(Path(__file__).parent / "npt", "table3", method="npt")[
+    >>> printed_values(Path(__file__).parent / "npt", "table3")[
     ...     "protein-semi-synthetic", "npt", "add-one"
     ... ]
     0.46
     """
     rows = load(folder, name)
-    for column, value in where.items():
-        rows = rows[rows[column] == value]
-    keys: Sequence[str] = [c for c in ("dataset", "method", "level") if c in rows]
-    return {tuple(row[c] for c in keys): float(row["value"]) for _, row in rows.iterrows()}
+    keys = [column for column in ("dataset", "method", "level") if column in rows]
+    return rows.set_index(keys)["value"].to_dict()
 
 
 def n_values(paper: Paper, name: str) -> int:
