@@ -97,9 +97,9 @@ def _same(there: Any, value: float | None) -> bool:
 
 
 class ScoreCheck:
-    """Compares records with their predictions. data_of: the table and folds of a dataset, or a
-    SweepError, LookupError, ValueError or OSError; a dataset without them is in `left_out`, with
-    the reason."""
+    """Compares records with their predictions. data_of: gives the table and folds of a dataset, or
+    raises SweepError, LedgerError, LookupError, ValueError or OSError; `left_out` names a dataset
+    without them, with the reason."""
 
     def __init__(self, data_of: DataOf) -> None:
         self._data_of = cache(data_of)
@@ -108,15 +108,7 @@ class ScoreCheck:
     @classmethod
     def of_run(cls, ledger: Ledger, **where: Any) -> ScoreCheck:
         """That of a run, whose datasets are read again. `where`: mirror and cache."""
-
-        def data_of(dataset: str) -> tuple[Table, Mapping[int, Fold]]:
-            try:
-                plan = plan_in(ledger)
-            except LedgerError as error:
-                raise LookupError(error) from None
-            return planned_data(plan, dataset, **where)
-
-        return cls(data_of)
+        return cls(lambda dataset: planned_data(plan_in(ledger), dataset, **where))
 
     @property
     def notes(self) -> list[str]:
@@ -134,7 +126,7 @@ class ScoreCheck:
         try:
             table, folds = self._data_of(dataset)
             fold = folds[record["fold"]]
-        except (SweepError, LookupError, ValueError, OSError) as error:
+        except (SweepError, LedgerError, LookupError, ValueError, OSError) as error:
             self.left_out[dataset] = str(error)
             return
         check_scores(record, rescored(table, fold, predictions))
