@@ -29,21 +29,6 @@ if TYPE_CHECKING:
 IDENTITY = ("metric", "protocol", "seed")  # what the plans of runs in one report must agree on
 
 
-def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dictionaries: a cost that is missing is None, a score that is missing is not
-    there."""
-    columns = {name: frame[name].tolist() for name in frame}
-    rows: list[dict[str, Any]] = [{} for _ in range(len(frame))]
-    for name, values in columns.items():
-        score = name.startswith(("val_", "test_"))
-        for row, value in zip(rows, values, strict=True):
-            if value == value:
-                row[name] = value
-            elif not score:
-                row[name] = None
-    return rows
-
-
 def load_results(run: str | Path) -> pd.DataFrame:
     """The results of a run, one row per trial of a study.
 
@@ -56,9 +41,9 @@ def load_results(run: str | Path) -> pd.DataFrame:
 
 
 def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
-    """`planned_frame` with plain rows."""
+    """`planned_frame` with its rows as dictionaries; a number that is missing is None."""
     plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
-    return plan, plain_rows(frame)
+    return plan, frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 def planned_frame(
