@@ -38,12 +38,12 @@ PairsOf = Callable[[Cells, Sequence[int]], PairedFits]
 def ab_test(context: NightContext, screened: StepResult | None = None) -> StepResult:
     """Judge every model whose ids changed since the baseline, or since `context.against`. screened:
     what the screen of this night found, None against a commit."""
+    if not context.accepted:  # the screen is red for it
+        return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
     try:
-        commit = accepted(context)
+        commit = full_commit(context.root, context.accepted)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
-    if commit is None:  # the screen is red for it
-        return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
     asked: Cells | None = None
     if screened is not None:  # without a screen, every model whose ids differ between the two
         rows = [row for row in screened.findings if row.get("kind") == "changed"]
@@ -61,15 +61,6 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
     except (SideError, NoEnvironment, ValueError) as error:
         return StepResult(NAME, NO_DATA, "the A/B test could not run", reason=str(error))
     return result_of(found, beside, commit, shared=bool(set(old["cells"]) & set(new["cells"])))
-
-
-def accepted(context: NightContext) -> str | None:
-    """The commit to compare with, None without a baseline. Raises NoCommit."""
-    if context.against is not None:
-        return full_commit(context.root, context.against)
-    if context.baseline is None:
-        return None
-    return full_commit(context.root, str(context.baseline["commit"]))
 
 
 def common_cells(

@@ -37,6 +37,11 @@ class NightContext:
     say: Callable[[str], None] = field(default=print)
 
     @property
+    def accepted(self) -> str:
+        """The name of what is judged against: `against`, the baseline's commit, or ""."""
+        return self.against or str((self.baseline or {}).get("commit", ""))
+
+    @property
     def runs(self) -> Path:
         """The folder of this night's runs."""
         return self.night / "runs"

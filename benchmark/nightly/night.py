@@ -36,7 +36,7 @@ def run_night(context: NightContext) -> Night:
     steps.append(_run(context, "ab-test", partial(ab_test, screened=next(iter(steps), None))))
     night = Night(
         commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
-        baseline=context.against or str((context.baseline or {}).get("commit", "")),
+        baseline=context.accepted,
         started=started,
         host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
         steps=steps,
