@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sweeps.store.ledger import Record
+from ..planning.plan_record import variants_of
 
 if TYPE_CHECKING:
     from ...datasets.card import Card
@@ -21,9 +22,9 @@ def behind(plans: Iterable[Record]) -> dict[str, str]:
     """{model of the plans: the model that it is a variant of, or itself}."""
     of = {}
     for plan in plans:
-        variants = plan["suite"]["budgets"][plan["options"]["budget"]].get("model") or {}
+        variants = variants_of(plan)
         for name in {study["model"] for study in plan["studies"]}:
-            of[name] = (variants.get(name) or {}).get("of") or name
+            of[name] = variants.get(name, name)
     return dict(sorted(of.items()))
 
 
