@@ -36,7 +36,9 @@ DataOf = Callable[[str], "tuple[Table, Mapping[int, Fold]]"]
 class WrongScores(LedgerError):
     """A record has other scores than its predictions, in `scores` (None: they have none)."""
 
-    scores: Scores | None = None
+    def __init__(self, why: str, scores: Scores | None = None) -> None:
+        super().__init__(why)
+        self.scores = scores
 
 
 def score_parts(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) -> Scores:
@@ -75,18 +77,12 @@ def check_scores(record: Record, scores: Scores) -> None:
     """Raises WrongScores where a record has other scores than these of its predictions."""
     for part, expected in scores.items():
         recorded = record.get(part)
-        why = ""
         if not isinstance(recorded, Mapping) or set(recorded) != set(expected):
-            why = f"its scores on {part} are not those of its task"
-        else:
-            for metric, value in expected.items():
-                if not _same(recorded[metric], value):
-                    there = recorded[metric]
-                    why = f"{metric} on {part} is {there!r}, its predictions have {value!r}"
-        if why:
-            error = WrongScores(why)
-            error.scores = scores
-            raise error
+            raise WrongScores(f"its scores on {part} are not those of its task", scores)
+        for metric, value in expected.items():
+            if not _same(there := recorded[metric], value):
+                why = f"{metric} on {part} is {there!r}, its predictions have {value!r}"
+                raise WrongScores(why, scores)
 
 
 def _same(there: Any, value: float | None) -> bool:
