@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,16 +309,12 @@ def _config(text: str) -> str:
 def _headline(lines: Lines, task: str, tasks: dict[str, str]) -> str:
     """The metric of the task's tables: our usual one if every dataset has it, else the first that
     every dataset has. lines: those with a test score. Raises EvidenceError where there is none."""
-    pairs = lines.cells[["dataset", "metric"]].drop_duplicates()
-    groups = {str(name): set(part) for name, part in pairs.groupby("dataset")["metric"]}
-    datasets = sorted(d for d, t in tasks.items() if t == task)
-    held = {d: groups.get(d, set()) for d in datasets}
-    scored = [d for d in datasets if held[d]]  # on the others everything failed
-    names: Iterable[str] = dict.fromkeys([DEFAULT_METRIC[task], *metrics_of(task)])
-    for name in names:
-        if all(name in held[d] for d in scored):
+    every = lines.cells.groupby("dataset")["metric"].agg(set)
+    held = {d: every[d] for d in sorted(every.index) if tasks[d] == task}
+    for name in (DEFAULT_METRIC[task], *metrics_of(task)):
+        if all(name in metrics for metrics in held.values()):
             return name
-    some = {one_line(d, 60): ", ".join(sorted(held[d])) for d in scored}
+    some = {one_line(d, 60): ", ".join(sorted(metrics)) for d, metrics in held.items()}
     shown = "; ".join(f"{dataset!r} has {names}" for dataset, names in list(some.items())[:5])
     raise EvidenceError(
         f"{lines.name}: the {task} datasets have no metric in common ({shown}); give one to all of "
