@@ -96,16 +96,14 @@ def compared(
     accepted: Mapping[str, Any], planned: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> list[Row]:
     """A row for each model whose ids differ, with what differs; each new model; each lost cell."""
-    cells = planned["cells"]
-    old_models = {key.split("/")[0] for key in accepted}
+    cells, known = planned["cells"], cells_of(accepted)
     rows: list[Row] = []
     for model, datasets in cells_of(
-        [k for k, c in cells.items() if _differs(accepted, k, c)]
+        k for k, c in cells.items() if _differs(accepted, k, c)
     ).items():
-        mine = [key for key in cells if key.split("/")[0] == model]
-        common = [key for key in mine if key in accepted]
-        kind = "changed" if model in old_models else "new"
-        both = [d for d in datasets if any(key.split("/")[1] == d for key in common)]
+        common = [key for key in cells if key.split("/")[0] == model and key in accepted]
+        kind = "changed" if model in known else "new"
+        both = [d for d in datasets if d in known.get(model, ())]
         row: Row = {"kind": kind, "model": model, "datasets": both, "verdict": kind}
         row["n_cells"] = len(datasets)
         row["why"] = reasons(model, common, planned, baseline)
