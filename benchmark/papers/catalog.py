@@ -154,15 +154,6 @@ def find_entry(name: str, folder: Path | None = None) -> PaperEntry:
     return known[name]
 
 
-def find_table(name: str, folder: Path | None = None) -> PaperEntry:
-    """The table of that name; ValueError for a figure and, with a suggestion, for an unknown
-    name."""
-    found = find_entry(name, folder)
-    if not found.is_table:
-        raise ValueError(f"{name} is a figure, not a table")
-    return found
-
-
 def suite_of(table: PaperEntry) -> suites.Suite:
     """The suite behind a table or figure: the paper's own, or one that comes with the package."""
     own = table.paper.suite_file(table.entry.suite)

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...arguments import flag_of
 from ...console import NOTHING, OK, Console
 from ...errors import SweepError
-from ...papers.catalog import find_table, published_tables
+from ...papers.catalog import find_entry, published_tables
 from ...papers.published_values import published_table
 from ...planning.options import FIELDS, Options
 
@@ -34,12 +34,11 @@ def reproduce_from_results(
         raise SweepError("--from goes with a table; bench reproduce --list names them")
     for name in sorted(options.given().keys() - PLACES):
         raise SweepError(f"--from runs nothing, so it takes no {flag_of(FIELDS[name])}")
-    chosen = find_table(table, paper)
-    if not chosen.entry.suite:
-        known = ", ".join(published_tables(paper))
+    chosen, known = find_entry(table, paper), published_tables(paper)
+    if table not in known:
         raise SweepError(
             f"{table} is not of scores by dataset and method, so that no results stand beside it; "
-            f"these are: {known}"
+            f"these are: {', '.join(known)}"
         )
     from ....datasets import catalog
     from ....reports.output.tables import to_text

@@ -144,7 +144,7 @@ def test_each_command_of_the_list_is_one_that_the_command_line_has():
 def test_every_dataset_and_method_of_a_table_is_one_of_its_suite():
     """The reduced budgets lack some untuned rows."""
     for name, table in catalog.published_tables().items():
-        found = catalog.find_table(name)
+        found = catalog.find_entry(name)
         suite, methods = catalog.suite_of(found), set(table.model_names())
         if table.shape != "medians":  # those are over datasets that the paper does not name
             assert set(table.dataset_names()) <= set(suite.datasets), name
@@ -185,5 +185,5 @@ def test_the_name_of_a_table_begins_with_its_papers_and_every_suite_of_a_paper_i
         assert set(suites.files_in(paper.folder)) <= set(suites.files())
         for name, table in paper.file.table.items():
             if table.suite:
-                suite = catalog.suite_of(catalog.find_table(name))
+                suite = catalog.suite_of(catalog.find_entry(name))
                 assert table.budget in suite.budgets, name

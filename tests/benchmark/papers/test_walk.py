@@ -32,7 +32,7 @@ def is_there(name: str, mirror: str) -> bool:
 def smallest(source: PaperEntry, mirror: str) -> list[str]:
     """The options that make `bench reproduce` of a suite's table small: one fold, one trial, the
     dataset with the fewest cells, one or two of the budget's models."""
-    table = catalog.find_table(source.name)
+    table = catalog.find_entry(source.name)
     suite = catalog.suite_of(table)
     budget = next((b for b in SMALL_BUDGETS if b in suite.budgets), suite.default_budget)
     paper = table.paper.for_run(set(table.paper.file.stand_ins))
