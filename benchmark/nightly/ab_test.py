@@ -44,19 +44,18 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
         commit = full_commit(context.root, context.accepted)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
-    asked: Cells | None = None
+    models = list(context.models)
     if screened is not None:  # without a screen, every model whose ids differ between the two
         rows = [row for row in screened.findings if row.get("kind") == "changed"]
-        asked = {row["model"]: row["datasets"] for row in rows if row["datasets"]}
-        if not asked and screened.verdict == NO_DATA:
+        models = sorted(row["model"] for row in rows if row["datasets"])
+        if not models and screened.verdict == NO_DATA:
             return StepResult(NAME, NOT_RUN, "nothing to judge", reason=screened.headline)
-        if not asked:
+        if not models:
             return StepResult(NAME, OK, "no model changed")
     try:
         base, head = side_of(context, commit), head_of(context)
-        models = sorted(asked) if asked is not None else list(context.models)
         old, new = (ids(context, side, models=models) for side in (base, head))
-        cells, beside = common_cells(old, new, base.commit, asked=asked, models=models)
+        cells, beside = common_cells(old, new, base.commit, models=models)
         found = judged(context, base, cells, partial(_both, context, base, head))
     except (SideError, NoEnvironment, ValueError) as error:
         return StepResult(NAME, NO_DATA, "the A/B test could not run", reason=str(error))
@@ -68,29 +67,25 @@ def common_cells(
     new: Mapping[str, Any],
     commit: str,
     *,
-    asked: Cells | None = None,
     models: Sequence[str] = (),
 ) -> tuple[Cells, list[Row]]:
     """({model: datasets} that both versions plan and whose ids differ, rows on what only one has).
 
-    old, new: what `sides.ids` found at the accepted `commit` and at head. asked: these cells alone;
-    None for all. models: names that must be planned somewhere. The rows are of kind "dataset"
-    (could not be had: NO_DATA), "lost" (head does not plan it any more: REGRESSION), "unknown" (no
-    version plans the model: NO_DATA) and "new" (nothing to compare with).
+    old, new: what `sides.ids` found at the accepted `commit` and at head. models: names that must
+    be planned somewhere. The rows are of kind "dataset" (could not be had: NO_DATA), "lost" (head
+    does not plan it any more: REGRESSION), "unknown" (no version plans the model: NO_DATA) and
+    "new" (nothing to compare with).
     """
-    wanted = [k for k in {*old["cells"], *new["cells"]} if asked is None or _in(asked, k)]
-    both = [key for key in wanted if key in old["cells"] and key in new["cells"]]
+    both = old["cells"].keys() & new["cells"].keys()
     cells = cells_of(k for k in both if old["cells"][k]["id"] != new["cells"][k]["id"])
-    names = None if asked is None else {name for those in asked.values() for name in those}
     rows: list[Row] = []
     for where, plan in ((f"at {commit[:SHORT]}", old), ("at this commit", new)):
         rows += [
             {"kind": "dataset", "dataset": d, "verdict": NO_DATA, "note": f"{where}: {why}"}
             for d, why in sorted(plan["left_out"].items())
-            if names is None or d in names
         ]
-    rows += lost((key for key in wanted if key not in new["cells"]), new)
-    unlike = [key for key in wanted if key not in old["cells"]]
+    rows += lost(old["cells"].keys() - new["cells"].keys(), new)
+    unlike = new["cells"].keys() - old["cells"].keys()
     added = cells_of(key for key in unlike if key.split("/")[1] not in old["left_out"])
     note = f"the commit {commit[:SHORT]} does not have it: nothing to compare with"
     rows += [
@@ -133,10 +128,6 @@ def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
 
 def _model(key: str) -> str:
     return key.partition("/")[0]
-
-
-def _in(cells: Mapping[str, Sequence[str]], key: str) -> bool:
-    return key.split("/")[1] in cells.get(_model(key), ())
 
 
 # ---------------------------------------------------------------------- the test

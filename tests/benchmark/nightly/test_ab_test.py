@@ -44,15 +44,11 @@ def test_cells_with_other_ids_are_compared_and_equal_ids_need_no_fit() -> None:
     same = step(plan(), plan())
     assert (same.verdict, same.findings) == ("ok", [])
     assert same.headline == "no model's trials differ between the two commits"
-    asked = step(plan(), plan("knn/iris=2", "knn/wine=2", "mlp/iris=2"), asked={"knn": ["wine"]})
-    assert [(row["model"], row["datasets"]) for row in asked.findings] == [("knn", ["wine"])]
 
 
 def test_without_a_common_cell_there_is_no_verdict() -> None:
-    found = step(plan("knn/iris"), plan("mlp/iris"), asked={})
-    assert found.verdict == "no-data" and "no cell" in found.reason
     only_new = step({**plan(), "cells": {}}, plan())
-    assert only_new.verdict == "no-data" and only_new.reason
+    assert only_new.verdict == "no-data" and "no cell" in only_new.reason
     assert {row["kind"] for row in only_new.findings} == {"new"}
 
 
@@ -69,8 +65,6 @@ def test_a_dataset_that_could_not_be_had_is_named(where: int, changed: bool) -> 
     rows = [row for row in found.findings if row["verdict"] == "no-data"]
     assert [(row["kind"], row["dataset"]) for row in rows] == [("dataset", "wine")]
     assert not [row for row in found.findings if row["kind"] in ("lost", "new")]
-    asked = step(*plans, asked={"knn": ["iris"]})
-    assert asked.verdict == "ok"
 
 
 def test_a_cell_of_the_release_that_is_not_planned_any_more_is_a_regression() -> None:
