@@ -11,6 +11,7 @@ import numpy as np
 from . import escape
 from .looks import LIGHT, Look, looks_of_others
 from .plotting import fixed_style, to_pdf
+from .text_width import TEXT_WIDTH_PT, width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # Matplotlib's forms of the dashes in html/draw.js.
 DASHES = ("-", (0, (7, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)), (0, (14, 4)), (0, (3, 6)))
 GREY = "#888888"
+LEGEND_PT = 30.0  # of a legend in pgfplots, beside its texts: the lines' samples and the gaps
+LEGEND_GAP = 0.03  # between axis and legend, as a share of the axis
+NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,10 @@ class Plot:
     def pgf(self, named: Callable[[str], str] = escape.label) -> str:
         """As a tikzpicture of pgfplots, in the font of the document. named: what a curve is
         called."""
+        names = [escape.latex(named(curve.label)) for curve in self.curves]
+        share = POINTS_AXIS if self.scattered else _share_beside(names)
         options = [
-            "width=0.72\\linewidth, height=0.5\\linewidth, font=\\footnotesize, clip=false",
+            f"width={share:.3g}\\linewidth, height=0.5\\linewidth, font=\\footnotesize, clip=false",
             f"xlabel={{{escape.latex(self.x)}}}, ylabel={{{escape.latex(self.y)}}}",
             "legend pos=outer north east, legend cell align=left",
             "legend style={draw=none, font=\\scriptsize}",
@@ -143,15 +149,21 @@ class Plot:
             on = DASHES[dash][1] if dash and not self.scattered else ()
             pattern = " ".join(f"{'off' if i % 2 else 'on'} {w}pt" for i, w in enumerate(on))
             style = f"c{n}, thick" + (f", dash pattern={pattern}" if pattern else "")
-            name = escape.latex(named(curve.label))
             lines += [
                 f"\\definecolor{{c{n}}}{{HTML}}{{{colour[1:].upper()}}}",
                 f"\\addplot[{style}, mark={'*' if self.scattered else 'none'}] "
                 f"coordinates {{{points}}}"
                 + (
-                    f" node[right, font=\\scriptsize] {{{name}}};"
+                    f" node[right, font=\\scriptsize] {{{names[n]}}};"
                     if self.scattered
-                    else f"; \\addlegendentry{{{name}}}"
+                    else f"; \\addlegendentry{{{names[n]}}}"
                 ),
             ]
         return "\n".join([*lines, "\\end{axis}", "\\end{tikzpicture}%", ""])
+
+
+def _share_beside(names: Sequence[str]) -> float:
+    """The width of an axis, as a share of the line, that leaves room for a legend of these names
+    in \\scriptsize."""
+    room = TEXT_WIDTH_PT - LEGEND_PT - max(width(name, 7.0) for name in names)
+    return max(NARROWEST, room / (1.0 + LEGEND_GAP) / TEXT_WIDTH_PT)
