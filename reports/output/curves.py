@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import escape
-from .looks import LIGHT, Look, looks_of_others
+from .looks import LIGHT, Look
 from .plotting import fixed_style, to_pdf
 from .text_width import TEXT_WIDTH_PT, width
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 # Matplotlib's forms of the dashes in html/draw.js.
 DASHES = ("-", (0, (7, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)), (0, (14, 4)), (0, (3, 6)))
-GREY = "#888888"
 LEGEND_PT = 30.0  # of a legend in pgfplots, beside its texts: the lines' samples and the gaps
 LEGEND_GAP = 0.03  # between axis and legend, as a share of the axis
 NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
@@ -27,13 +26,12 @@ NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
 @dataclass(frozen=True)
 class Curve:
     """A named line through points (x, y), both (n,); NaN leaves a gap. `look`: its colour and
-    dash, by default those of its place; `dashed`: a grey reference line."""
+    dash."""
 
     label: str
     x: np.ndarray
     y: np.ndarray
-    look: Look | None = None
-    dashed: bool = False
+    look: Look
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,6 @@ class Plot:
                 hit = step * np.arange(np.ceil(first), np.floor(last) + 1)
         return hit.tolist() if len(hit) > 2 else []
 
-    def looks(self) -> list[tuple[str, int]]:
-        """(colour, dash) of each curve."""
-        others = looks_of_others([curve.label for curve in self.curves if not curve.dashed])
-        found = [curve.look or others.get(curve.label, (0, 1)) for curve in self.curves]
-        return [
-            (GREY if curve.dashed else LIGHT[colour], dash)
-            for curve, (colour, dash) in zip(self.curves, found, strict=True)
-        ]
-
     def pdf(self) -> bytes:
         """As PDF, the legend beside the axes; the title is for the caption."""
         with fixed_style():
@@ -86,14 +75,14 @@ class Plot:
 
         figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(self.curves) + 0.6)))
         axes = figure.add_axes((0.11, 0.14, 0.57, 0.75))
-        for curve, (colour, dash) in zip(self.curves, self.looks(), strict=True):
+        for curve in self.curves:
             axes.plot(
                 curve.x,
                 curve.y,
                 label=escape.label(curve.label),
-                color=colour,
-                linestyle=DASHES[dash],
-                marker="" if curve.dashed or self.steps else ".",
+                color=LIGHT[curve.look[0]],
+                linestyle=DASHES[curve.look[1]],
+                marker="" if self.steps else ".",
                 linewidth=1.2,
                 drawstyle="steps-post" if self.steps else "default",
             )
@@ -143,7 +132,8 @@ class Plot:
             *(["enlarge x limits={upper, value=0.2}"] if self.scattered else []),
         ]
         lines = ["\\begin{tikzpicture}", "\\begin{axis}[" + ",\n  ".join(options) + "]"]
-        for n, (curve, (colour, dash)) in enumerate(zip(self.curves, self.looks(), strict=True)):
+        for n, curve in enumerate(self.curves):
+            colour, dash = LIGHT[curve.look[0]], curve.look[1]
             pairs = zip(curve.x.tolist(), curve.y.tolist(), strict=True)
             points = " ".join(f"({x:.6g},{y:.6g})" for x, y in pairs if y == y)
             on = DASHES[dash][1] if dash and not self.scattered else ()

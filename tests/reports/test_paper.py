@@ -106,7 +106,8 @@ def test_profiles_and_wins_are_shares_of_datasets():
     assert np.isclose(max(curves["a"]), 5.0) and np.isclose(sorted(curves["b"])[1], 2.0)
     assert plot.ticks()[:4] == [1.0, 1.5, 2.0, 3.0]
     for start, end in ((1.0, 1.4), (3.1, 5.5), (120.0, 190.0), (0.0021, 0.0023)):
-        ticks = Plot([Curve("a", np.array([start, end]), np.ones(2))], "", "", "", 10).ticks()
+        curve = Curve("a", np.array([start, end]), np.ones(2), (0, 0))
+        ticks = Plot([curve], "", "", "", 10).ticks()
         assert 3 <= len(ticks) <= 8 and start <= ticks[0] <= ticks[-1] <= end + 1e-9
     wins = drawn["pairwise-wins"][0]
     at = [list(wins.models).index(model) for model in errors]
