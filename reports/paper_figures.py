@@ -76,7 +76,7 @@ def _profiles(evidence: Evidence, matrix: RankingMatrix, models: list[str]) -> P
     for model, own in zip(models, factors.T, strict=True):
         x = np.unique([1.0, *own[own <= end], end])
         curves.append(Curve(model, x, np.array([(own <= at).mean() for at in x]), of[model]))
-    return Plot(curves, "Performance profiles", "error / best error", "share of datasets", 10, True)
+    return Plot(curves, "Performance profiles", "error / best error", "share of datasets", True)
 
 
 def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
@@ -95,4 +95,4 @@ def _cost(evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame) -> Plo
     ]
     if not curves:
         return None
-    return Plot(curves, "Mean rank against cost", "CPU seconds of all trials", "mean rank", 10)
+    return Plot(curves, "Mean rank against cost", "CPU seconds of all trials", "mean rank")

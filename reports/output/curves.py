@@ -36,14 +36,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Plot:
-    """Curves over one pair of axes. log_x: the base of a logarithmic x, or 0. steps: y is constant
-    up to the next point. A plot of single points has their names beside them, others a legend."""
+    """Curves over a logarithmic x. steps: y is constant up to the next point. A plot of single
+    points has their names beside them, others a legend."""
 
     curves: Sequence[Curve]
     title: str
     x: str
     y: str
-    log_x: int = 0
     steps: bool = False
 
     @property
@@ -52,8 +51,8 @@ class Plot:
         return all(len(curve.x) == 1 for curve in self.curves)
 
     def ticks(self) -> list[float]:
-        """Those of a logarithmic x of less than a decade, on which powers of ten are too few."""
-        x = np.concatenate([curve.x for curve in self.curves]) if self.log_x == 10 else np.zeros(1)
+        """Those of an x of less than a decade, on which powers of ten are too few."""
+        x = np.concatenate([curve.x for curve in self.curves])
         if not 0 < x.min() < x.max() < 10 * x.min():
             return []
         power = 10.0 ** np.floor(np.log10(x.min()))
@@ -95,12 +94,11 @@ class Plot:
                     fontsize=7,
                     parse_math=False,
                 )
-        if self.log_x:
-            axes.set_xscale("log", base=self.log_x)
-            axes.xaxis.set_major_formatter("{x:g}")
-            if ticks := self.ticks():
-                axes.set_xticks(ticks)
-                axes.minorticks_off()
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        if ticks := self.ticks():
+            axes.set_xticks(ticks)
+            axes.minorticks_off()
         axes.set_xlabel(self.x, fontsize=8, parse_math=False)
         axes.set_ylabel(self.y, fontsize=8, parse_math=False)
         axes.tick_params(labelsize=7)
@@ -122,7 +120,7 @@ class Plot:
             f"xlabel={{{escape.latex(self.x)}}}, ylabel={{{escape.latex(self.y)}}}",
             "legend pos=outer north east, legend cell align=left",
             "legend style={draw=none, font=\\scriptsize}",
-            *(["xmode=log, log ticks with fixed point"] if self.log_x else []),
+            "xmode=log, log ticks with fixed point",
             *(
                 ["xtick={" + ", ".join(f"{x:g}" for x in ticks) + "}"]
                 if (ticks := self.ticks())

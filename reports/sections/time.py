@@ -80,4 +80,4 @@ def plot(evidence: Evidence, headline: pd.DataFrame) -> Plot | None:
         )
         for model, mine in ranked.groupby("model", sort=True)
     ]
-    return Plot(drawn, "Mean rank at equal time", "CPU seconds a study", "mean rank", log_x=10)
+    return Plot(drawn, "Mean rank at equal time", "CPU seconds a study", "mean rank")

@@ -107,7 +107,7 @@ def test_profiles_and_wins_are_shares_of_datasets():
     assert plot.ticks()[:4] == [1.0, 1.5, 2.0, 3.0]
     for start, end in ((1.0, 1.4), (3.1, 5.5), (120.0, 190.0), (0.0021, 0.0023)):
         curve = Curve("a", np.array([start, end]), np.ones(2), (0, 0))
-        ticks = Plot([curve], "", "", "", 10).ticks()
+        ticks = Plot([curve], "", "", "").ticks()
         assert 3 <= len(ticks) <= 8 and start <= ticks[0] <= ticks[-1] <= end + 1e-9
     wins = drawn["pairwise-wins"][0]
     at = [list(wins.models).index(model) for model in errors]
