@@ -22,7 +22,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
-from ..output.tables import ReportTable, Section, fixed
+from ..output.tables import Section, fixed
 from ..sections.implausible import caveat
 from ..sections.leaderboard import MIN_BOOTSTRAP
 from ..statistics.ranking import ELO_MEAN
@@ -373,8 +373,3 @@ def _at_equal_time(source: Source) -> list[dict[str, str]]:
     note = "Test scores; 1 is the best. A line begins where its model has its first score."
     title, x = "Mean rank at equal time", "CPU seconds per study"
     return [figures.lines(lines, title=title, note=note, x=x, y="mean rank", log_x=10)]
-
-
-def tables_of(section: Section) -> tuple[ReportTable, ...]:
-    """The tables of a section that a page shows: the same as in its Markdown."""
-    return tuple(table for table in section.tables if "md" in table.outputs)

@@ -106,7 +106,6 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     made.filters["embedded"] = embedded
-    made.filters["tables"] = page.tables_of
     return made
 
 

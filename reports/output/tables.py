@@ -67,7 +67,7 @@ class ReportTable:
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
     n_labels: int = 1
-    outputs: tuple[str, ...] = ("tex", "md")  # the forms in which it is printed
+    in_latex: bool = True  # or in Markdown alone
 
     def __post_init__(self) -> None:
         for panel in self.panels:
@@ -105,7 +105,7 @@ class Section:
     @property
     def endings(self) -> tuple[str, ...]:
         """The endings of its files; without .tex where none of its tables is for LaTeX."""
-        latex = any("tex" in table.outputs for table in self.tables)
+        latex = any(table.in_latex for table in self.tables)
         return ("tex", "md", "csv") if latex else ("md", "csv")
 
 
@@ -167,7 +167,7 @@ class _Fit:
 
 def to_latex(tables: Sequence[ReportTable]) -> str:
     """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}."""
-    floats = [f for table in tables if "tex" in table.outputs for f in _float(table)]
+    floats = [f for table in tables if table.in_latex for f in _float(table)]
     for last in range(MOST_WAITING - 1, len(floats), MOST_WAITING):
         floats[last] += "\\clearpage\n"
     needs = "\\usepackage{booktabs}"
@@ -391,9 +391,7 @@ def to_text(section: Section) -> str:
 def _in_pipes(section: Section, esc: Escape) -> str:
     parts = [f"# {esc(section.title)}\n"]
     parts += [f"{esc(escape.one_line(r))}\n" for r in section.remarks]
-    for table in section.tables:
-        if "md" in table.outputs:
-            parts.append(_markdown_table(table, esc))
+    parts += [_markdown_table(table, esc) for table in section.tables]
     return "\n".join(parts)
 
 

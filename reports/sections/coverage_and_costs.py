@@ -174,7 +174,7 @@ def _failures_table(failures: pd.DataFrame, of_runs: bool) -> ReportTable:
     header = ("model", "cause", "message", "datasets", "trials")
     panels = (Panel(tuple(rows)),)
     return ReportTable(
-        "coverage-failures", "Failures.", header, panels, tuple(notes), 4, outputs=("md",)
+        "coverage-failures", "Failures.", header, panels, tuple(notes), 4, in_latex=False
     )
 
 

@@ -424,7 +424,7 @@ def _table(flagged: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
     header = ("check", "dataset", "model", "score", "seen", "likely cause")
     panels = (Panel(tuple(rows)),) if rows else ()
     title = "Cells to check before the tables are believed."
-    return ReportTable(NAME, title, header, panels, tuple(notes), 6, outputs=("md",))
+    return ReportTable(NAME, title, header, panels, tuple(notes), 6, in_latex=False)
 
 
 def _value(finding: Finding) -> str:

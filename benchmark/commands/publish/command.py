@@ -171,7 +171,6 @@ def _trials_of(runs: Sequence[Run]) -> bytes:
 
 def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
     """The first page: the leaderboard of all runs, the list of them, the downloads."""
-    from ....reports.html.page import tables_of
     from ....reports.html.write import other_page
 
     shown = {part.name: part for part in sections if part.name in ("leaderboard", "scores")}
@@ -179,7 +178,7 @@ def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
         "title": title,
         "verdict": shown["leaderboard"].remarks[0],
         "sections": [
-            {"name": part.name, "title": part.title, "tables": tables_of(part)}
+            {"name": part.name, "title": part.title, "tables": part.tables}
             for part in (shown["leaderboard"], shown["scores"])
         ],
         "board": f"{BOARD}/html/index.html",
