@@ -21,21 +21,10 @@ NOTES = (
 )
 
 
-def gain(before: np.ndarray, after: np.ndarray) -> np.ndarray:  # (n,), (n,) -> (n,)
-    """2 (before - after)/(before + after) of errors, 0 where both are 0; NaN stays NaN.
-
-    >>> gain(np.array([3.0, 0.0]), np.array([1.0, 0.0])).tolist()
-    [1.0, 0.0]
-    """
-    total = np.asarray(before + after, dtype=float)
-    zero = total == 0.0
-    share: np.ndarray = np.where(zero, 0.0, 2.0 * (before - after) / np.where(zero, 1.0, total))
-    return share
-
-
 def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
-    """A row (name, then HEADER) for each name and its gains, one a dataset; NaN is left out, and
-    so is a name without any. A gain within the tolerance of ties counts as equal."""
+    """A row (name, then HEADER) for each name and its gains, one a dataset: the changes from the
+    new errors to the old. NaN is left out, and so is a name without any. A gain within the
+    tolerance of ties counts as equal."""
     known = {name: _kept(values) for name, values in gains.items()}
     known = {name: values for name, values in known.items() if len(values)}
     p = [wilcoxon(values).p for values in known.values()]

@@ -18,9 +18,9 @@ from ..aggregation.cells import COMPLETE, STUDY, headline_cells, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import footnotes
-from ..statistics.tests import holm
+from ..statistics.tests import holm, relative_changes
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
-from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, relative_changes, verdicts
+from .verdicts import ALPHA, UNDECIDED, WORSE, as_log_ratio, change_of, verdicts
 
 MIN_EFFECT = 0.01
 MODEL_P = 0.05

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..statistics.distributions import fair_coin, t_isf, t_sf
-from ..statistics.tests import holm
+from ..statistics.tests import holm, relative_changes
 
 EQUAL, WORSE, HARMLESS, UNDECIDED = "equal", "worse", "harmless", "undecided"
 ALPHA = 0.01  # one-sided, over all models that are judged together
@@ -43,13 +43,6 @@ class Change:
     p: float
     upper: float
     equal: bool
-
-
-def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0, NaN
-    where one is not a number."""
-    total = a + b
-    return np.where(total == 0, 0.0, 2.0 * (b - a) / np.where(total == 0, 1.0, total))
 
 
 def as_log_ratio(change: float) -> float:

@@ -15,9 +15,10 @@ from ..aggregation.cells import COMPLETE, PARTIAL
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.gains import HEADER, NOTES, gain, gain_rows
+from ..output.gains import HEADER, NOTES, gain_rows
 from ..output.marks import ScoreText, figure_cells
 from ..output.tables import Panel, ReportTable, Section, TableCell
+from ..statistics.tests import relative_changes
 
 NAME, TITLE = "default-and-tuned", "Default, tuned and ensembled"
 DEFAULT, TUNED, ENSEMBLED = "default", "tuned", "tuned + ensembled"
@@ -199,8 +200,8 @@ def _gains(cells: pd.DataFrame) -> ReportTable:
     panels = []
     for before, after in steps:
         gains = {
-            escape.label(str(model)): gain(
-                rows[before].to_numpy(dtype=float), rows[after].to_numpy(dtype=float)
+            escape.label(str(model)): relative_changes(
+                rows[after].to_numpy(dtype=float), rows[before].to_numpy(dtype=float)
             )
             for model, rows in wide.groupby(level="model", sort=True)
         }

@@ -100,6 +100,13 @@ def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, in
 # --- two models -----------------------------------------------------------------------------------
 
 
+def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
+    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0, NaN
+    where one is not a number."""
+    total = a + b
+    return np.where(total == 0, 0.0, 2.0 * (b - a) / np.where(total == 0, 1.0, total))
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjusted p-values, in the order given."""
     p = np.asarray(p_values, dtype=np.float64)

@@ -13,9 +13,9 @@ from tabsweep.reports.regression.verdicts import (
     UNDECIDED,
     WORSE,
     change_of,
-    relative_changes,
     verdicts,
 )
+from tabsweep.reports.statistics.tests import relative_changes
 
 
 def pairs(rng, n_datasets=8, n=3, sd=0.01, factor=1.0):
