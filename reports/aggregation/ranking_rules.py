@@ -3,65 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ..statistics.ranking import ranks
+from ..statistics.distributions import rankdata
+from ..statistics.ranking import ranks, snap
+
+RANKINGS = ("average", "ordinal", "missing-last", "available")
 
 
-@dataclass(frozen=True)
-class RankingRule:
-    """How models are ranked on one dataset.
+def ranked(losses: np.ndarray, ranking: str) -> np.ndarray:
+    """Ranks of (n_datasets, n_models) losses by one of RANKINGS; NaN is a missing score.
 
-    ties: 'average' for shared ranks, or 'ordinal' for the order of the columns (models by name).
-    missing_last: a missing score ranks last, on every dataset; otherwise only datasets on which all
-    models have a score are ranked. available: each dataset ranks the models that have a score
-    there, however many, and a model's mean is over its own datasets.
-    """
+    'average': equal losses share their average rank, and a missing one raises ValueError.
+    'missing-last': a missing score ranks last. 'ordinal': likewise, and equal losses have the order
+    of the columns, as in NPT's Table 1. 'available': each dataset ranks the models that have a
+    score there; the rank of the others is NaN. ValueError for another word.
 
-    ties: str
-    missing_last: bool
-    available: bool = False
-
-
-RANKING_RULES = {
-    "average": RankingRule("average", False),
-    "ordinal": RankingRule("ordinal", True),
-    "missing-last": RankingRule("average", True),
-    "available": RankingRule("average", False, available=True),
-}
-
-
-def ranking_rule(name: str) -> RankingRule:
-    """The rule of that name; ValueError for an unknown one."""
-    if name not in RANKING_RULES:
-        raise ValueError(f"unknown ranking {name!r}; known: {', '.join(RANKING_RULES)}")
-    return RANKING_RULES[name]
-
-
-def ranked(scores: np.ndarray, direction: str, name: str) -> np.ndarray:
-    """Ranks of a (n_datasets, n_models) matrix by the rule of that name. NaN is a missing score;
-    it raises ValueError unless the rule ranks missing scores last, or the available ones (then its
-    rank is NaN).
-
-    >>> ranked(np.array([[0.9, 0.9, np.nan]]), "max", "ordinal").tolist()
+    >>> ranked(np.array([[0.1, 0.1, np.nan]]), "ordinal").tolist()
     [[1.0, 2.0, 3.0]]
-    >>> ranked(np.array([[0.9, np.nan, 0.8]]), "max", "available").tolist()
+    >>> ranked(np.array([[0.1, np.nan, 0.2]]), "available").tolist()
     [[1.0, nan, 2.0]]
     """
-    how = ranking_rule(name)
-    if how.available:
-        all_ranks = np.full(scores.shape, np.nan)
-        for row, own in zip(all_ranks, scores, strict=True):
-            there = ~np.isnan(own)
-            row[there] = ranks(own[there][None], direction, ties=how.ties)[0]
-        return all_ranks
-    if how.missing_last:
-        last = -np.inf if direction == "max" else np.inf
-        scores = np.where(np.isnan(scores), last, scores)
-    return ranks(scores, direction, ties=how.ties)
+    if ranking not in RANKINGS:
+        raise ValueError(f"unknown ranking {ranking!r}; known: {', '.join(RANKINGS)}")
+    if ranking == "available":
+        return rankdata(snap(losses))
+    if ranking != "average":
+        losses = np.where(np.isnan(losses), np.inf, losses)
+    return ranks(losses, "min", ties="first" if ranking == "ordinal" else "average")
 
 
 def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
@@ -73,9 +44,7 @@ def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
     >>> rank_figures(losses, "available").loc["b"].tolist()
     [2.0, nan, 2.0, 0.0, 1.0]
     """
-    rank = pd.DataFrame(
-        ranked(losses.to_numpy(dtype=float), "min", ranking), losses.index, losses.columns
-    )
+    rank = pd.DataFrame(ranked(losses.to_numpy(dtype=float), ranking), losses.index, losses.columns)
     lowest = rank.min(axis=1)
     figures = pd.DataFrame(
         {

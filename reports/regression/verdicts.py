@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
-from ..statistics.distributions import fair_coin, t_isf, t_sf
+from ..statistics.distributions import t_isf, t_sf
 from ..statistics.tests import holm, relative_changes
 
 EQUAL, WORSE, HARMLESS, UNDECIDED = "equal", "worse", "harmless", "undecided"
@@ -83,7 +84,7 @@ def change_of(pairs: Mapping[str, tuple[Array, Array]]) -> Change:
     se = math.sqrt(variance * float((1.0 / sizes).sum())) / n_datasets
     if se == 0.0:  # the same change in every pair, which a few small folds have by chance
         up, down = (sum(int((sign * v > same).sum()) for v in changes) for sign in (1, -1))
-        by_chance = fair_coin(max(up, down), up + down) / 2.0  # the sign test
+        by_chance = float(special.bdtr(min(up, down), up + down, 0.5))  # the sign test
         agrees = (up > down) == (mean > 0)
         upper = mean if by_chance <= BOUND and agrees else math.nan
         p = by_chance if mean > 0 and agrees else 1.0

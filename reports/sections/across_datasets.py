@@ -73,7 +73,7 @@ def _friedman_rows(matrix: RankingMatrix) -> list[list[object]]:
     if reason:
         return [row(matrix, test="friedman", note=reason)]
     test = friedman(matrix.ranks())
-    tie_corrected, degrees = str(test.n_models - 1), f"{test.df[0]} {test.df[1]}"
+    tie_corrected, degrees = str(len(matrix.models) - 1), f"{test.df[0]} {test.df[1]}"
     f: dict[str, object] = {"statistic": test.f}
     if math.isinf(test.f):
         f = {"note": "infinite: every dataset ranks the models alike"}

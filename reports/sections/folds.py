@@ -82,7 +82,7 @@ def _rows(
         return [{**base, "note": reason}]
     ratio = float(evidence.meta["test_over_train"][dataset])
     loss = scores.to_numpy(dtype=np.float64) * METRICS[metric].sign
-    best = int(snap(loss.mean(axis=0), TIE_TOLERANCE).argmin())
+    best = int(snap(loss.mean(axis=0)).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]
     tests = [nadeau_bengio(differences(loss[:, j], loss[:, best]), ratio) for j in others]
     tested = [i for i, t in enumerate(tests) if not np.isnan(t.p)]

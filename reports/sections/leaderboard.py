@@ -37,10 +37,10 @@ from ..statistics.ranking import (
     improvability,
     normalised,
     places,
-    rank_summary,
     ranks,
     separable,
     standard_error,
+    win_rate,
 )
 
 COMPLETE, IMPUTED = "complete", "imputed"
@@ -189,16 +189,16 @@ def figures(view: View) -> pd.DataFrame:
     figured = pd.DataFrame(index=pd.Index(view.models, name="model"))
     each = {
         "mean_rank": rank,
-        "win_rate": (k - rank) / (k - 1),
+        "win_rate": win_rate(rank),
         "normalised": normalised(view.errors),
         "improvability": improvability(np.maximum(view.errors, 0.0)),
     }
     figured["elo"] = elo(rank, centre=ELO_MEAN)
     for name, values in each.items():
         figured[name] = values.mean(axis=0)
-    summary = rank_summary(rank)
-    figured["mean_rank_se"] = summary["se"]
-    figured["median_rank"], figured["n_best"] = summary["median_rank"], summary["n_best"]
+    figured["mean_rank_se"] = standard_error(rank) if n > 1 else math.nan
+    figured["median_rank"] = np.median(rank, axis=0)
+    figured["n_best"] = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
     ends = [50.0 * (1.0 - LEVEL), 50.0 * (1.0 + LEVEL)]
     if n < MIN_BOOTSTRAP:
         wide = t_isf(0.5 * (1.0 - LEVEL), n - 1) if n > 1 else math.nan

@@ -20,7 +20,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed, p_text
-from ..statistics.ranking import TIE_TOLERANCE, snap
+from ..statistics.ranking import snap
 from ..statistics.wilcoxon import EXACT_UP_TO, rank_sum, smallest_rank_sum_p
 
 ALPHA = 0.01  # significance level across seeds
@@ -57,7 +57,7 @@ def verdicts(
     losses = {name: sign * np.asarray(v, dtype=np.float64) for name, v in sorted(scores.items())}
     if not losses:
         return {}
-    means = snap(np.array([v.mean() for v in losses.values()]), TIE_TOLERANCE)
+    means = snap(np.array([v.mean() for v in losses.values()]))
     best = list(losses)[int(means.argmin())]
     judged = {}
     for name, mine in losses.items():
@@ -74,7 +74,7 @@ def verdicts(
 
 def population_std(values: Array) -> float:
     """Standard deviation with ddof 0, exactly 0 where the values only differ by rounding."""
-    same = len(np.unique(snap(values, TIE_TOLERANCE))) == 1
+    same = len(np.unique(snap(values))) == 1
     return 0.0 if same else float(values.std())
 
 

@@ -15,20 +15,15 @@ from scipy import special
 
 Array = np.ndarray
 
-# How equal values share ranks: scipy's name and pandas's.
-TIES = {"average": "average", "min": "min", "max": "max", "ordinal": "first"}
-
 
 def rankdata(values: Array, ties: str = "average") -> Array:  # (..., n) -> the same shape
-    """Ranks within each row, 1 = smallest. Equal values share the average, the smallest or the
-    largest of their places; 'ordinal' leaves each its place, in the order of the row.
+    """Ranks within each row, 1 = smallest, NaN of NaN. Equal values share the average of their
+    places; with ties='first' each has its own, in the order of the row.
 
     >>> rankdata(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
     """
-    if ties not in TIES:
-        raise ValueError(f"ties must be one of {', '.join(TIES)}, not {ties!r}")
-    rows = pd.DataFrame(np.atleast_2d(values)).rank(axis=1, method=TIES[ties])  # type: ignore[arg-type]
+    rows = pd.DataFrame(np.atleast_2d(values)).rank(axis=1, method=ties)  # type: ignore[arg-type]
     return rows.to_numpy(copy=True).reshape(values.shape)  # pandas's own array is read-only
 
 
@@ -55,11 +50,6 @@ def t_isf(p: float, df: float) -> float:
 def normal_sf(z: float) -> float:
     """P(Z >= z) for a standard normal variable."""
     return float(special.ndtr(-z))
-
-
-def fair_coin(heads: int, n: int) -> float:
-    """Two-sided exact p-value of `heads` heads in n throws of a fair coin (n >= 1)."""
-    return min(1.0, 2.0 * float(special.bdtr(min(heads, n - heads), n, 0.5)))
 
 
 @cache

@@ -36,10 +36,10 @@ def _matrix(scores: Array, direction: str) -> Array:
     return -matrix if direction == "max" else matrix
 
 
-def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (..., n) -> the same shape
+def snap(values: Array) -> Array:  # (..., n) -> the same shape
     """Values with every run of near-equal neighbours of a row set to the run's smallest.
 
-    Neighbours in sorted order are near-equal when they differ by at most `tolerance` times the
+    Neighbours in sorted order are near-equal when they differ by at most TIE_TOLERANCE times the
     larger magnitude, so 0.1 + 0.2 and 0.3 tie whatever the digits (plain rounding has edges).
     """
     values = np.asarray(values, dtype=np.float64)
@@ -50,7 +50,7 @@ def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (..., n) 
     low, high = ordered[..., :-1], ordered[..., 1:]
     scale = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):  # infinity - infinity: equal
-        equal = (np.isfinite(scale) & (high - low <= tolerance * scale)) | (high == low)
+        equal = (np.isfinite(scale) & (high - low <= TIE_TOLERANCE * scale)) | (high == low)
     place = np.broadcast_to(np.arange(values.shape[-1]), values.shape).copy()
     place[..., 1:][equal] = 0
     heads = np.take_along_axis(ordered, np.maximum.accumulate(place, axis=-1), axis=-1)
@@ -60,16 +60,11 @@ def snap(values: Array, tolerance: float = TIE_TOLERANCE) -> Array:  # (..., n) 
 
 
 def ranks(
-    scores: Array,
-    direction: str = "max",
-    *,
-    tolerance: float = TIE_TOLERANCE,
-    ties: str = "average",
+    scores: Array, direction: str = "max", *, ties: str = "average"
 ) -> Array:  # (n_datasets, n_models) -> the same shape
     """Rank of every model on every dataset, 1 = best.
 
-    Near-equal scores share their average rank. `ties` may be another name of `distributions.TIES`;
-    'ordinal' breaks ties in column order, as NPT's Table 1 does.
+    Near-equal scores share their average rank; `ties`: another word of `distributions.rankdata`.
 
     >>> ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist()
     [[2.5, 2.5, 1.0]]
@@ -77,37 +72,24 @@ def ranks(
     matrix = _matrix(scores, direction)
     if not matrix.size:
         return matrix
-    return rankdata(snap(matrix, tolerance), ties)
+    return rankdata(snap(matrix), ties)
 
 
-def standard_error(values: Array, axis: int = 0, ddof: int = 1) -> Array:
-    """s / sqrt(n) along the axis; ValueError for fewer than two values."""
+def standard_error(values: Array) -> Array:
+    """s / sqrt(n) (ddof 1) along the first axis; ValueError for fewer than two values."""
     values = np.asarray(values, dtype=np.float64)
-    n = values.shape[axis]
+    n = len(values)
     if n < 2:
         raise ValueError(f"a standard error needs at least 2 values, not {n}")
-    return values.std(axis=axis, ddof=ddof) / math.sqrt(n)
+    return values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
-def win_rate(rank: Array) -> Array:  # (n_datasets, n_models) -> (n_models,)
-    """Share of (opponent, dataset) pairs that each model wins, ties counting one half."""
+def win_rate(rank: Array) -> Array:  # (n_datasets, n_models) -> the same shape
+    """Share of its opponents that each model beats on each dataset, ties counting one half."""
     n_models = rank.shape[1]
     if n_models < 2:
         raise ValueError("a win rate needs an opponent; there is one model")
-    return (n_models - rank.mean(axis=0)) / (n_models - 1)
-
-
-def rank_summary(rank: Array) -> dict[str, Array]:  # (n_datasets, n_models) -> of (n_models,)
-    """Of each model: mean rank and its standard error `se` (NaN for one dataset), median rank,
-    `n_best` (datasets on which no other model ranks better), and win rate."""
-    error = standard_error(rank) if len(rank) > 1 else np.full(rank.shape[1], np.nan)
-    return {
-        "mean_rank": rank.mean(axis=0),
-        "se": error,
-        "median_rank": np.median(rank, axis=0),
-        "n_best": (rank == rank.min(axis=1, keepdims=True)).sum(axis=0),
-        "win_rate": win_rate(rank),
-    }
+    return (n_models - rank) / (n_models - 1)
 
 
 def places(values: Sequence[float], direction: str) -> list[int]:
@@ -117,7 +99,7 @@ def places(values: Sequence[float], direction: str) -> list[int]:
     [1, 3, 1, 4]
     """
     losses = np.asarray(values, dtype=np.float64) * (-1.0 if direction == "max" else 1.0)
-    distinct = np.unique(snap(losses, TIE_TOLERANCE), return_inverse=True, return_counts=True)
+    distinct = np.unique(snap(losses), return_inverse=True, return_counts=True)
     better = np.cumsum(distinct[2]) - distinct[2]
     return (better[distinct[1]] + 1).tolist()
 

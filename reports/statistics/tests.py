@@ -27,8 +27,6 @@ Array = np.ndarray
 class Friedman:
     """Friedman's test, plain and corrected for ties, with Iman and Davenport's F (Demsar 2006)."""
 
-    n_datasets: int
-    n_models: int
     chi2: float  # without tie correction, eq. of Demsar 2006 sec. 3.2.2
     f: float  # Iman-Davenport from the plain chi2; infinity where all datasets rank alike
     p: float  # of f
@@ -53,16 +51,8 @@ def friedman(rank: Array) -> Friedman:  # (n_datasets, n_models)
     chi2_ties = (
         chi2 / share if share > 1e-12 else 0.0
     )  # if everything ties there is no evidence of a difference
-    return Friedman(
-        n,
-        k,
-        chi2,
-        f,
-        distributions.f_sf(f, df),
-        chi2_ties,
-        distributions.chi2_sf(chi2_ties, k - 1),
-        df,
-    )
+    p, p_ties = distributions.f_sf(f, df), distributions.chi2_sf(chi2_ties, k - 1)
+    return Friedman(chi2, f, p, chi2_ties, p_ties, df)
 
 
 def _tie_sizes(row: Array) -> Array:
@@ -121,11 +111,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class PairedT:
     """A t-test of paired differences over resampled splits of one dataset."""
 
-    n: int
     mean: float
     t: float
     p: float  # two-sided
-    p_greater: float
 
 
 def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_splits,)
@@ -144,8 +132,7 @@ def nadeau_bengio(differences: Array, test_over_train: float) -> PairedT:  # (n_
     mean, variance = float(d.mean()), float(d.var(ddof=1))
     if variance <= (1e-12 * float(np.abs(d).max())) ** 2:
         if mean == 0.0:
-            return PairedT(n, mean, 0.0, 1.0, 0.5)
-        return PairedT(n, mean, math.nan, math.nan, math.nan)
+            return PairedT(mean, 0.0, 1.0)
+        return PairedT(mean, math.nan, math.nan)
     t = mean / math.sqrt((1.0 / n + test_over_train) * variance)
-    two, greater = distributions.t_sf(abs(t), n - 1), distributions.t_sf(t, n - 1)
-    return PairedT(n, mean, t, 2.0 * two, greater)
+    return PairedT(mean, t, 2.0 * distributions.t_sf(abs(t), n - 1))

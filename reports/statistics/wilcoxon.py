@@ -42,28 +42,28 @@ class Wilcoxon:
         return min(self.w_plus, self.w_minus)
 
 
-def wilcoxon(differences: Array, *, method: str = "exact") -> Wilcoxon:  # (n,)
-    """Wilcoxon's signed-rank test of one list of differences; see `wilcoxon_columns`."""
+def wilcoxon(differences: Array) -> Wilcoxon:  # (n,)
+    """Wilcoxon's exact signed-rank test of one list of differences; see `wilcoxon_columns`."""
     d = np.asarray(differences, dtype=np.float64)
     if d.ndim != 1:
         raise ValueError("Wilcoxon needs a list of finite differences, at least one")
-    return wilcoxon_columns(d[:, None], method=method)[0]
+    return wilcoxon_columns(d[:, None], exact_up_to=len(d))[0]
 
 
-def wilcoxon_columns(differences: Array, *, method: str = "auto") -> list[Wilcoxon]:  # (n, P)
+def wilcoxon_columns(
+    differences: Array, *, exact_up_to: int = EXACT_UP_TO
+) -> list[Wilcoxon]:  # (n, P)
     """Wilcoxon's signed-rank test of each of P columns of n paired differences.
 
-    Zero differences are ranked and then dropped (Pratt 1959). `method`: 'exact' counts all sign
-    patterns of the others (with the ties as they are); 'normal' approximates with the variance
-    corrected for zeros and ties, as scipy does; 'auto' is exact for up to EXACT_UP_TO pairs.
+    Zero differences are ranked and then dropped (Pratt 1959). For up to `exact_up_to` pairs all
+    sign patterns of the others are counted, with the ties as they are; for more the p-values are
+    normal approximations with the variance corrected for zeros and ties, as in scipy.
     Near-equal sizes of differences tie; a difference within TIE_TOLERANCE of the column's largest
-    is zero. A column of zeros has p = 1. Raises ValueError for other words, for no rows, and for
-    differences that are not finite.
+    is zero. A column of zeros has p = 1. Raises ValueError for no rows, and for differences that
+    are not finite.
 
     DIFF(scipy.stats.wilcoxon, method='exact'): that table ignores zeros and ties.
     """
-    if method not in ("auto", "exact", "normal"):
-        raise ValueError(f"method must be auto, exact or normal, not {method!r}")
     d = np.asarray(differences, dtype=np.float64).T  # (P, n)
     if d.ndim != 2 or not d.shape[1] or not np.isfinite(d).all():
         raise ValueError("Wilcoxon needs lists of finite differences, at least one in each")
@@ -78,7 +78,7 @@ def wilcoxon_columns(differences: Array, *, method: str = "auto") -> list[Wilcox
     plus = np.where(d > 0, doubled, 0).sum(axis=1)
     total = doubled.sum(axis=1)
     w_plus, w_minus = plus / 2.0, (total - plus) / 2.0
-    if method == "exact" or (method == "auto" and n <= EXACT_UP_TO):
+    if n <= exact_up_to:
         p = _exact_p(doubled, plus, total)
     else:
         some = n_zero < n
@@ -150,7 +150,7 @@ def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
 
     Exact up to EXACT_UP_TO values in all: the probability of a rank sum at least as large, over all
     ways to choose n of the n + m values as the first group; near-equal values share their average
-    rank. Beyond, the normal approximation, corrected for ties and continuity as scipy does. The
+    rank. Beyond, scipy's normal approximation, corrected for ties and continuity. The
     groups are not paired. Raises ValueError for an empty group and for values that are not finite.
 
     DIFF(scipy.stats.mannwhitneyu, method='exact'): that table holds without ties alone.
@@ -161,28 +161,19 @@ def rank_sum(worse: Array, better: Array) -> float:  # (n,), (m,) losses
     both = np.concatenate([worse, better]).astype(np.float64)
     if not len(worse) or not len(better) or not np.isfinite(both).all():
         raise ValueError("a rank-sum test needs finite values on both sides")
-    doubled = np.rint(2.0 * rankdata(snap(both, TIE_TOLERANCE))).astype(np.int64)
-    if len(both) > EXACT_UP_TO:
-        return _rank_sum_normal(doubled / 2.0, len(worse))
+    doubled = np.rint(2.0 * rankdata(snap(both))).astype(np.int64)
     n, top = len(worse), int(doubled.sum())
+    if len(both) > EXACT_UP_TO:
+        from scipy.stats import mannwhitneyu  # imported late, see `distributions`
+
+        test = mannwhitneyu(doubled[:n], doubled[n:], alternative="greater", method="asymptotic")
+        return float(test.pvalue)
     ways = np.zeros((n + 1, top + 1))  # ways to choose k values whose doubled ranks sum to s
     ways[0, 0] = 1.0
     for rank in doubled:
         ways[1:, rank:] += ways[:-1, : top + 1 - rank].copy()
     own = int(doubled[:n].sum())
     return min(1.0, float(ways[n, own:].sum()) / math.comb(len(both), n))
-
-
-def _rank_sum_normal(ranks: Array, n: int) -> float:  # (n + m,), the first group's n first
-    size = len(ranks)
-    m = size - n
-    _, shared = np.unique(ranks, return_counts=True)
-    ties = float((shared**3.0 - shared).sum()) / (size * (size - 1.0))
-    variance = n * m / 12.0 * (size + 1.0 - ties)
-    if variance <= 0.0:
-        return 1.0  # all values are equal
-    above = float(ranks[:n].sum()) - n * (size + 1) / 2.0 - 0.5
-    return normal_sf(above / math.sqrt(variance))
 
 
 def smallest_rank_sum_p(n: int, m: int) -> float:

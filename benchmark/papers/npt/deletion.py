@@ -19,13 +19,12 @@ from ....models.npt.batches import deal
 from ....models.npt.prediction import TEST
 from ....reports.metrics import rmse
 from ....reports.statistics.ranking import standard_error
-from ....reports.statistics.wilcoxon import wilcoxon
+from ....reports.statistics.wilcoxon import wilcoxon_columns
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from .fitted_inputs import TINY, YACHT, TableInputs, fitted, inputs_of, last_row
 
 AHEAD = 16  # proposals of one forward pass, at most
-EXACT = 100  # pairs up to which Wilcoxon's test counts all sign patterns
 
 # -- the algorithm --------------------------------------------------------------------------------
 
@@ -171,8 +170,7 @@ class Comparison:
         difference = -self.beyond_kept(other)
         if not len(difference):
             return 1.0
-        method = "exact" if len(difference) <= EXACT else "normal"
-        return wilcoxon(difference, method=method).p_less
+        return wilcoxon_columns(difference[:, None])[0].p_less
 
 
 def compare(

@@ -172,10 +172,10 @@ def test_an_unknown_ranking_rule_names_those_that_there_are():
         ValueError,
         match="unknown ranking 'nobody'; known: average, ordinal, missing-last, available",
     ):
-        ranked(np.ones((2, 2)), "max", "nobody")
+        ranked(np.ones((2, 2)), "nobody")
     with pytest.raises(ValueError, match="missing cell"):
-        ranked(np.array([[1.0, np.nan]]), "max", "average")
-    found = ranked(np.array([[1.0, np.nan, 3.0, 3.0], [2.0, 1.0, 3.0, np.nan]]), "max", "available")
+        ranked(np.array([[1.0, np.nan]]), "average")
+    found = ranked(-np.array([[1.0, np.nan, 3.0, 3.0], [2.0, 1.0, 3.0, np.nan]]), "available")
     np.testing.assert_equal(found, [[3.0, np.nan, 1.5, 1.5], [2.0, 3.0, 1.0, np.nan]])
 
 
