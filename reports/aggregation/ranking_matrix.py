@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..evidence import Evidence
-from ..metrics import METRICS, Metric, metric
+from ..metrics import Metric, metric
 from ..statistics.ranking import ranks, snap
 from .cells import COMPLETE
 
@@ -119,19 +119,24 @@ class RankingMatrix:
         models = [m for m in counts if counts[m] and counts[m] >= MIN_COVERAGE * n_scope]
         thin = {m: n for m, n in counts.items() if m not in models}
         full = everything[models].dropna() if models else everything.iloc[:0, :0]
+        dropped = sorted(set(map(str, everything.index)) - set(map(str, full.index)))
+        return cls.of_table(full, headline, scope, n_scope, thin, dropped)
+
+    @classmethod
+    def of_table(
+        cls,
+        table: pd.DataFrame,
+        headline: pd.DataFrame,
+        scope: Scope,
+        n_scope: int,
+        thin: dict[str, int],
+        dropped: Sequence[str] = (),
+    ) -> RankingMatrix:
+        """The matrix of these losses, a part of `loss_table`."""
         task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
-        datasets = [str(d) for d in full.index]
-        dropped = sorted(set(map(str, everything.index)) - set(datasets))
-        return cls(
-            scope,
-            models,
-            datasets,
-            [task_of[d] for d in datasets],
-            full.to_numpy(dtype=float),
-            n_scope,
-            thin,
-            dropped,
-        )
+        models, datasets = ([str(name) for name in axis] for axis in (table.columns, table.index))
+        tasks, losses = [task_of[d] for d in datasets], table.to_numpy(dtype=float)
+        return cls(scope, models, datasets, tasks, losses, n_scope, thin, list(dropped))
 
     def metric_of(self, row: int) -> Metric:
         """The headline metric of the dataset in that row of `losses`."""
@@ -172,10 +177,3 @@ class RankingMatrix:
 def ranking_matrices(evidence: Evidence, headline: pd.DataFrame) -> list[RankingMatrix]:
     """The matrix of every scope, in the order of `scopes`."""
     return [RankingMatrix.of(evidence, headline, scope) for scope in scopes(evidence)]
-
-
-def is_bounded(headline: pd.DataFrame, scope: Scope, datasets: Sequence[str]) -> Array:
-    """Whether the headline metric of each dataset is at most 1, (n_datasets,) bool."""
-    task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
-    head = dict(zip(scope.tasks, scope.metrics, strict=True))
-    return np.array([METRICS[head[task_of[d]]].bounded for d in datasets], dtype=bool)

@@ -8,8 +8,7 @@ different datasets: a model that fails on difficult ones would gain by that.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,8 +19,6 @@ from ..aggregation.ranking_matrix import (
     MIN_COVERAGE,
     RankingMatrix,
     Scope,
-    as_errors,
-    is_bounded,
     loss_table,
 )
 from ..evidence import Evidence, EvidenceError
@@ -37,7 +34,6 @@ from ..statistics.ranking import (
     improvability,
     normalised,
     places,
-    ranks,
     separable,
     standard_error,
     win_rate,
@@ -61,25 +57,24 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class View:
-    """A complete matrix, (n_datasets, n_models). `losses` are lower for the better model and
-    +infinity where a model ranks last; `errors` are finite; `imputed` marks the cells that had no
-    score. `thin` maps the models that are left out to the number of datasets that they cover.
-    `reason` is why the view has no figures, or empty."""
+    """What a panel shows: a matrix without holes, whose losses are +infinity where a model ranks
+    last. (n_datasets, n_models): `errors` are finite; `imputed` marks the cells that had no
+    score."""
 
-    scope: Scope
     kind: str  # COMPLETE or IMPUTED
-    models: list[str]
-    losses: Array
+    matrix: RankingMatrix
     errors: Array
     imputed: Array
-    n_scope: int
-    thin: Mapping[str, int]
-    reason: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of its matrix."""
+        return self.matrix.scope
 
     @property
     def n(self) -> int:
         """Number of datasets."""
-        return len(self.losses)
+        return len(self.matrix.datasets)
 
 
 def section(
@@ -135,42 +130,25 @@ def fallback_of(evidence: Evidence, name: str | None) -> str:
 
 def complete(matrix: RankingMatrix) -> View:
     """The view of the datasets on which every ranked model has a complete score."""
-    nothing = np.zeros(matrix.losses.shape, dtype=bool)
-    return View(
-        matrix.scope,
-        COMPLETE,
-        matrix.models,
-        matrix.losses,
-        matrix.errors,
-        nothing,
-        matrix.n_scope,
-        matrix.thin,
-        matrix.why_not,
-    )
+    return View(COMPLETE, matrix, matrix.errors, np.zeros(matrix.losses.shape, dtype=bool))
 
 
 def imputed(evidence: Evidence, headline: pd.DataFrame, scope: Scope, fallback: str) -> View:
     """The view of every dataset and model with any score. A missing cell gets the fallback's score;
     if the fallback has none or is 'worst', the cell ranks last with the dataset's largest error."""
     table = loss_table(headline, scope, evidence.subset)
-    n_scope = len(table)
     thin = {str(model): 0 for model in table.columns[table.isna().all()]}
-    table = table.loc[table.notna().any(axis=1), table.notna().any()]
-    hole = table.isna().to_numpy()
-    loss = table.to_numpy(dtype=np.float64)
-    error = as_errors(loss, is_bounded(headline, scope, list(table.index)))
-    if fallback in table:
-        column = list(table.columns).index(fallback)
+    there = table.loc[table.notna().any(axis=1), table.notna().any()]
+    matrix = RankingMatrix.of_table(there, headline, scope, len(table), thin)
+    loss, error, hole = matrix.losses, matrix.errors, there.isna().to_numpy()
+    if fallback in there:
+        column = matrix.models.index(fallback)
         loss = np.where(hole, loss[:, [column]], loss)
         error = np.where(hole, error[:, [column]], error)
     if loss.size:
         error = np.where(np.isnan(error), np.nanmax(error, axis=1, keepdims=True), error)
     loss = np.where(np.isnan(loss), np.inf, loss)
-    reason = ""
-    if loss.shape[1] < 2:
-        reason = f"n/a: needs at least 2 models with scores, has {loss.shape[1]}"
-    models = [str(m) for m in table.columns]
-    return View(scope, IMPUTED, models, loss, error, hole, n_scope, thin, reason)
+    return View(IMPUTED, replace(matrix, losses=loss), error, hole)
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -184,9 +162,9 @@ def figures(view: View) -> pd.DataFrame:
     datasets, all models together. With fewer datasets they are t intervals of means over datasets;
     Elo is not a mean and has none.
     """
-    rank = ranks(view.losses, "min")
+    rank = view.matrix.ranks()
     n, k = rank.shape
-    figured = pd.DataFrame(index=pd.Index(view.models, name="model"))
+    figured = pd.DataFrame(index=pd.Index(view.matrix.models, name="model"))
     each = {
         "mean_rank": rank,
         "win_rate": win_rate(rank),
@@ -228,17 +206,18 @@ def _rounded(figured: pd.DataFrame) -> pd.DataFrame:
 def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
     """One row per model of the plan, the best first; figures if the model is in the view."""
     kind = "t" if view.n < MIN_BOOTSTRAP else "bootstrap"
+    matrix, reason = view.matrix, view.matrix.why_not
     base = {
         "scope": view.scope.name,
         "datasets": view.scope.selection,
         "view": view.kind,
         "fallback": fallback if view.kind == IMPUTED else "",
-        "n_scope": view.n_scope,
-        "n_datasets": 0 if view.reason else view.n,
-        "n_models": 0 if view.reason else len(view.models),
-        "interval": "" if view.reason or view.n < 2 else kind,
+        "n_scope": matrix.n_scope,
+        "n_datasets": 0 if reason else view.n,
+        "n_models": 0 if reason else len(matrix.models),
+        "interval": "" if reason or view.n < 2 else kind,
     }
-    figured = pd.DataFrame() if view.reason else figures(view)
+    figured = pd.DataFrame() if reason else figures(view)
     rows: list[dict[str, object]] = []
     if len(figured):
         figured["place"] = places(figured["mean_rank"].tolist(), "min")
@@ -246,12 +225,12 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
         for row in figured.sort_values(["mean_rank", "model"]).reset_index().to_dict("records"):
             rows.append({**base, **row, "note": ""})
     for model in everyone:
-        if not view.reason and model in view.models:
+        if not reason and model in matrix.models:
             continue
         note = "n/a: not planned"
-        if model in view.thin:
-            note = f"n/a: complete on {view.thin[model]} of {view.n_scope} datasets"
-        rows.append({**base, "model": model, "note": view.reason or note})
+        if model in matrix.thin:
+            note = f"n/a: complete on {matrix.thin[model]} of {matrix.n_scope} datasets"
+        rows.append({**base, "model": model, "note": reason or note})
     return pd.DataFrame(rows, columns=[*_COLUMNS, *_INTERVALS, "note"])
 
 
@@ -290,9 +269,10 @@ def _table(
 
 def _panel(view: View, frame: pd.DataFrame) -> Panel:
     how = "complete scores" if view.kind == COMPLETE else "missing cells imputed"
-    title = f"{view.scope.kind}, {how}: {view.n if not view.reason else 0} of {view.n_scope}"
-    if view.reason:
-        return Panel(((TableCell(view.reason, span=len(HEADER)),),), title)
+    reason, of = view.matrix.why_not, view.matrix.n_scope
+    title = f"{view.scope.kind}, {how}: {view.n if not reason else 0} of {of}"
+    if reason:
+        return Panel(((TableCell(reason, span=len(HEADER)),),), title)
     same = (frame["scope"] == view.scope.name) & (frame["datasets"] == view.scope.selection)
     mine = frame[same & (frame["view"] == view.kind) & (frame["note"] == "")]
     cells_of = figure_cells(mine)
@@ -318,7 +298,7 @@ def _notes(
     metrics = [
         f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}" for t in tasks
     ]
-    used = [b for b in views if not b.reason]
+    used = [b for b in views if not b.matrix.why_not]
     notes = [
         f"Compared: {'; '.join(metrics)}; every dataset counts once. {footnotes.TIES}",
         "Complete scores: ranked are the models with one on at least "
@@ -349,8 +329,7 @@ def _notes(
         "without any error makes the others' improvability 100 %.",
     ]
     if any(
-        separable((b.losses.shape[1] - ranks(b.losses, "min")).sum(axis=0)[None], b.n)[0]
-        for b in used
+        separable((len(b.matrix.models) - b.matrix.ranks()).sum(axis=0)[None], b.n)[0] for b in used
     ):
         notes.append(
             "Some models won every game against all the others, which no finite Elo expresses: "

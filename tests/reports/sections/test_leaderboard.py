@@ -174,7 +174,7 @@ def test_a_fallback_without_a_score_itself_leaves_the_worst_place_and_the_larges
         matrices(evidence(scores, **REGRESSION))[0].scope,
         "m1",
     )
-    assert np.isinf(board.losses[3]).tolist() == [True, True, False]
+    assert np.isinf(board.matrix.losses[3]).tolist() == [True, True, False]
     assert board.errors[3].tolist() == [0.45, 0.45, 0.45]
     assert np.isfinite(column(found, "improvability", "imputed", THREE)).all()
 
