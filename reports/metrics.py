@@ -72,24 +72,14 @@ def roc_auc(
 
 
 def _area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray | None) -> float:
-    """P(score of a positive > score of a negative) + half of P(equal); (n,) bool, (n,)."""
-    if weights is not None:
-        return _weighted_area(positive, score, weights)
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    average_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of each distinct score, from 1
-    n_positive = int(positive.sum())
-    rank_sum = float(average_rank[inverse[positive]].sum())
-    n_pairs = n_positive * (len(score) - n_positive)
-    return (rank_sum - n_positive * (n_positive + 1) / 2.0) / n_pairs
-
-
-def _weighted_area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray) -> float:
-    """As `_area`, a pair of rows counted by the product of their weights."""
+    """P(score of a positive > score of a negative) + half of P(equal); (n,) bool, (n,). A pair of
+    rows counts by the product of their weights."""
+    each = np.ones(len(score)) if weights is None else weights
     _, inverse = np.unique(score, return_inverse=True)
-    for_, against = (np.bincount(inverse, weights * part) for part in (positive, ~positive))
+    for_, against = (np.bincount(inverse, each * part) for part in (positive, ~positive))
     below = np.cumsum(against) - against / 2.0  # weight of negatives below each distinct score
     area = float((for_ * below).sum() / (for_.sum() * against.sum()))
-    return round(area, 12)  # sums of weights round: 1 is 1
+    return area if weights is None else round(area, 12)  # sums of weights round: 1 is 1
 
 
 def log_loss(y: np.ndarray, proba: np.ndarray, weights: np.ndarray | None = None) -> float:
