@@ -153,7 +153,9 @@ class Evidence:
         planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
         evidence = cls(trials, planned, dict(meta or {}))
         if not evidence._in_strict_order:  # rows from a ledger are, and need no copy
-            evidence = cls(_in_order(trials), planned, evidence.meta)
+            keys = [*STUDY, "stage", "index", "seed"]
+            trials = trials.sort_values(keys, kind="stable", ignore_index=True)
+            evidence = cls(trials, planned, evidence.meta)
         evidence.validate()
         return evidence
 
@@ -378,16 +380,6 @@ def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sorted by study, stage, index and seed, and by id where these are equal (never, if valid)."""
-    keys = [*STUDY, "stage", "index", "seed"]
-    ranks = [_ranks(frame[name]) for name in keys]
-    places = np.lexsort(ranks[::-1])
-    if np.logical_and.reduce([r[places][1:] == r[places][:-1] for r in ranks]).any():
-        places = np.lexsort([_ranks(frame["id"]), *ranks[::-1]])
-    return frame.iloc[places].reset_index(drop=True)
-
-
 def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
     """Mask of the rows that differ from the row before in a column of `keys`, and the first row."""
     first = np.ones(len(frame), dtype=bool)
@@ -397,12 +389,6 @@ def starts(frame: pd.DataFrame, keys: list[str]) -> np.ndarray:
         values = column.array if isinstance(column.dtype, pd.StringDtype) else column.to_numpy()
         first[1:] |= np.asarray(values[1:] != values[:-1], dtype=bool)
     return first
-
-
-def _ranks(column: pd.Series) -> np.ndarray:
-    """Numbers that order the rows as the values do."""
-    values = column.to_numpy()
-    return values if values.dtype.kind == "i" else pd.factorize(column, sort=True)[0]
 
 
 def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
