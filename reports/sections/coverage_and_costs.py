@@ -42,30 +42,18 @@ def _summary(evidence: Evidence, studies: pd.DataFrame) -> tuple[str, ...]:
 
 def _coverage_frame(evidence: Evidence, studies: pd.DataFrame) -> pd.DataFrame:
     """One row per (dataset, model): folds and trials by outcome, then the causes with counts."""
-    wide = studies.assign(
-        folds=1,
-        folds_complete=(studies["state"] == COMPLETE).astype(int),
-        folds_failed=(studies["state"] == FAILED).astype(int),
-        folds_unsupported=(studies["state"] == UNSUPPORTED).astype(int),
-        folds_open=(studies["state"] == OPEN).astype(int),
-    )
-    sums = """folds folds_complete folds_failed folds_unsupported folds_open n_trials n_recorded
-        n_done n_failed""".split()
-    frame = wide.groupby(["dataset", "task", "model"], sort=True)[sums].sum().reset_index()
-    frame = frame.rename(
-        columns={
-            "n_trials": "trials_planned",
-            "n_recorded": "trials_recorded",
-            "n_done": "trials_done",
-            "n_failed": "trials_failed",
-        }
-    )
+    states = (COMPLETE, FAILED, UNSUPPORTED, OPEN)
+    counts = {"folds": 1, **{f"folds_{s}": (studies["state"] == s).astype(int) for s in states}}
+    counts["trials_planned"] = studies["n_trials"]
+    counts |= {f"trials_{s}": studies[f"n_{s}"] for s in ("recorded", "done", "failed")}
+    cells = studies.assign(**counts).groupby(["dataset", "task", "model"], sort=True)
+    frame = cells[list(counts)].sum().reset_index()
     words = ["dataset", "model", "status", "cause"]
     bad = evidence.trials.loc[~evidence.having("status", "done"), words]
     cause = bad["cause"].where(bad["cause"] != "", bad["status"])
-    counts = bad.assign(cause=cause).groupby(["dataset", "model", "cause"], sort=True).size()
+    causes = bad.assign(cause=cause).groupby(["dataset", "model", "cause"], sort=True).size()
     texts: dict[tuple[str, str], list[str]] = {}
-    for (dataset, model, word), n in counts.items():
+    for (dataset, model, word), n in causes.items():
         texts.setdefault((dataset, model), []).append(f"{word} {n}")
     pairs = list(zip(frame["dataset"], frame["model"], strict=True))
     frame["causes"] = ["; ".join(texts.get(pair, [])) for pair in pairs]
