@@ -319,8 +319,6 @@ HEADER = ("model", "better", "worse", "equal", "p", "p Holm")
 
 def _reference_row(r: object) -> tuple[TableCell, ...]:
     v = r._asdict()  # type: ignore[attr-defined]
-    sign = v["w_plus"] - v["w_minus"]
-    mark = "+" if sign > 0 else "−" if sign < 0 else ""
     equal = v["n_datasets"] - v["a_better"] - v["b_better"]
     return (
         TableCell(escape.label(str(v["model_b"]))),
@@ -328,5 +326,5 @@ def _reference_row(r: object) -> tuple[TableCell, ...]:
         TableCell(f"{v['a_better']:.0f}"),
         TableCell(f"{equal:.0f}"),
         TableCell(p_text(v["p"])),
-        TableCell(p_text(v["p_holm"]), bold=v["p_holm"] <= ALPHA, mark=mark),
+        _p_cell(v["p_holm"], v["w_plus"] - v["w_minus"]),
     )

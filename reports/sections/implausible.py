@@ -89,21 +89,17 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
     studies, headline: `cells.studies` and the cells of each task's headline metric.
     """
     flagged = findings(evidence, studies, headline)
-    checks = [f"{name}: {rule}." for name, rule in CHECKS.items()]
-    if not flagged:
-        remark = "No implausible cell was found."
-        return Section(NAME, TITLE, (_table([], checks),), _frame(evidence, []), (remark,), ABOUT)
     cells = sum(len(finding.cells) for finding in flagged)
-    remark = (
-        f"{footnotes.count(len(flagged), 'finding')} on {footnotes.count(cells, 'cell')}. A "
-        "finding is a reason to look, not a verdict: the tables hold these cells as they are."
-    )
-    if not evidence.meta.get("foreign"):  # another tool's results are no trials of a run
+    remark = "No implausible cell was found."
+    if flagged:
+        remark = (
+            f"{footnotes.count(len(flagged), 'finding')} on {footnotes.count(cells, 'cell')}. A "
+            "finding is a reason to look, not a verdict: the tables hold these cells as they are."
+        )
+    if flagged and not evidence.meta.get("foreign"):  # another tool's results are no trials
         remark += " The trials behind a cell: bench explain scores DATASET MODEL --run RUN; their "
         remark += "ids are in the CSV."
-    return Section(
-        NAME, TITLE, (_table(flagged, checks),), _frame(evidence, flagged), (remark,), ABOUT
-    )
+    return Section(NAME, TITLE, (_table(flagged),), _frame(evidence, flagged), (remark,), ABOUT)
 
 
 def findings(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -> list[Finding]:
@@ -406,7 +402,7 @@ def _frame(evidence: Evidence, flagged: Sequence[Finding]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _table(flagged: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
+def _table(flagged: Sequence[Finding]) -> ReportTable:
     rows = [
         (
             TableCell(finding.check),
@@ -418,7 +414,7 @@ def _table(flagged: Sequence[Finding], checks: Sequence[str]) -> ReportTable:
         )
         for finding in flagged[:MAX_ROWS]
     ]
-    notes = [f"Checks: {' '.join(checks)}"]
+    notes = ["Checks: " + " ".join(f"{name}: {rule}." for name, rule in CHECKS.items())]
     if len(flagged) > MAX_ROWS:
         notes.insert(0, f"{len(flagged) - MAX_ROWS} more findings stand in the CSV.")
     header = ("check", "dataset", "model", "score", "seen", "likely cause")
