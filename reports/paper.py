@@ -235,10 +235,7 @@ def setup(evidence: Evidence, matrix: RankingMatrix, sources: Sequence[str] = ()
     """A paragraph on how the numbers were computed, for an author to adapt. sources: the models and
     datasets that have an entry in the bibliography."""
     n = len(evidence.datasets())
-    metrics = "; ".join(
-        f"{footnotes.TASK_TITLES[task]} by {METRICS[evidence.headline(task)].label}"
-        for task in evidence.tasks
-    )
+    metrics = footnotes.headlines(evidence, evidence.tasks)
     of_models = bibliography.cited([name for name in evidence.models if name in sources])
     of_data = bibliography.cited([name for name in evidence.datasets() if name in sources])
     compared = (

@@ -86,11 +86,6 @@ def _numbers(grid: np.ndarray, digits: int) -> list[list[float | None]]:
 
 
 def all_rounded(values: Sequence[float], digits: int = 12) -> list[float | None]:
-    """`rounded` for many values."""
+    """The numbers with so many significant digits; None for NaN."""
     texts = ((len(values) * f" %.{digits}g") % tuple(values)).split()
     return [None if text == "nan" else float(text) for text in texts]
-
-
-def rounded(value: float, digits: int = 12) -> float | None:
-    """The number with so many significant digits; None for NaN."""
-    return all_rounded([value], digits)[0]

@@ -16,7 +16,7 @@ from ..output import escape, footnotes
 from ..output.marks import ScoreText
 from . import commands, figures
 from .answers import of_answers
-from .board import all_rounded, rounded
+from .board import all_rounded
 from .page import Source, neighbours
 from .speed import seconds
 
@@ -101,7 +101,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
                 "predict": seconds(predict),
                 "command": commands.explain(source.runs, cell.dataset, cell.model),
                 "mean": score(cell.mean) or "–",
-                "value": rounded(cell.mean) if known else "",
+                "value": all_rounded([cell.mean])[0] if known else "",
                 "spread": score(cell.spread),
                 "folds": source.folds(cell),
                 "state": cell.state,

@@ -22,9 +22,9 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
-from ..output.tables import Section, fixed
+from ..output.tables import Section
 from ..sections.implausible import caveat
-from ..sections.leaderboard import MIN_BOOTSTRAP
+from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
 from . import board, figures, speed
 
@@ -292,7 +292,7 @@ def _standings(source: Source, mine: RankingMatrix) -> list[dict[str, Any]]:
                 "win": row.win_rate,
                 "elo": row.elo,
                 "ends": (low, high),
-                "interval": "" if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]",
+                "interval": "" if math.isnan(low) else interval_text(low, high),
                 "score": row.normalised,
                 "best": row.n_best,
                 "fit": speed.seconds(fit),
@@ -322,12 +322,8 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
 
 def _caption(evidence: Evidence, mine: RankingMatrix) -> list[str]:
     """Notes on how to read the leaderboard: metrics, coverage, ties and the figures."""
-    metrics = "; ".join(
-        f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}"
-        for t in evidence.tasks
-    )
     return [
-        f"Ranked by test score: {metrics}.",
+        f"Ranked by test score: {footnotes.headlines(evidence, evidence.tasks)}.",
         f"Ranked are the models with a complete score on at least {100 * MIN_COVERAGE:g} % of "
         "the chosen datasets, on the datasets on which all of them have one. Every figure depends "
         "on which models and datasets are chosen.",

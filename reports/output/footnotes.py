@@ -66,18 +66,20 @@ def metric_title(name: str) -> str:
     return f"{METRICS[name].label}{unit} {arrow(METRICS[name].direction)}"
 
 
+def headlines(evidence: Evidence, tasks: Iterable[str]) -> str:
+    """The tasks with the metrics that their tables show: "regression by RMSE; ..."."""
+    return "; ".join(
+        f"{TASK_TITLES[task]} by {METRICS[evidence.headline(task)].label}" for task in tasks
+    )
+
+
 def setting(evidence: Evidence) -> list[str]:
     """The suite's own notes, then suite, budget, sampler and seed, then what was left out and
     which cells rest on fewer seeds than others."""
     meta = evidence.meta
     words = [
-        f"{title} {escape.visible(str(meta[key]))}"
-        for key, title in (
-            ("suite", "suite"),
-            ("budget", "budget"),
-            ("sampler", "sampler"),
-            ("seed", "seed"),
-        )
+        f"{key} {escape.visible(str(meta[key]))}"
+        for key in ("suite", "budget", "sampler", "seed")
         if meta.get(key) not in (None, "")
     ]
     line = ["Setting: " + ", ".join(words) + "."] if words else []

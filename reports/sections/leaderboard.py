@@ -22,7 +22,6 @@ from ..aggregation.ranking_matrix import (
     loss_table,
 )
 from ..evidence import Evidence, EvidenceError
-from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.marks import FIGURES, figure_cells
 from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
@@ -280,27 +279,25 @@ def _panel(view: View, frame: pd.DataFrame) -> Panel:
     for i, row in enumerate(mine.to_dict("records")):
         mark = f"¶{row['n_imputed']:.0f}" if row["n_imputed"] else ""
         cells = {name: column[i] for name, column in cells_of.items()}
-        cells["interval"] = TableCell(_interval(row))
+        low, high = row["elo_low"], row["elo_high"]
+        cells["interval"] = TableCell(TOO_FEW if math.isnan(low) else interval_text(low, high))
         named = TableCell(escape.label(str(row["model"])), mark=mark)
         rows.append((named, *(cells[name] for name in SHOWN)))
     return Panel(tuple(rows), title)
 
 
-def _interval(row: dict) -> str:
-    low, high = row["elo_low"], row["elo_high"]
-    return TOO_FEW if math.isnan(low) else f"[{fixed(low, 0)}, {fixed(high, 0)}]"
+def interval_text(low: float, high: float) -> str:
+    """The ends of an interval of the Elo, as tables and pages print them."""
+    return f"[{fixed(low, 0)}, {fixed(high, 0)}]"
 
 
 def _notes(
     evidence: Evidence, views: list[View], matrices: list[RankingMatrix], fallback: str
 ) -> list[str]:
-    tasks = views[0].scope.tasks
-    metrics = [
-        f"{footnotes.TASK_TITLES[t]} by {METRICS[evidence.headline(t)].label}" for t in tasks
-    ]
+    metrics = footnotes.headlines(evidence, views[0].scope.tasks)
     used = [b for b in views if not b.matrix.why_not]
     notes = [
-        f"Compared: {'; '.join(metrics)}; every dataset counts once. {footnotes.TIES}",
+        f"Compared: {metrics}; every dataset counts once. {footnotes.TIES}",
         "Complete scores: ranked are the models with one on at least "
         f"{100 * MIN_COVERAGE:g} % of the datasets, on the datasets on which all of them have one.",
         "Elo: Bradley-Terry strengths from which of two models is better on each dataset, a tie "
