@@ -18,7 +18,6 @@ from . import commands, figures
 from .answers import of_answers
 from .board import all_rounded
 from .page import Source, neighbours
-from .speed import seconds
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
 MAX_TEXT = 500  # characters of a message
@@ -87,27 +86,17 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
     entries = []
     for cell in cells:
         known = not math.isnan(cell.mean)
-        cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
         loss = metric.loss(cell.mean) if cell.state == COMPLETE else math.inf
-        fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
         entries.append(
             {
+                **source.entry(cell, score),
                 "model": escape.one_line(cell.model),
                 "anchor": source.anchor(cell.model),
                 "file": source.model_files[cell.model],
                 "family": source.family(cell.model)[0],
                 "colour": source.looks[cell.model][0],
-                "fit": seconds(fit),
-                "predict": seconds(predict),
-                "command": commands.explain(source.runs, cell.dataset, cell.model),
-                "mean": score(cell.mean) or "–",
                 "value": all_rounded([cell.mean])[0] if known else "",
-                "spread": score(cell.spread),
-                "folds": source.folds(cell),
-                "state": cell.state,
-                "cause": cell.cause,
                 "best": place.get(cell.model) == 1,
-                "cpu": seconds(cpu),
                 "order": (loss, cell.model),
             }
         )

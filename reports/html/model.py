@@ -15,9 +15,8 @@ from ..output import escape, footnotes
 from ..output.marks import ScoreText
 from ..output.tables import decimals_for, fixed
 from ..statistics.ranking import places
-from . import commands, figures
+from . import figures
 from .page import Source, neighbours
-from .speed import seconds
 
 MAX_BARS = 12  # hyperparameters in the figure of their importance
 MAX_CHOSEN = 200  # configurations in the list of the chosen ones
@@ -63,23 +62,13 @@ def _cell(source: Source, cell: Any) -> dict[str, Any]:
     score = ScoreText.of(metric_name, means, more=1)
     in_order = places([c.mean for c in rivals], metric.direction)
     place_of = dict(zip((c.model for c in rivals), in_order, strict=True))
-    fit, predict = source.speed.get((cell.dataset, cell.model), (math.nan, math.nan))
-    cpu = source.cpu.get((cell.dataset, cell.model), math.nan)
     return {
+        **source.entry(cell, score),
         "dataset": escape.one_line(cell.dataset),
         "file": f"{source.files[cell.dataset]}#{source.anchor(cell.model)}",
         "metric": footnotes.metric_title(metric_name),
-        "mean": score(cell.mean) or "–",
-        "spread": score(cell.spread),
         "best": bool(cell.best),
         "place": f"{place_of[cell.model]} of {len(rivals)}" if cell.state == COMPLETE else "–",
-        "folds": source.folds(cell),
-        "state": cell.state,
-        "cause": cell.cause,
-        "fit": seconds(fit),
-        "predict": seconds(predict),
-        "cpu": seconds(cpu),
-        "command": commands.explain(source.runs, cell.dataset, cell.model),
     }
 
 

@@ -22,11 +22,12 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
+from ..output.marks import ScoreText
 from ..output.tables import Section
 from ..sections.implausible import caveat
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
-from . import board, figures, speed
+from . import board, commands, figures, speed
 
 OF_SEVERAL = ("scores", "tests")  # what a page on one dataset does not show
 
@@ -112,11 +113,24 @@ class Source:
         """The id of a model's row on a dataset's page."""
         return "of-" + self.model_files[model].removeprefix("model-").removesuffix(".html")
 
-    def folds(self, cell: Any) -> str:
-        """The folds behind a cell's score, and its seeds where other models have more there."""
-        few = self.evidence.fewer_seeds.get((cell.dataset, cell.model))
+    def entry(self, cell: Any, score: ScoreText) -> dict[str, Any]:
+        """What the pages of a dataset and of a model both say of a cell: its score as `score`
+        writes it, the folds and seeds behind it, its state, its costs and the command."""
+        place = cell.dataset, cell.model
+        few = self.evidence.fewer_seeds.get(place)
         seeds = f", {few[0]} of {few[1]} seeds" if few else ""
-        return f"{cell.n_folds} of {cell.n_planned}{seeds}"
+        fit, predict = self.speed.get(place, _UNKNOWN)
+        return {
+            "mean": score(cell.mean) or "–",
+            "spread": score(cell.spread),
+            "folds": f"{cell.n_folds} of {cell.n_planned}{seeds}",
+            "state": cell.state,
+            "cause": cell.cause,
+            "fit": speed.seconds(fit),
+            "predict": speed.seconds(predict),
+            "cpu": speed.seconds(self.cpu.get(place, math.nan)),
+            "command": commands.explain(self.runs, *place),
+        }
 
     @cached_property
     def speed(self) -> dict[tuple[str, str], tuple[float, float]]:

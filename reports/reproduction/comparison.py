@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..evidence import Evidence
+import pandas as pd
+
+from ..evidence import STUDY, Evidence
 from ..output.files import render, write_files
-from ..output.tables import Section
+from ..output.footnotes import count
+from ..output.tables import Section, fixed
 from ..sections import seeds
-from . import coverage, method_order
+from . import method_order
 from .comparison_frame import comparison_frame, printed_cells
 from .comparison_table import NOTHING, comparison_table
 from .published_table import PublishedTable
@@ -55,8 +58,41 @@ def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
 def whole_comparison(evidence: Evidence, published: PublishedTable) -> Section:
     """`compare`, with the budgets of both sides at its head."""
     section = compare(evidence, published)
-    more = coverage.sentences(evidence, published, section.frame)
-    return replace(section, remarks=(*section.remarks, *more))
+    return replace(
+        section, remarks=(*section.remarks, *_budgets(evidence, published, section.frame))
+    )
+
+
+def _budgets(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> list[str]:
+    """Sentences on the number of ensembles, and on the budgets of both sides. frame: the
+    comparison's."""
+    budget = evidence.meta.get("budget")
+    lines = []
+    if published.shape == "ensembles" and evidence.ensembles is not None:
+        n = evidence.ensembles.groupby(STUDY).size()
+        lines.append(
+            f"Ours: {_span(n, seeds.ENSEMBLE)} of seeds per cell; their spread is over these."
+        )
+    used = [f"Budget used: {budget}." if budget else "Budget used: not recorded."]
+    tuned = evidence.trials[evidence.having("stage", "tune")]
+    theirs = pd.Series(dtype=float)
+    if "published_configs" in frame:
+        here = frame[frame["ours"].notna()]
+        tuned = tuned[tuned["model"].isin(here["model"])]
+        theirs = here["published_configs"].dropna()
+    if len(tuned):
+        seconds = tuned["cpu_s"].sum()
+        cost = f", {fixed(seconds / 3600.0, 2)} CPU-hours" if seconds > 0 else ""
+        counts = tuned.groupby(STUDY).size()
+        used.append(f"Ours: {_span(counts, 'configuration')} tried per study{cost}.")
+    if len(theirs):
+        used.append(f"Published: {_span(theirs, 'configuration')} per cell.")
+    return [*lines, " ".join(used)]
+
+
+def _span(counts: pd.Series, word: str) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return count(low, word) if low == high else f"{low} to {high} {word}s"
 
 
 def is_empty(section: Section) -> bool:

@@ -88,9 +88,10 @@ def section(
         model=[split[name][0] for name in cells["model"]],
     )
     reasons = _reasons(frame)
-    board = board[(board["view"] == "complete")].assign(
-        regime=[split[name][1] for name in board.loc[board["view"] == "complete", "model"]],
-        model=[split[name][0] for name in board.loc[board["view"] == "complete", "model"]],
+    board = board[board["view"] == "complete"]
+    board = board.assign(
+        regime=[split[name][1] for name in board["model"]],
+        model=[split[name][0] for name in board["model"]],
     )
     several = cells["dataset"].nunique() > 1
     tables = [*_boards(evidence, board), _gains(cells)] if several else []
@@ -196,7 +197,7 @@ def _gains(cells: pd.DataFrame) -> ReportTable:
     wide = whole.assign(error=error).pivot(
         index=["model", "dataset"], columns="regime", values="error"
     )
-    wide = wide.reindex(columns=[DEFAULT, TUNED, ENSEMBLED])
+    wide = wide.reindex(columns=list(ORDER))
     panels = []
     for before, after in steps:
         gains = {
@@ -235,7 +236,7 @@ def _scores(
         for model in sorted(set(part["model"])):
             line = [TableCell(escape.label(str(model)))]
             mine = {r.regime: r for r in part[part["model"] == model].itertuples(index=False)}
-            for regime in (DEFAULT, TUNED, ENSEMBLED):
+            for regime in ORDER:
                 cell = mine.get(regime)
                 if cell is None or cell.state not in (COMPLETE, PARTIAL):
                     line.append(TableCell("–"))
@@ -249,8 +250,7 @@ def _scores(
                 at = place.get(cell.row)
                 texts = score(cell.mean), score(cell.spread)
                 line.append(TableCell(*texts, bold=at == 1, underline=at == 2, mark=mark))
-            last = mine.get(ENSEMBLED)
-            n = members.get((dataset, model, last.regime)) if last is not None else None
+            n = members.get((dataset, model, ENSEMBLED))
             line.append(TableCell("–" if n is None or n != n else f"{n:.1f}"))
             lines.append(tuple(line))
         panels.append(Panel(tuple(lines), escape.label(str(dataset))))
@@ -269,7 +269,7 @@ def _scores(
             for reason, names in why.items()
         ),
     ]
-    header = ("model", DEFAULT, TUNED, ENSEMBLED, "members")
+    header = ("model", *ORDER, "members")
     return ReportTable(f"{NAME}-scores-{task}", title, header, tuple(panels), tuple(notes))
 
 
