@@ -83,9 +83,7 @@ def pin_or_restart(*, own_process: bool) -> None:
 def pinned() -> bool:
     """Whether this process's libraries are pinned: the variables are set, and were when the process
     began or before a library was imported."""
-    if any(os.environ.get(name) != value for name, value in PINS.items()):
-        return False
-    return _set_in_time or unset_in(at_start()) == []
+    return _holds_pins(os.environ) and (_set_in_time or _holds_pins(at_start()))
 
 
 @cache
@@ -100,6 +98,5 @@ def at_start() -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def unset_in(environment: Mapping[str, str]) -> list[str]:
-    """The pinned variables that an environment lacks or has with another value."""
-    return [name for name, value in PINS.items() if environment.get(name) != value]
+def _holds_pins(environment: Mapping[str, str]) -> bool:
+    return all(environment.get(name) == value for name, value in PINS.items())
