@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from . import bibliography, paper_figures
@@ -48,7 +48,7 @@ def files(
     mean rank, and one of the user's own is marked. `matrices`: one for each scope.
     """
     widest = [m for m in matrices if not m.scope.subset][-1]
-    names = _Names.of(evidence, widest)
+    names = _Names(evidence, widest)
     tables = {
         table.name: table
         for part in parts
@@ -102,19 +102,15 @@ SOURCES = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 class _Names:
     """Display names of models and datasets by the label that the report's tables have."""
 
-    def __init__(self, names: Mapping[str, str], own: Sequence[str], order: Sequence[str]) -> None:
-        self.own = {escape.label(name) for name in own}
-        self.order = [escape.label(name) for name in order]
-        self._of = {escape.label(name): text for name, text in names.items()}
-
-    @classmethod
-    def of(cls, evidence: Evidence, widest: RankingMatrix) -> _Names:
-        """The models by mean rank, then those that are not ranked, by name."""
+    def __init__(self, evidence: Evidence, widest: RankingMatrix) -> None:
+        """`order`: the models by mean rank, then those that are not ranked, by name."""
         ranked = [] if widest.why_not else widest.order()[0]
         rest = [model for model in evidence.models if model not in ranked]
-        families = evidence.meta.get("families") or {}
+        families, names = (evidence.meta.get(key) or {} for key in ("families", "names"))
         own = [m for m in evidence.models if m in families and families[m][0] == "external"]
-        return cls(evidence.meta.get("names") or {}, own, [*ranked, *rest])
+        self.own = set(map(escape.label, own))
+        self.order = [escape.label(name) for name in (*ranked, *rest)]
+        self._of = {escape.label(name): text for name, text in names.items()}
 
     def __call__(self, label: str) -> str:
         return self._of.get(label, label) + OWN * (label in self.own)

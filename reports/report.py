@@ -11,7 +11,6 @@ import pandas as pd
 from . import paper
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
-from .analyses.rescored import with_notes
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
@@ -119,7 +118,13 @@ def sections(
 
 def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -> Section:
     """The file `metric-<name>`: the score tables for the evidence of `rescored.with_metric`."""
-    evidence = with_notes(evidence, name, notes)
+    said = [
+        *map(str, evidence.meta.get("notes") or []),
+        f"{METRICS[name].label} was computed again from the stored predictions; the configurations "
+        "are those that validation chose by the sweep's own metric.",
+        *notes,
+    ]
+    evidence = evidence.but(meta={**evidence.meta, "notes": said})
     table = studies(evidence)
     blocks = {
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks

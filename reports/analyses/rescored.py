@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -30,14 +30,3 @@ def with_metric(
     planned = evidence.planned[evidence.planned["task"].isin(tasks)]
     meta = {**evidence.meta, "metric": dict.fromkeys(tasks, name)}
     return replace(evidence, trials=trials, planned=planned, meta=meta, ensembles=None)
-
-
-def with_notes(evidence: Evidence, name: str, notes: Sequence[str] = ()) -> Evidence:
-    """The evidence with notes that say where the metric's values come from, and further `notes`."""
-    said = [
-        *map(str, evidence.meta.get("notes") or []),
-        f"{METRICS[name].label} was computed again from the stored predictions; the configurations "
-        "are those that validation chose by the sweep's own metric.",
-        *notes,
-    ]
-    return replace(evidence, meta={**evidence.meta, "notes": said})

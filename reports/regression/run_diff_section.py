@@ -97,9 +97,7 @@ def _panels(rows: Sequence[Row], header: Sequence[str]) -> tuple[Panel, ...]:
 
 def _cells_table(diff: Comparison) -> ReportTable:
     changed = diff.cells[~diff.cells["equal"]]
-    changed = changed.reindex(
-        changed["change"].abs().sort_values(ascending=False, kind="stable").index
-    )
+    changed = changed.sort_values("change", key=abs, ascending=False, kind="stable")
     large = changed["change"].abs() > diff.min_effect
     rows: list[Row] = []
     for r in changed[large].head(SHOWN).itertuples(index=False):

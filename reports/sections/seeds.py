@@ -259,27 +259,19 @@ def _rows(
 def _four(r: object, scale: float, decimals: int) -> list[TableCell]:
     v = r._asdict()  # type: ignore[attr-defined]
     std = truncated(scale * v["std"]) if v["n"] > 1 else "–"
-    p = (
-        "best"
-        if _nothing(v["p_worse"])
-        else TOO_FEW
-        if _nothing(v["top"])
-        else p_text(v["p_worse"])
-    )
+    p = "best"
+    if not pd.isna(v["p_worse"]):
+        p = TOO_FEW if pd.isna(v["top"]) else p_text(v["p_worse"])
     mean = TableCell(fixed(scale * v["mean"], decimals), bold=bool(v["top"] == 1))
     return [mean, TableCell(std), TableCell(str(v["n"])), TableCell(p)]
-
-
-def _nothing(value: object) -> bool:
-    return value is None or value != value
 
 
 def too_few(judged: pd.DataFrame) -> list[str]:
     """A note for each (kind, runs, runs of the best) at which nothing can be significant."""
     said = {}
     for _, part in judged.groupby(["dataset", "fold", "kind", "metric"], sort=True):
-        best = [n for n, p in zip(part["n"], part["p_worse"], strict=True) if _nothing(p)]
-        for r in part[[_nothing(v) for v in part["top"]]].itertuples(index=False):
+        best = part.loc[part["p_worse"].isna(), "n"].tolist()
+        for r in part[part["top"].isna()].itertuples(index=False):
             what = footnotes.count(int(r.n), "ensemble" if r.kind == ENSEMBLE else "seed")
             beside = " a model" if best[0] == r.n else f" beside {best[0]} of the best model"
             p = smallest_rank_sum_p(int(r.n), int(best[0]))
