@@ -271,7 +271,7 @@ def _judged(
     verdict = np.array(verdicts(changes, min_effect=min_effect), dtype=object)
     p = pd.Series([c.p if not c.equal else math.nan for c in changes], dtype=float)
     p = p.where(~alone, models["p_over_datasets"].astype(float))
-    adjusted = _adjusted(p)
+    adjusted = pd.Series(holm(p.tolist()), index=p.index, dtype=float)
     by_datasets = (adjusted < ALPHA) & (models["median_change"] > min_effect) & alone
     by_chance = ~(adjusted < ALPHA).to_numpy(dtype=bool)  # among the models tested either way
     verdict[by_chance & (verdict == WORSE)] = UNDECIDED
@@ -285,12 +285,6 @@ def _judged(
         verdict=verdict,
         regression=verdict == WORSE,
     )
-
-
-def _adjusted(p: pd.Series) -> pd.Series:
-    """Holm's correction over the p-values that are not missing."""
-    known = p.dropna().astype(float)
-    return pd.Series(holm(known.tolist()), index=known.index, dtype=float).reindex(p.index)
 
 
 def _states(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:

@@ -103,13 +103,12 @@ def verdicts(
     harmless: the upper bound of the change is below `min_effect`. undecided: neither. equal: no
     change at all.
     """
-    known = [i for i, c in enumerate(changes) if not (c.equal or math.isnan(c.p))]
-    adjusted = dict(zip(known, holm([changes[i].p for i in known]), strict=True))
+    adjusted = holm([math.nan if c.equal else c.p for c in changes])
     verdict_of_each = []
-    for i, change in enumerate(changes):
+    for change, p_holm in zip(changes, adjusted, strict=True):
         if change.equal:
             verdict_of_each.append(EQUAL)
-        elif adjusted.get(i, 1.0) < alpha and change.mean > min_effect:
+        elif p_holm < alpha and change.mean > min_effect:
             verdict_of_each.append(WORSE)
         elif change.upper < min_effect:
             verdict_of_each.append(HARMLESS)

@@ -85,21 +85,20 @@ def _rows(
     best = int(snap(loss.mean(axis=0)).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]
     tests = [nadeau_bengio(differences(loss[:, j], loss[:, best]), ratio) for j in others]
-    tested = [i for i, t in enumerate(tests) if not np.isnan(t.p)]
-    adjusted = dict(zip(tested, holm([tests[i].p for i in tested]), strict=True))
+    adjusted = holm([t.p for t in tests])
     base |= {"reference": str(scores.columns[best]), "test_over_train": ratio}
     return [
         {
             **base,
             "model": str(scores.columns[j]),
             "mean_gain": t.mean,
-            "t": t.t if i in adjusted else None,
-            "p": t.p if i in adjusted else None,
-            "p_holm": adjusted.get(i),
-            "n_pairs": len(tested),
-            "note": "" if i in adjusted else "n/a: the same difference on every fold, no spread",
+            "t": t.t,
+            "p": t.p,
+            "p_holm": p_holm,
+            "n_pairs": int((~np.isnan(adjusted)).sum()),
+            "note": "n/a: the same difference on every fold, no spread" if np.isnan(t.p) else "",
         }
-        for i, (j, t) in enumerate(zip(others, tests, strict=True))
+        for j, t, p_holm in zip(others, tests, adjusted, strict=True)
     ]
 
 

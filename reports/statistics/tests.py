@@ -98,13 +98,13 @@ def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values, in the order given."""
+    """Holm's step-down adjusted p-values, in the order given; NaN is no test of the family."""
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    scaled = np.minimum(1.0, (len(p) - np.arange(len(p))) * p[order])
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.maximum.accumulate(scaled)
-    return [float(v) for v in adjusted]
+    n = int((~np.isnan(p)).sum())
+    order = np.argsort(p, kind="stable")[:n]  # NaN comes last
+    adjusted = np.full_like(p, np.nan)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, (n - np.arange(n)) * p[order]))
+    return adjusted.tolist()
 
 
 @dataclass(frozen=True)
