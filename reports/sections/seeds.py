@@ -96,17 +96,8 @@ def truncated(std: float) -> str:
 
 def has_seeds(evidence: Evidence) -> bool:
     """Whether some study has evaluation runs under two seeds or more, or ensembles of seeds."""
-    runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    if evidence.ensembles is not None:
-        return True
-    return bool(len(runs)) and int(runs.groupby(STUDY, sort=True).size().max()) > 1
-
-
-def runs_of(evidence: Evidence) -> dict[str, pd.DataFrame]:
-    """{kind: its runs}: the evaluation runs, and the ensembles of seeds where there are any."""
-    runs = evidence.trials[evidence.trials["stage"] == "eval"]
-    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
-    return parts if evidence.ensembles is None else {**parts, ENSEMBLE: evidence.ensembles}
+    runs = evidence.trials.loc[evidence.having("stage", "eval"), STUDY]
+    return evidence.ensembles is not None or bool(runs.duplicated().any())
 
 
 def frame(evidence: Evidence) -> pd.DataFrame:
@@ -116,8 +107,12 @@ def frame(evidence: Evidence) -> pd.DataFrame:
     """
     planned = studies(evidence)
     broken = planned["state"] != COMPLETE
+    runs = evidence.trials[evidence.having("stage", "eval")]
+    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
+    if evidence.ensembles is not None:
+        parts[ENSEMBLE] = evidence.ensembles
     rows = []
-    for kind, table in runs_of(evidence).items():
+    for kind, table in parts.items():
         left_out = broken if table is evidence.ensembles else broken | (planned["n_seeds"] < 2)
         keys = pd.MultiIndex.from_frame(planned.loc[left_out, STUDY])
         table = table[~pd.MultiIndex.from_frame(table[STUDY]).isin(keys)]
