@@ -169,10 +169,6 @@ class RankingMatrix:
         pairs = sorted(zip(mean, self.models, strict=True))
         return [model for _, model in pairs], [rank for rank, _ in pairs]
 
-    def gaps(self) -> tuple[str, str, list[str], dict[str, int], int]:
-        """What `footnotes.absences` prints: (scope's title, why_not, dropped, thin, n_scope)."""
-        return self.scope.title, self.why_not, self.dropped, self.thin, self.n_scope
-
 
 def ranking_matrices(evidence: Evidence, headline: pd.DataFrame) -> list[RankingMatrix]:
     """The matrix of every scope, in the order of `scopes`."""

@@ -153,23 +153,3 @@ def join(names: Iterable[str], limit: int = 12, *, whole: bool = False) -> str:
     if len(shown) > limit:
         return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
     return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
-
-
-def absences(gaps: Iterable[tuple[str, str, list[str], dict[str, int], int]]) -> list[str]:
-    """Which datasets and models the rankings leave out, one note per reason, naming its scopes.
-
-    Each of `gaps` is `RankingMatrix.gaps()`: (scope, why it gives no ranking, datasets left out,
-    {model left out: datasets that it covers}, number of datasets).
-    """
-    said: dict[str, list[str]] = {}
-    for scope, reason, dropped, thin, n_scope in gaps:
-        if reason:
-            said.setdefault(reason, []).append(scope)
-            continue
-        if dropped:
-            text = f"datasets without a complete score of every model: {join(dropped)}"
-            said.setdefault(text, []).append(scope)
-        if thin:
-            few = [f"{escape.label(m)} ({n} of {n_scope} datasets)" for m, n in thin.items()]
-            said.setdefault(f"models not ranked: {', '.join(few)}", []).append(scope)
-    return [f"In {'; '.join(names)}: {text}." for text, names in said.items()]

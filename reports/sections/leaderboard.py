@@ -334,9 +334,30 @@ def _notes(
         )
     if any(b.kind == IMPUTED for b in views):
         notes.append(_imputation(views, fallback))
-    notes += footnotes.absences(m.gaps() for m in matrices)
+    notes += _absences(matrices)
     subset = any(m.scope.subset for m in matrices)
     return [*notes, *([footnotes.left_out_of_subset(evidence)] if subset else [])]
+
+
+def _absences(matrices: list[RankingMatrix]) -> list[str]:
+    """Which datasets and models the rankings leave out, one note per reason, naming its scopes."""
+    said: dict[str, list[str]] = {}
+    for matrix in matrices:
+        scope = matrix.scope.title
+        if matrix.why_not:
+            said.setdefault(matrix.why_not, []).append(scope)
+            continue
+        if matrix.dropped:
+            dropped = footnotes.join(matrix.dropped)
+            text = f"datasets without a complete score of every model: {dropped}"
+            said.setdefault(text, []).append(scope)
+        if matrix.thin:
+            few = [
+                f"{escape.label(m)} ({n} of {matrix.n_scope} datasets)"
+                for m, n in matrix.thin.items()
+            ]
+            said.setdefault(f"models not ranked: {', '.join(few)}", []).append(scope)
+    return [f"In {'; '.join(names)}: {text}." for text, names in said.items()]
 
 
 def _imputation(views: list[View], fallback: str) -> str:
