@@ -238,13 +238,13 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     tasks = evidence.planned.drop_duplicates("dataset").set_index("dataset")["task"]
     keys = keys.assign(task=keys["dataset"].map(tasks))
     cells = keys.groupby(["dataset", "task", "model"], sort=True)
-    once = pd.DataFrame({"cell": cells.ngroup().to_numpy()[number[order]], "trials": 1})
-    for name in ("cpu_s", "fit_s", "predict_s", "peak_ram_mb"):
-        once[name] = trials[name].to_numpy()[order]
-    once["failed"] = evidence.having("status", "failed")[order].astype(int)
-    once["copied"] = (~evidence.having("origin", ""))[order].astype(int)
-    for name in PREDICTIONS:
-        once[name] = trials[name].to_numpy()[order]
+    once = trials[["cpu_s", "fit_s", "predict_s", "peak_ram_mb", *PREDICTIONS]].iloc[order]
+    once = once.assign(
+        cell=cells.ngroup().to_numpy()[number[order]],
+        trials=1,
+        failed=evidence.having("status", "failed")[order].astype(int),
+        copied=(~evidence.having("origin", ""))[order].astype(int),
+    )
     grouped = once.groupby("cell", sort=True)
     sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
     sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()

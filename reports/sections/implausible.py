@@ -261,15 +261,11 @@ def _validation_far_better(
     mine = trials["selected"].to_numpy(dtype=bool) & evidence.having("task", task)
     rows = trials.loc[mine & evidence.having("status", "done"), [*STUDY, val, test]]
     rows = rows[~rows["model"].isin(CONSTANTS)]
-    frame = pd.DataFrame(
-        {
-            "dataset": rows["dataset"],
-            "model": rows["model"],
-            "val": errors(rows[val].to_numpy(dtype=float), metric),
-            "test": errors(rows[test].to_numpy(dtype=float), metric),
-        }
+    both = rows.assign(
+        val=errors(rows[val].to_numpy(dtype=float), metric),
+        test=errors(rows[test].to_numpy(dtype=float), metric),
     )
-    means = frame.groupby(["dataset", "model"], sort=True).mean()
+    means = both.groupby(["dataset", "model"], sort=True)[["val", "test"]].mean()
     scored = set(scores.stack().dropna().index)
     n_folds = rows.groupby("dataset")["fold"].nunique()
     rows_of = evidence.meta.get("rows") or {}
@@ -300,9 +296,7 @@ def _validation_far_better(
 
 def _identical(evidence: Evidence, studies: pd.DataFrame, whole: pd.DataFrame) -> Iterator[Finding]:
     metrics = [c for c in studies.columns if c.startswith("test_")]
-    means = dict(
-        zip(zip(whole["dataset"], whole["model"], strict=True), whole["mean"], strict=True)
-    )
+    means = whole.set_index(["dataset", "model"])["mean"].to_dict()
     done = studies[(studies["state"] == COMPLETE) & ~studies["model"].isin(CONSTANTS)]
     done = done.sort_values(["dataset", "model", "fold"], kind="stable")
     values = done[metrics].to_numpy(dtype=float)
