@@ -106,15 +106,15 @@ def check_name(name: str, option: str = "--name") -> str:
     return name
 
 
-def file_to_replace(out: Path, error: type[Exception] = SweepError) -> Path:
-    """The file that `out` names, or that a link there leads to. Raises `error` where it cannot be
+def file_to_replace(out: Path) -> Path:
+    """The file that `out` names, or that a link there leads to. Raises FitError where it cannot be
     replaced by another: a folder, a device such as /dev/stdout, no folder around it."""
     if out.exists() and not out.is_file():
         what = "a folder" if out.is_dir() else "a device or a pipe"
-        raise error(f"--out {one_line(out)} is {what}: name a file")
+        raise FitError(f"--out {one_line(out)} is {what}: name a file")
     path = Path(os.path.realpath(out)) if out.is_symlink() else out
     if not path.parent.is_dir():
-        raise error(f"--out {one_line(out)}: there is no folder {one_line(path.parent)}")
+        raise FitError(f"--out {one_line(out)}: there is no folder {one_line(path.parent)}")
     return path
 
 

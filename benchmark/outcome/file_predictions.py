@@ -48,7 +48,7 @@ def predict_file(
     library versions. trust: see `load_model`. Errors: ModelFileError, SchemaError, DataError,
     FitError.
     """
-    path, target = Path(csv), file_to_replace(Path(out), FitError)
+    path, target = Path(csv), file_to_replace(Path(out))
     if target.exists() and any(target.samefile(p) for p in (path, Path(model)) if p.exists()):
         raise FitError(f"--out {one_line(target)} would replace what is read; name another file")
     fitted = load_model(model, trust=trust, warn=warn)

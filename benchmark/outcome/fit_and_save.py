@@ -133,4 +133,4 @@ def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
     path = Path(out)
     if path.is_dir():
         return path / file
-    return file_to_replace(path, FitError)
+    return file_to_replace(path)
