@@ -14,7 +14,7 @@ from ...models.base import Estimator
 from ...models.persistence.model_file import save_model
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
-from ..errors import FitError, check_gpu, file_to_replace
+from ..errors import check_gpu, file_to_replace
 from .chosen_fit import (
     choose_config,
     choose_model,

@@ -212,8 +212,8 @@ class TrialCosts:
         return self._table.defaults.get(model, {})
 
     def _lookup(self, model: str, gpu: bool) -> Lookup | None:
-        """Of the costs of a model here, and of those in the table as this machine would have them:
-        by what the model took here; None where there is none."""
+        """A look-up in a model's costs: those of runs here, and those of the table, scaled by the
+        ratio of the two. None where the model has no costs."""
         if (model, gpu) not in self._lookups:
             own = sorted(self._history[model, gpu], key=lambda cost: -cost.fits)[:MOST]
             table = [] if gpu else self._table.costs.get(model, [])

@@ -170,8 +170,8 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
 
 
 def with_first_code(record: Record, old: Record | None) -> Record:
-    """A plan's record that keeps, for each class of the user, the code with which it first entered
-    the run."""
+    """A plan's record that names, for each class of the user, the code with which the class first
+    came into the run."""
     known = {**record.get("own_code", {}), **(old or {}).get("own_code", {})}
     return {**record, "own_code": known} if known else record
 

@@ -25,8 +25,8 @@ _ours: dict[int, Any] = {}  # while a trial runs: the handlers that are there fo
 
 @contextmanager
 def _not_in_children() -> Iterator[None]:
-    """Keep the signal handlers of the driver or worker out of processes that a trial forks.
-    Handlers that the trial installs itself are inherited as usual."""
+    """Around a trial: a process that the trial forks does not inherit the signal handlers of the
+    driver or the worker. It inherits the handlers that the trial itself installs."""
     before = dict(_ours)
     _ours.update({number: signal.getsignal(number) for number in IN_CHILDREN})
     try:

@@ -106,8 +106,8 @@ class Placement:
     # ------------------------------------------------------------------ workers
 
     def add(self, worker: Placed) -> None:
-        """A worker without a job holds its shape from now on; of the GPUs on which its share fits,
-        that one with the least room, which is Ray's choice, too."""
+        """A worker without a job holds its shape from now on. Its share of a GPU is on the one with
+        the least room that has enough for it, as Ray chooses, too."""
         if worker.shape.gpus:
             rests = self._rests(worker.node, self._idle[worker.node.id])
             fits = [rest for rest in rests if rest >= worker.shape.gpus - TOLERANCE]

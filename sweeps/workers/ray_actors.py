@@ -179,7 +179,7 @@ class Sender:
 
 
 class ActorGroup:
-    """The actors that live now, and the job behind each reference that has not been collected.
+    """The actors that live now, and the actor of each call that has not ended.
 
     grace_s: added to a trial's time limit before its actor is overdue.
     placement: is told who holds which room.

@@ -77,8 +77,8 @@ def on_node(node: str) -> Any:
 
 
 def end_of(error: Exception) -> str | None:
-    """`death_of` an error that says that an actor's process has ended; None for any other error: a
-    call came to nothing, or code around a trial raised."""
+    """How an actor died, as `death_of` says, where the error means that its process has ended. None
+    for any other error: a call came to nothing, or code around a trial raised."""
     from ray.exceptions import (
         ActorUnschedulableError,
         OutOfMemoryError,

@@ -50,7 +50,7 @@ class Work:
     classes: int
 
     def logs(self) -> list[float]:
-        """The logarithm of the seconds that each size is a factor of, in the order of EXPONENTS."""
+        """For each size the logarithm of its factor in the seconds, in the order of EXPONENTS."""
         shape = {"rows": self.rows, "features": self.features, "classes": self.classes}
         sizes = {**self.settings, **shape}
         return [power * math.log(_size(name, sizes)) for name, power in EXPONENTS.items()]
