@@ -175,9 +175,7 @@ def dry_run(console: Console, request: Request) -> int:
         console.say(line)
     for line in by_reason({**plan.left_out, **cost.unsupported}):
         console.say(f"left out: {line}")
-    warn_of_plan(console, plan)
-    for note in [*plan.notes, *plan.hints]:
-        console.say(note)
+    tell_of_plan(console, plan)
     if plan.nothing_runs:
         console.warn(plan.nothing_runs)
     return OK
@@ -207,15 +205,17 @@ def cost_lines(cost: Estimate, workers: int) -> list[str]:
     return [*lines, f"a trial may use {limit} of memory (--memory-mb); one that takes more fails"]
 
 
-def warn_of_plan(console: Console, plan: Plan) -> None:
-    """Print what the run had and has no more, and what was noted about the user's own data, with
-    the dataset's name where there are several."""
+def tell_of_plan(console: Console, plan: Plan) -> None:
+    """Print what the run had and has no more, what was noted about the user's own data, with the
+    dataset's name where there are several, and the plan's notes."""
     if plan.dropped:
         console.warn(plan.dropped)
     own = [name for name, data in plan.data.items() if {"csv", "added"} & data.description.keys()]
     for name in own:
         for warning in plan.data[name].table.warnings:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
+    for note in [*plan.notes, *plan.hints]:
+        console.say(note)
 
 
 def run_and_report(console: Console, request: Request) -> int:
@@ -235,9 +235,7 @@ def run_and_report(console: Console, request: Request) -> int:
             plan = details["plan"]
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
-            warn_of_plan(console, plan)
-            for note in [*plan.notes, *plan.hints]:
-                console.say(note)
+            tell_of_plan(console, plan)
             left = details["left"]
             total = details["known"] + sum(left.values())
             expected = by_study(plan)
