@@ -136,8 +136,8 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
         }
         if added:
             description["added"] = added
-        if added and added != name:  # it stands in for its split: the suite's is of the other one
+        # one that stands in for another dataset has its own split: the suite's is of the other one
+        if not protocol or added not in (None, name):
             protocol = card.protocol
-        protocol = protocol or card.protocol
     folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)
     return Data(table=table, protocol=protocol, folds=folds, description=description)
