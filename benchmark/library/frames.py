@@ -280,7 +280,8 @@ class FrameData:
         one the name is the target's and a hash of the content. SweepError where another content has
         the name."""
         content = self.csv()
-        slug = "".join(c if c.isalnum() else "-" for c in self.target.lower()).strip("-")[:40]
+        letters = (c if c.isascii() and c.isalnum() else "-" for c in self.target.lower())
+        slug = "".join(letters).strip("-")[:40]
         name = name or f"{slug or 'frame'}-{hashlib.sha256(content).hexdigest()[:8]}"
         path = runs / f"{name}.csv"
         if path.exists() and path.read_bytes() != content:
