@@ -80,14 +80,16 @@ def read_results(
     if any(name != str(number) for name, number in splits.items()):
         notes.append(f"Splits are numbered in this order: {some(splits)}.")
     ensemble = (cells["kind"] == ENSEMBLE).to_numpy()
-    runs, groups = (
-        (lines.at(~ensemble), lines.at(ensemble)) if not ensemble.all() else (lines, None)
-    )
-    trials = _trials(runs, task_of, splits)
-    named = dict(zip(trials["dataset"], trials["task"], strict=True))
+    alone = bool(ensemble.all())  # a file of ensembles alone: each is a run
+    run = ~ensemble | alone
+    trials = _trials(lines.at(run), task_of, splits)
+    tasks_of_runs = set(trials["task"])
     scored = ((cells["part"] == TEST) & ~np.isnan(value)).to_numpy()
-    own = lines.at(scored & ~ensemble) if groups is not None else lines.at(scored)
-    metric = {task: _headline(own, task, task_of) for task in TASKS if task in named.values()}
+    metric = {
+        task: _headline(lines.at(scored & (run | (task not in tasks_of_runs))), task, task_of)
+        for task in TASKS
+        if task in task_of.values()
+    }
     meta: dict[str, Any] = {
         "suite": lines.name,
         "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -95,21 +97,18 @@ def read_results(
         "notes": notes,
         "foreign": True,
     }
-    if groups is None:
+    if alone:
         meta["kind"] = ENSEMBLE
         notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
-    for name in metric.values():
-        if f"test_{name}" not in trials:
-            trials[f"test_{name}"] = np.nan  # every trial of the task failed
+    for task in tasks_of_runs:
+        if f"test_{metric[task]}" not in trials:
+            trials[f"test_{metric[task]}"] = np.nan  # every trial of the task failed
     evidence = Evidence.of(trials, _planned(trials), meta)
-    if groups is None or not len(groups.cells):
+    if run.all():
         return evidence
     meta["ensembles"] = ENSEMBLES
-    only = sorted(set(groups.cells["dataset"]) - set(named))
-    if only:
-        rest = {t for t in TASKS if t in task_of.values()} - metric.keys()
-        more = {t: _headline(lines.at(scored), t, task_of) for t in TASKS if t in rest}
-        meta["metric"] = {t: {**metric, **more}[t] for t in TASKS if t in {*metric, *more}}
+    groups = lines.at(~run)
+    if only := sorted(set(groups.cells["dataset"]) - set(trials["dataset"])):
         notes.append(
             f"Ensembles without single runs, in no table but those of seeds: {some(only)}."
         )
