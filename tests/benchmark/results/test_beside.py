@@ -180,7 +180,7 @@ def test_scores_of_other_rows_or_metrics_are_never_ranked(
     tmp_path_factory, protocol, added, sizes, known, metric
 ):
     folder = lab(tmp_path_factory.mktemp("entrant"), sizes=[6, 2, 2] if known else [])
-    ours = beside.RunDataset("d00", "binary", protocol, added, tuple(sizes))
+    ours = beside.RunDataset("d00", "binary", protocol, added, tuple(sizes), folds=(0,))
     mine = evidence([[0.5]], ["ours"], metric=metric)
     found = beside.with_published(mine, {"d00": ours}, [str(folder)])
     same_rows = protocol == "official" and added == "rtdl-d00" and sizes == [(6, 2, 2)] and known
