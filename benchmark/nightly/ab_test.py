@@ -21,7 +21,7 @@ from ...sweeps.trial import DONE, derive_seed
 from .baseline import cells_of
 from .checkout import SHORT, NoCommit, full_commit
 from .context import NightContext
-from .decision import LOOKS, Judge
+from .decision import Judge
 from .libraries import NoEnvironment
 from .sides import Row, Side, SideError, fit, head_of, ids, side_of
 from .step_result import NO_DATA, NOT_RUN, OK, REGRESSION, StepResult
@@ -133,11 +133,6 @@ def _model(key: str) -> str:
 # ---------------------------------------------------------------------- the test
 
 
-def seeds_of(base: str, head: str, n: int) -> list[int]:
-    """Fresh seeds of a pair of commits, fewer than 2**31."""
-    return [derive_seed("nightly", base, head, i) % 2**31 for i in range(n)]
-
-
 def judged(context: NightContext, base: Side, cells: Cells, pairs_of: PairsOf) -> list[Row]:
     """A row for each model, and behind it one for each of its cells, judged look by look.
 
@@ -174,9 +169,9 @@ def _both(
 ) -> PairedFits:
     """{model: [(row of base, row of head)]} of the seeds with these numbers. Raises SideError."""
     runs = context.runs / f"ab-{base.commit[:SHORT]}-{head.commit[:SHORT]}"
-    seeds = seeds_of(base.commit, head.commit + head.changed, LOOKS[-1])
     rows: list[list[Row]] = []
-    chosen = {f"seed-{number}": seeds[number] for number in numbers}
+    pair = base.commit, head.commit + head.changed  # whose seeds are fresh
+    chosen = {f"seed-{n}": derive_seed("nightly", *pair, n) % 2**31 for n in numbers}
     for side in (base, head):
         n_fits = len(chosen) * sum(map(len, cells.values()))
         context.say(f"  {side.name} {side.commit[:SHORT]}: {n_fits} fits")

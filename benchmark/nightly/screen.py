@@ -39,8 +39,16 @@ def screen(context: NightContext) -> StepResult:
     try:
         head = head_of(context)
         planned = ids(context, head, models=context.models)
-        findings = [_dataset_row(*item) for item in sorted(planned["left_out"].items())]
-        accepted = _accepted(context, baseline)
+        findings = [
+            {"kind": "dataset", "dataset": name, "verdict": NO_DATA, "note": why}
+            for name, why in sorted(planned["left_out"].items())
+        ]
+        wanted = context.models
+        accepted = {
+            key: cell
+            for key, cell in baseline["cells"].items()
+            if not wanted or key.split("/")[0] in wanted
+        }
         if not planned["cells"] or not accepted:
             what = "this commit plans" if not planned["cells"] else "the baseline has"
             reason = f"{what} no cell of suite {context.suite}"
@@ -66,12 +74,6 @@ def screen(context: NightContext) -> StepResult:
     return result_of(findings, n_same=len(cells) - len(changed), head_added=head.added)
 
 
-def _accepted(context: NightContext, baseline: Mapping[str, Any]) -> dict[str, Any]:
-    cells: dict[str, Any] = baseline["cells"]
-    wanted = context.models
-    return {k: c for k, c in cells.items() if not wanted or k.split("/")[0] in wanted}
-
-
 def _differs(accepted: Mapping[str, Any], key: str, cell: Mapping[str, Any]) -> bool:
     return key not in accepted or accepted[key]["id"] != cell["id"]
 
@@ -86,10 +88,6 @@ def _fit(context: NightContext, head: Any, keys: Iterable[str], name: str) -> li
 
 
 # ---------------------------------------------------------------------- findings
-
-
-def _dataset_row(name: str, why: str) -> Row:
-    return {"kind": "dataset", "dataset": name, "verdict": NO_DATA, "note": why}
 
 
 def compared(
