@@ -132,7 +132,6 @@ def _of_card(card: Card, known: Mapping[str, Any]) -> dict[str, Any]:
         "licence": card.licence,
         "citation": " ".join(card.citation.split()),
         "remark": " ".join(card.notes.split()),
-        "faults": list(card.faults),
         "origin": card.origin or card.archive,
         "addresses": [file.url for file in card.files if file.url],
         "features": known["features"] or listed,
