@@ -110,8 +110,9 @@ def lost(keys: Iterable[str], plan: Mapping[str, Any]) -> list[Row]:
 
 
 def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
-    """A NO_DATA row for each requested or planned model of which no plan has a cell. If a dataset
-    was not available, the row names it as a possible reason."""
+    """A NO_DATA row for each model of which no plan has a cell: one that was asked for, or one that
+    the newest plan names and does not know. Where a dataset could not be had, models that were
+    asked for get no row: the row of the dataset says why."""
     have = {_model(key) for plan in plans for key in plan["cells"]}
     missing = {*models, *plans[-1]["unknown"]} - have
     if any(plan["left_out"] for plan in plans):

@@ -3,8 +3,8 @@
 A published score is comparable where it is of the same rows: the run used the added dataset that
 the entrant's card names (`bench data add`), with the authors' split and the card's numbers of rows,
 and the entrant has the run's metric on it. Of an entrant that was exported from runs of our own
-(`bench beside export`), data, protocol and folds are the same. All other scores are a comparison of
-protocols as well, and are ranked with nothing.
+(`bench beside export`), data, protocol and folds are the same. All other scores compare protocols
+as well as methods. They are ranked with nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Experiments of MLflow: found or made by name, one of one's own where another user's is closed.
+"""Experiments of MLflow: found by name, or made; a second user of a name gets one of their own.
 
-On a server with users an experiment belongs to whoever made it, and others may look at it or not
-even that. A second user of a name gets an experiment with the user's name added to it.
+On a server with users an experiment belongs to whoever made it. Others may at most look at it. The
+experiment of a second user has the user's name added to its own.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class StudyRun(Shown):
 
     @property
     def digest(self) -> str:
-        """A hash of its trials' results. A stored run with another hash is outdated."""
+        """A hash of all that the run shows. A run in a store that has another hash is outdated."""
         trials = [trial.content for trial in self.trials]
         tags = {k: v for k, v in self.tags.items() if k != "mlflow.note.content"}
         return digest([self.content, trials, tags], length=16)

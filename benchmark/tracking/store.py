@@ -44,7 +44,7 @@ class TrackingError(Exception):
 
 
 class Refused(TrackingError):
-    """The store answered, and will not take what it is given, whatever the time."""
+    """The store answered and refuses what it is given. Trying again later does not help."""
 
 
 class Unreachable(TrackingError):
