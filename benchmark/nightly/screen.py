@@ -190,7 +190,8 @@ TOLD = {
 
 def result_of(findings: list[Row], *, n_same: int, head_added: Mapping[str, str]) -> StepResult:
     """The verdict: a regression before missing data, and missing data before all else."""
-    parts, notes = [], {verdict: [] for verdict in (REGRESSION, NO_DATA, OK)}
+    parts = []
+    notes: dict[str, list[str]] = {verdict: [] for verdict in (REGRESSION, NO_DATA, OK)}
     for kind, (told, key, verdict) in TOLD.items():
         rows = [row for row in findings if row["kind"] == kind]
         notes[verdict] += [row.get("note", "") for row in rows]

@@ -219,8 +219,8 @@ def _agree(first: Record, other: Record, *, content: bool) -> None:
     data and the folds of the datasets that they share are compared, too."""
     parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]
     if content:
-        data, folds = ([what(plan) for plan in (first, other)] for what in (_contents, _folds))
-        parts += [("data", *data), ("folds", *folds)]
+        parts.append(("data", _contents(first), _contents(other)))
+        parts.append(("folds", _folds(first), _folds(other)))
     for part, a, b in parts:
         for key in sorted(set(a) & set(b)):
             if a[key] != b[key]:
