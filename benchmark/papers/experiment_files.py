@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ...reports.output import escape, tables
+from ...reports.output import escape, files, tables
 from ..console import plain
 from .catalog import Experiment
 from .experiment_result import ExperimentResult, ExperimentTable
@@ -73,18 +73,12 @@ def typeset(table: ExperimentTable) -> tables.ReportTable:
 def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> list[Path]:
     """The files of a result in its folder: README.md, the page with everything, and three a
     table. Figures are there already."""
-    files: dict[str, str] = {}
+    texts = {"README.md": _page(experiment, result, folder)}
     for table in result.tables:
-        shown = typeset(table)
         frame = pd.DataFrame(list(table.rows), columns=table.columns, dtype=object)
-        section = tables.Section(table.name, experiment.entry.title, (shown,), frame)
-        files[f"{table.name}.md"] = tables.to_markdown(section)
-        files[f"{table.name}.csv"] = tables.to_csv(frame)
-        files[f"{table.name}.tex"] = tables.to_latex([shown])
-    files = {"README.md": _page(experiment, result, folder), **files}
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return [*(folder / name for name in files), *result.figures]
+        shown = (typeset(table),)
+        texts |= files.render(tables.Section(table.name, experiment.entry.title, shown, frame))
+    return [*files.write_files(texts, folder), *result.figures]
 
 
 def _page(experiment: Experiment, result: ExperimentResult, folder: Path) -> str:
