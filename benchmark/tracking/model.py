@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ...models.persistence.model_file import Fitted, load_model
+from ...models.persistence.model_file import Fitted, load_model, versions
 from ...sweeps.store.ledger import Ledger
 from .experiments import experiment_of
 from .mapping import project
@@ -117,6 +117,7 @@ def _log(
     import mlflow
 
     about = fitted.about
+    needed = versions(fitted.name)
     validation = about.get("validation", {})
     mlflow.set_tracking_uri(uri)
     with mlflow.start_run(run_id=id):  # which has failed where anything is raised within
@@ -131,7 +132,7 @@ def _log(
             signature=signature_of(fitted, example),
             input_example=plain_rows(example.iloc[:EXAMPLE_ROWS], fitted),
             registered_model_name=registered,
-            pip_requirements=requirements(fitted),
+            pip_requirements=[f"{name}=={v}" for name, v in needed.items() if v != "absent"],
         )
     return str(info.registered_model_version)
 
@@ -184,11 +185,3 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     flag = ParamSpec("probabilities", DataType.boolean, default=False)
     params: Any = None if fitted.schema.task == "regression" else ParamSchema([flag])
     return ModelSignature(inputs=Schema(columns), outputs=outputs, params=params)
-
-
-def requirements(fitted: Fitted) -> list[str]:
-    """tabsweep, and the libraries of the model, in the versions that fitted it."""
-    from ...models.persistence.model_file import versions
-
-    found = versions(fitted.name)
-    return [f"{name}=={version}" for name, version in found.items() if version != "absent"]
