@@ -63,11 +63,7 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
 
 
 def common_cells(
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    commit: str,
-    *,
-    models: Sequence[str] = (),
+    old: Mapping[str, Any], new: Mapping[str, Any], commit: str, *, models: Sequence[str] = ()
 ) -> tuple[Cells, list[Row]]:
     """({model: datasets} that both versions plan and whose ids differ, rows on what only one has).
 

@@ -100,9 +100,9 @@ def read_results(
     if alone:
         meta["kind"] = ENSEMBLE
         notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
-    for task in tasks_of_runs:
-        if f"test_{metric[task]}" not in trials:
-            trials[f"test_{metric[task]}"] = np.nan  # every trial of the task failed
+    for task, name in metric.items():
+        if task in tasks_of_runs and f"test_{name}" not in trials:
+            trials[f"test_{name}"] = np.nan  # every trial of the task failed
     evidence = Evidence.of(trials, _planned(trials), meta)
     if run.all():
         return evidence
