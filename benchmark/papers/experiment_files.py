@@ -78,7 +78,8 @@ def write(experiment: Experiment, result: ExperimentResult, folder: Path) -> lis
         frame = pd.DataFrame(list(table.rows), columns=table.columns, dtype=object)
         shown = (typeset(table),)
         texts |= files.render(tables.Section(table.name, experiment.entry.title, shown, frame))
-    return [*files.write_files(texts, folder), *result.figures]
+    files.write_files(texts, folder)
+    return [*(folder / name for name in texts), *result.figures]
 
 
 def _page(experiment: Experiment, result: ExperimentResult, folder: Path) -> str:
