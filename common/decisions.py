@@ -10,8 +10,8 @@ Costs = Sequence[Sequence[float]]
 
 
 def decisions(proba: Any, costs: Costs = ()) -> Any:
-    """(N,) the codes of the classes of the least expected cost (Elkan 2001), without costs of the
-    largest probability; the lower code of equal ones.
+    """(N,) the code of each row's class: the one of the least expected cost (Elkan 2001), or of the
+    largest probability where there are no costs. Of equal classes the lower code is taken.
 
     proba: an array (N, C) of numpy. ValueError for costs of another size.
 

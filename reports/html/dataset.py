@@ -55,7 +55,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
         "notes": _notes(source, name),
         **_data(source, name),
         "rows": rows,
-        "subset": name in source.subset,
+        "subset": name in evidence.subset,
         "n_trials": len(trials),
         "n_shown": len(shown),
         **neighbours(source.files, name),

@@ -39,7 +39,6 @@ class Source:
     evidence: Evidence
     parts: Mapping[str, Section]
     names: list[str]  # of the datasets
-    subset: frozenset[str]  # the independent, learnable ones
     headline: pd.DataFrame  # cells of each task's headline metric, one row per (dataset, model)
     cells: Mapping[str, list[Any]]  # its rows by dataset, as named tuples
     costs: pd.DataFrame  # one row per (dataset, model)
@@ -63,7 +62,6 @@ class Source:
             evidence,
             named,
             names,
-            frozenset(evidence.subset),
             headline,
             cells,
             costs,
@@ -72,11 +70,6 @@ class Source:
             file_names(names),
             file_names(evidence.models, "model"),
         )
-
-    @property
-    def runs(self) -> list[str]:
-        """The folders of the runs; empty for results of another tool."""
-        return list(self.evidence.meta.get("runs") or [])
 
     def family(self, model: str) -> tuple[str, str, str]:
         """Family, summary and paper of a model; of an unknown one "external" and nothing."""
@@ -129,7 +122,7 @@ class Source:
             "fit": speed.seconds(fit),
             "predict": speed.seconds(predict),
             "cpu": speed.seconds(self.cpu.get(place, math.nan)),
-            "command": commands.explain(self.runs, *place),
+            "command": commands.explain(self.evidence.meta.get("runs") or [], *place),
         }
 
     @cached_property

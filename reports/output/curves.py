@@ -51,7 +51,8 @@ class Plot:
         return all(len(curve.x) == 1 for curve in self.curves)
 
     def ticks(self) -> list[float]:
-        """Those of an x of less than a decade, on which powers of ten are too few."""
+        """The ticks of an x axis of less than a decade, which has too few powers of ten; none for
+        a longer one."""
         x = np.concatenate([curve.x for curve in self.curves])
         if not 0 < x.min() < x.max() < 10 * x.min():
             return []
