@@ -47,11 +47,6 @@ def t_isf(p: float, df: float) -> float:
     return -float(special.stdtrit(df, p))
 
 
-def normal_sf(z: float) -> float:
-    """P(Z >= z) for a standard normal variable."""
-    return float(special.ndtr(-z))
-
-
 @cache
 def range_isf(p: float, k: int) -> float:
     """The value that the range of k standard normal variables exceeds with probability p: the

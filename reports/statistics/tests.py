@@ -46,17 +46,14 @@ def friedman(rank: Array) -> Friedman:  # (n_datasets, n_models)
     df = (k - 1, (k - 1) * (n - 1))
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * (k - 1) else math.inf
-    tie_sum = sum(float((c**3 - c).sum()) for c in (_tie_sizes(row) for row in rank))
+    tied = [np.unique(row, return_counts=True)[1].astype(np.float64) for row in rank]
+    tie_sum = sum(float((sizes**3 - sizes).sum()) for sizes in tied)
     share = 1.0 - tie_sum / (n * k * (k * k - 1))
     chi2_ties = (
         chi2 / share if share > 1e-12 else 0.0
     )  # if everything ties there is no evidence of a difference
     p, p_ties = distributions.f_sf(f, df), distributions.chi2_sf(chi2_ties, k - 1)
     return Friedman(chi2, f, p, chi2_ties, p_ties, df)
-
-
-def _tie_sizes(row: Array) -> Array:
-    return np.unique(row, return_counts=True)[1].astype(np.float64)
 
 
 def nemenyi_q(n_models: int, alpha: float = 0.05) -> float:

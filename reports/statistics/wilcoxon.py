@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
-from .distributions import normal_sf, rankdata
+from .distributions import rankdata
 from .ranking import TIE_TOLERANCE, snap
 
 Array = np.ndarray
@@ -84,7 +85,8 @@ def wilcoxon_columns(
         some = n_zero < n
         spread = np.sqrt(((doubled / 2.0) ** 2).sum(axis=1), out=np.ones(len(d)), where=some)
         standard = np.where(some, (w_plus - w_minus) / spread, 0.0)
-        p = np.array([_normal_p(value) for value in standard.tolist()])
+        greater, less = special.ndtr(-standard), special.ndtr(standard)
+        p = np.column_stack([np.minimum(1.0, 2.0 * np.minimum(greater, less)), greater, less])
         p[~some] = 1.0
     return [
         Wilcoxon(n, *figures)
@@ -121,12 +123,6 @@ def _lower_tail(ranks: Array, sums: Array) -> tuple[Array, Array]:  # (P, n) asc
         now *= 0.5
     chance = ways[kind, width + sums]
     return ways[:, width:].cumsum(axis=1)[kind, sums] - chance, chance
-
-
-def _normal_p(z: float) -> tuple[float, float, float]:
-    """(two-sided, greater, less) of a standard normal value."""
-    greater, less = normal_sf(z), normal_sf(-z)
-    return min(1.0, 2.0 * min(greater, less)), greater, less
 
 
 def smallest_p(n: int) -> float:
