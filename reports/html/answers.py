@@ -53,22 +53,16 @@ def _curves(source: Source, order: list[str], answers: Answers) -> list[dict[str
         positive, look = max(1, int(y.sum())), source.looks[model]
         negative = max(1, len(y) - positive)
         points = np.column_stack([(alarms - hits) / negative, hits / positive])
-        start = np.zeros((1, 2))
-        roc.append(figures.Series(model, _some(np.vstack([start, points])).tolist(), look))
+        points = figures.evenly(np.vstack([np.zeros((1, 2)), points]), MOST_POINTS)
+        roc.append(figures.Series(model, points.tolist(), look))
         points = np.column_stack([hits / positive, hits / alarms])
-        points = np.vstack([[[0.0, points[0, 1]]], points])
-        recall.append(figures.Series(model, _some(points).tolist(), look))
+        points = figures.evenly(np.vstack([[[0.0, points[0, 1]]], points]), MOST_POINTS)
+        recall.append(figures.Series(model, points.tolist(), look))
     how: dict[str, Any] = {"note": TOGETHER, "straight": True}
     return [
         figures.lines(roc, title="ROC", x="false positives", y="true positives", **how),
         figures.lines(recall, title="Precision and recall", x="recall", y="precision", **how),
     ]
-
-
-def _some(points: np.ndarray) -> np.ndarray:
-    """The points, or MOST_POINTS of them, evenly chosen with both ends."""
-    n = len(points)
-    return points[np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)]
 
 
 def _confusion(
@@ -109,7 +103,7 @@ def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:
 def _predicted(source: Source, model: str, answers: Answers) -> dict[str, str]:
     """Predicted against true values of the best model, of at most MOST_POINTS rows."""
     y, value = (np.ravel(part).astype(float) for part in answers[model])
-    pairs = _some(np.column_stack([y, value]))
+    pairs = figures.evenly(np.column_stack([y, value]), MOST_POINTS)
     more = f" {len(pairs)} of {len(y):,} rows." if len(pairs) < len(y) else ""
     return figures.points(
         pairs,

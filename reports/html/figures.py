@@ -89,11 +89,13 @@ def thin(points: np.ndarray) -> tuple[tuple[float, float], ...]:
     evenly chosen."""
     change = np.append(True, points[1:, 1] != points[:-1, 1])
     change[-1] = True
-    points = points[change]
-    if len(points) > SERIES_POINTS:
-        even = np.linspace(0, len(points) - 1, SERIES_POINTS).round().astype(int)
-        points = points[even]
-    return tuple(map(tuple, points.tolist()))
+    return tuple(map(tuple, evenly(points[change], SERIES_POINTS).tolist()))
+
+
+def evenly(points: np.ndarray, most: int) -> np.ndarray:  # (n, 2) -> (at most `most`, 2)
+    """The points, or `most` of them, evenly chosen with both ends."""
+    n = len(points)
+    return points[np.linspace(0, n - 1, min(n, most)).round().astype(int)]
 
 
 def _figure(kind: str, title: str, note: str, **numbers: Any) -> dict[str, str]:

@@ -61,10 +61,7 @@ def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
     )
     for metric in sorted(set(frame["metric"])):
         trials[f"test_{metric}"] = frame["score"].where(frame["metric"] == metric).astype(float)
-    kept = ["suite", "budget", "seed", "sampler", "metric", "protocol", "overlapping", "rows"]
-    kept += ["subset", "subset_note", "test_over_train"]
-    meta = {name: evidence.meta[name] for name in kept if name in evidence.meta}
-    return Evidence.of(trials[known], planned, meta)
+    return Evidence.of(trials[known], planned, evidence.meta)
 
 
 def section(
