@@ -47,9 +47,8 @@ def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
         tables += [order] if order else []
     if published.deviations == "cut":
         decimals = printed.groupby("dataset")["published_decimals"].max().to_dict()
-        for part in seeds.section(
-            evidence, decimals
-        ).tables:  # the notes that stand above already are left out
+        rule = seeds.section(evidence, decimals).tables
+        for part in rule:  # the notes that stand above already are left out
             own = tuple(note for note in part.notes if note not in table.notes)
             tables.append(replace(part, name=f"{name}-{part.name}", notes=own))
     return Section(f"reproduce-{name}", f"{title} beside ours", tuple(tables), frame, remarks)

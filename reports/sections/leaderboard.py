@@ -268,8 +268,8 @@ def _table(
 
 def _panel(view: View, frame: pd.DataFrame) -> Panel:
     how = "complete scores" if view.kind == COMPLETE else "missing cells imputed"
-    reason, of = view.matrix.why_not, view.matrix.n_scope
-    title = f"{view.scope.kind}, {how}: {view.n if not reason else 0} of {of}"
+    reason, n_scope = view.matrix.why_not, view.matrix.n_scope
+    title = f"{view.scope.kind}, {how}: {view.n if not reason else 0} of {n_scope}"
     if reason:
         return Panel(((TableCell(reason, span=len(HEADER)),),), title)
     same = (frame["scope"] == view.scope.name) & (frame["datasets"] == view.scope.selection)
