@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +20,7 @@ from .page import Source, neighbours
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
 MAX_TEXT = 500  # characters of a message
-MAX_CONFIG = 4000  # characters of a configuration; a longer one loses the ends of its long values
-MAX_VALUE = 80  # characters of a value in such a configuration
+MAX_CONFIG = 4000  # of a configuration
 MAX_CLASSES = 24  # with a bar
 MAX_FEATURES = 20  # of a model's importances in a figure
 NO_COUNTS = (
@@ -276,7 +274,7 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     for name in ("model", "cause", "stage", "status"):
         columns[name] = [escape.one_line(v) if v else "" for v in columns[name]]
     columns["message"] = [_cut(v, MAX_TEXT) for v in columns["message"]]
-    columns["config"] = [_configuration(v) for v in columns["config"]]
+    columns["config"] = [_cut(v, MAX_CONFIG) for v in columns["config"]]
     columns["seed"] = [str(v) for v in columns["seed"]]  # may exceed what a script counts exactly
     for part in ("val", "test"):
         scores = f"{part}_{metric_name}"
@@ -285,19 +283,6 @@ def _columns(trials: pd.DataFrame, metric_name: str) -> dict[str, list[Any]]:
     for name in ("fit_s", "cpu_s"):
         columns[name] = all_rounded(columns[name], 4)
     return columns
-
-
-def _configuration(text: str) -> str:
-    """The configuration; of one that is too long all names, and the beginnings of values."""
-    if len(text) <= MAX_CONFIG:
-        return escape.one_line(text)
-    try:
-        values = json.loads(text).items()
-    except (ValueError, AttributeError):  # of another tool: any text
-        return _cut(text, MAX_CONFIG)
-    words = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values}
-    short = {name: _cut(word, MAX_VALUE) for name, word in words.items()}
-    return json.dumps(short, ensure_ascii=False)
 
 
 def _cut(text: str, most: int) -> str:

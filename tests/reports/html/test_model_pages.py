@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 import subprocess
 
@@ -13,7 +12,7 @@ from page_cases import MODELS, Tags, drawn, evidence_of, results
 from sklearn import metrics as oracle
 from tabsweep.reports import report
 from tabsweep.reports.analyses.intervals import texts
-from tabsweep.reports.html import dataset, model, page, speed, write
+from tabsweep.reports.html import model, page, speed, write
 from tabsweep.reports.statistics.conformal import judged
 
 FACTS = {
@@ -170,16 +169,6 @@ def test_a_note_about_one_dataset_is_on_no_other_dataset_s_page(made):
 def test_a_learning_curve_is_drawn_where_a_trial_kept_one(made):
     assert "Learning curves of chosen fits" in made["model-net.html"]
     assert "Learning curves" not in made["model-forest.html"]
-
-
-def test_a_long_configuration_keeps_every_name():
-    config = {f"parameter-{i}": "x" * 200 for i in range(60)}
-    one = evidence_of(results(MODELS[:2], n=1).assign(config=json.dumps(config)))
-    text = write.pages(one, report.sections(one))["dataset-data-0.html"]
-    document = next(raw for _, about, raw in Tags(text).raw if about.get("id") == "data")
-    shown = json.loads(json.loads(document)["trials"]["config"][0])
-    assert list(shown) == list(config)
-    assert all(len(value) == dataset.MAX_VALUE for value in shown.values())
 
 
 # ---------------------------------------------------------------------- the page of one dataset
