@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..common.counting import count
 from ..common.text import did_you_mean
 from .aggregation.cells import COMPLETE, PARTIAL, cells, counting, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, scopes
 from .evidence import Evidence
-from .metrics import METRICS
-from .output import footnotes
 from .reproduction.comparison import compare
 from .reproduction.published_table import PublishedTable
 from .statistics.ranking import ranks
@@ -114,7 +113,7 @@ def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Tr
     value = None
     if cell["state"] in (COMPLETE, PARTIAL):
         value = float(cell["mean"])
-        steps.append(f"mean over {_n(scores, 'fold')}: {_mean_of(scores)} = {_g(value)}")
+        steps.append(f"mean over {count(len(scores), 'fold')}: {_mean_of(scores)} = {_g(value)}")
         steps += _spread_step(cell, scores, dataset in evidence.overlapping)
     flags = []
     if cell["state"] != COMPLETE:
@@ -123,7 +122,7 @@ def _score(evidence: Evidence, dataset: str, model: str, metric: str = "") -> Tr
         flags.append(f"{cell['state']}{cause}: {there}; never bold, never in a ranking")
     if cell["n_undefined"]:
         flags.append(
-            f"{_n(range(cell['n_undefined']), 'fold')} left out for every model: the metric has no "
+            f"{count(cell['n_undefined'], 'fold')} left out for every model: the metric has no "
             "meaning on the test rows"
         )
     flags += _copied(trials)
@@ -164,11 +163,11 @@ def _fold_step(fold: Any, trials: pd.DataFrame, metric: str, head: str) -> str:
         return f"{place} no score, the metric has no meaning on its test rows"
     used = mine[mine["counts"]]
     values = used["test"].tolist()
-    of = f"test {metric} of {_n(values, 'evaluation seed')}: {_mean_of(values)}"
+    of = f"test {metric} of {count(len(values), 'evaluation seed')}: {_mean_of(values)}"
     if not (used["stage"] == "eval").any():
         row, tuned = used.iloc[0], mine[mine["stage"] == "tune"]
         of = f"test {metric} of trial {row['index']}, the first with the best validation {head}, "
-        of += f"{_g(row['validation'])}, of {_n(tuned, 'trial')}"
+        of += f"{_g(row['validation'])}, of {count(len(tuned), 'trial')}"
     return f"{place} {_g(fold.score)}, {of}"
 
 
@@ -184,7 +183,7 @@ def _spread_step(cell: Any, scores: Sequence[float], overlapping: bool) -> list[
 
 def _copied(trials: pd.DataFrame) -> list[str]:
     origins = trials.loc[trials["origin"] != "", "origin"].value_counts().sort_index()
-    return [f"{_n(range(n), 'trial')} copied from run {run}" for run, n in origins.items()]
+    return [f"{count(n, 'trial')} copied from run {run}" for run, n in origins.items()]
 
 
 # --- a rank ---------------------------------------------------------------------------------------
@@ -207,7 +206,7 @@ def _ranks(evidence: Evidence, score: Trace, table: str) -> Trace:
         steps += [
             f"{scope.title}, on {score.dataset}: {_order(matrix, row)}",
             f"{scope.title}: rank {rank[row]:g} of {len(matrix.models)}; mean over "
-            f"{_n(rank, 'dataset')}: {_mean_of(rank)} = {_g(rank.mean())}; median "
+            f"{count(len(rank), 'dataset')}: {_mean_of(rank)} = {_g(rank.mean())}; median "
             f"{np.median(rank):g}",
         ]
     return replace(
@@ -270,7 +269,8 @@ def _reproduction(evidence: Evidence, score: Trace, what: PublishedTable) -> Tra
     steps = list(inner.steps)
     if value is not None and unit != 1.0:
         steps.append(f"in the published unit: {unit:g} times that = {_g(value)}")
-    steps.append(f"published: {_with_error(row['published'], row['published_se'])}")
+    error = "" if pd.isna(row["published_se"]) else f" ± {_g(row['published_se'])}"
+    steps.append(f"published: {_g(row['published'])}{error}")
     if not pd.isna(row["joint_se"]):
         a, b = _g(row["published_se"]), _g(row["ours_se"])
         steps.append(
@@ -288,22 +288,9 @@ def _g(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _n(items: Sequence[Any] | np.ndarray, word: str) -> str:
-    return footnotes.count(len(items), word)
-
-
 def _mean_of(values: Sequence[float] | np.ndarray) -> str:
     """The mean of some numbers as a formula, shortened in the middle if they are many."""
     shown = [_g(float(v)) for v in values]
     if len(shown) > MOST:
         shown = [*shown[: MOST // 2], "...", *shown[-(MOST // 2) :]]
     return shown[0] if len(values) == 1 else f"({' + '.join(shown)})/{len(values)}"
-
-
-def _with_error(value: float, error: float | None) -> str:
-    return _g(value) if error is None or pd.isna(error) else f"{_g(value)} ± {_g(error)}"
-
-
-def direction_of(metric: str) -> str:
-    """'higher is better' or 'lower is better'."""
-    return "higher is better" if METRICS[metric].direction == "max" else "lower is better"

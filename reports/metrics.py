@@ -232,6 +232,11 @@ class Metric:
         """-1 where larger is better, else 1: sign times value is a loss."""
         return -1.0 if self.direction == "max" else 1.0
 
+    @property
+    def better(self) -> str:
+        """Which value is better: "higher" or "lower"."""
+        return "higher" if self.direction == "max" else "lower"
+
     def loss(self, value: float) -> float:
         """The value as a loss: lower is better."""
         return self.sign * value

@@ -138,10 +138,10 @@ def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTabl
     )
     metric = evidence.headline(table.name.removeprefix("scores-"))
     task = footnotes.TASK_TITLES[table.name.removeprefix("scores-")]
-    higher = "higher" if METRICS[metric].direction == "max" else "lower"
     spread = "standard deviation" if evidence.overlapping else "standard error"
     notes = (
-        f"Mean over the folds and its {spread}; {higher} is better. Best bold, second underlined.",
+        f"Mean over the folds and its {spread}; {METRICS[metric].better} is better. Best bold, "
+        "second underlined.",
         *_marks(table),
         *names.note(labels),
     )

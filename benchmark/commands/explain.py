@@ -74,7 +74,8 @@ def explain(
         return _features(console, folders[0], model, **where)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
-    from ...reports.explain import TABLES, direction_of, trace
+    from ...reports.explain import TABLES, trace
+    from ...reports.metrics import METRICS
     from ...reports.output.escape import visible
     from ..papers.catalog import published_tables
     from ..results.evidence_builder import evidence_of
@@ -100,7 +101,8 @@ def explain(
     console.data(document | frames | more)
     value = "no number" if cell.value is None else f"{cell.value:.12g}"
     console.say(f"{table}, {dataset}, {cell.model}: {value}")
-    console.say(f"metric {cell.metric}, {direction_of(cell.metric)}; run {origin.folder}\n")
+    better = METRICS[cell.metric].better
+    console.say(f"metric {cell.metric}, {better} is better; run {origin.folder}\n")
     for step in cell.steps:
         console.say(f"  {visible(step)}")
     for flag in cell.flags:

@@ -90,7 +90,7 @@ def _table(
     evidence: Evidence, task: str, block: pd.DataFrame, matrix: RankingMatrix
 ) -> ReportTable:
     metric_name = evidence.headline(task)
-    direction = METRICS[metric_name].direction
+    metric = METRICS[metric_name]
     models = sorted(set(block["model"]))
     rows = []
     for dataset, part in block.groupby("dataset", sort=True):
@@ -104,11 +104,10 @@ def _table(
         f"the folds. The best mean of each dataset is bold, the second best underlined; equal "
         "means share their place."
     )
-    better = "higher" if direction == "max" else "lower"
     notes = [
         *footnotes.setting(evidence),
         *footnotes.protocols(evidence, evidence.datasets(task)),
-        f"{footnotes.arrow(direction)}: {better} is better.",
+        f"{footnotes.arrow(metric.direction)}: {metric.better} is better.",
         *_spread_notes(evidence, block),
         *_state_notes(block),
         *([rank_note] if rank_note else []),
