@@ -109,13 +109,6 @@ def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> l
     return [regimes.section(evidence, frame, headline, board, notes)]
 
 
-def sections(
-    evidence: Evidence, *, reference: str | None = None, fallback: str | None = None
-) -> list[Section]:
-    """The sections that `parts_of` computes."""
-    return parts_of(evidence, reference=reference, fallback=fallback).sections
-
-
 def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -> Section:
     """The file `metric-<name>`: the score tables for the evidence of `rescored.with_metric`."""
     said = [

@@ -166,6 +166,7 @@ def from_markdown(page: str) -> str:
     )
 
 
+@lru_cache(10_000)  # the same names occur in thousands of rows
 def csv_text(text: str) -> str:
     """The text with a leading ' if a spreadsheet would take it for a formula."""
     shown = visible(text)

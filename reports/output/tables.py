@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import pandas as pd
 
@@ -292,14 +292,9 @@ def _latex_cell(cell: TableCell) -> str:
         text = f"\\textbf{{{text}}}"
     if cell.underline:
         text = f"\\underline{{{text}}}"
-    return text + _latex_after(cell)
-
-
-def _latex_after(cell: TableCell) -> str:
-    """The uncertainty as a subscript and the mark as a superscript, after the text."""
-    inner = escape.latex(cell.sub.replace("−", "-"))  # the sign minus would end the mathematics
-    sub = f"$_{{\\mathrm{{{inner}}}}}$" if cell.sub else ""
-    return sub + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
+    if cell.sub:  # the sign minus would end the mathematics
+        text += f"$_{{\\mathrm{{{escape.latex(cell.sub.replace('−', '-'))}}}}}$"
+    return text + (f"\\textsuperscript{{{escape.latex(cell.mark)}}}" if cell.mark else "")
 
 
 def _broken(heading: str) -> list[str]:
@@ -456,7 +451,7 @@ def _csv_value(value: object) -> str:
     if isinstance(value, float):
         return "" if value != value else f"{value:.12g}"
     if value.__class__ is str:
-        return _csv_text(value)  # type: ignore[arg-type]
+        return escape.csv_text(value)  # type: ignore[arg-type]
     if value is None or value is pd.NA or value != value:
         return ""
     if value.__class__.__name__ in ("bool", "bool_"):
@@ -464,6 +459,3 @@ def _csv_value(value: object) -> str:
     if isinstance(value, int) or hasattr(value, "__index__"):
         return str(int(value))  # type: ignore[call-overload]
     return escape.csv_text(str(value))
-
-
-_csv_text = lru_cache(10_000)(escape.csv_text)  # the same names occur in thousands of rows
