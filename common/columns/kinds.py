@@ -91,15 +91,15 @@ def kind_of(
         raise NotOfKind(first, "is no number, and the column is said to be numeric")
     coded = numeric and leading_zeros(present)
     if numeric and stated != CATEGORY and (not coded or stated == NUMBER):
-        made = Kind(NUMBER, found.style, found, found.missing)
         few = not stated and present.nunique() <= FEW_SPELLINGS
-        if not few or not (spelt := two_spellings(present)):
-            return made
-        note = (
-            f"column {name!r}: {spelt[0]!r} and {spelt[1]!r} are read as one number, unless the "
-            "column is said to be categorical"
+        spelt = two_spellings(present) if few else None
+        said = (
+            f"column {name!r}: {spelt[0]!r} and {spelt[1]!r} are read as one number"
+            if spelt
+            else ""
         )
-        return replace(made, notes=(note,))
+        notes = (f"{said}, unless the column is said to be categorical",) if said else ()
+        return Kind(NUMBER, found.style, found, found.missing, notes)
     if numeric:
         plain = not (coded or two_spellings(present))
         note = f"column {name!r} has numbers with leading zeros; read as categories"
