@@ -16,6 +16,7 @@ from make_pictures import reference_ranking
 from tabsweep.benchmark.results.entrants import TRIALS, results_file
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
+from tabsweep.reports.output.tables import p_text
 from tabsweep.reports.statistics.ranking import ranks, snap, standard_error
 from tabsweep.reports.statistics.tests import holm
 from tabsweep.reports.statistics.wilcoxon import smallest_p, wilcoxon
@@ -99,7 +100,7 @@ def verdicts(rows: Sequence[tuple[str, ...]], gains: Sequence[np.ndarray]) -> li
     p_values = holm([wilcoxon(gain).p if len(gain) else 1.0 for gain in gains])
     return [
         f"| {' | '.join(row)} | {record(gain)} | "
-        f"{f'{100 * np.median(gain):+.1f} %' if len(gain) else 'n/a'} | {p:.3f} |"
+        f"{f'{100 * np.median(gain):+.1f} %' if len(gain) else 'n/a'} | {p_text(p)} |"
         for row, gain, p in zip(rows, gains, p_values, strict=True)
     ]
 
