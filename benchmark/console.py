@@ -182,8 +182,6 @@ class Console:
         from rich.text import Text
 
         for shown in section.tables:
-            if "md" not in shown.outputs:
-                continue
             table = _columns(shown.header, n_labels=shown.n_labels)
             for panel in shown.panels:
                 if panel.title:
