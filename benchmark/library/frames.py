@@ -21,6 +21,7 @@ import pandas as pd
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
 from ...common.columns.numbers import MISSING, WORDS, as_float
 from ...common.files import write_atomically
+from ...common.text import slug
 from ...datasets.infer import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
 from ...models.library.columns import ColumnReader, one_blank, texts_of
@@ -280,9 +281,8 @@ class FrameData:
         one the name is the target's and a hash of the content. SweepError where another content has
         the name."""
         content = self.csv()
-        letters = (c if c.isascii() and c.isalnum() else "-" for c in self.target.lower())
-        slug = "".join(letters).strip("-")[:40]
-        name = name or f"{slug or 'frame'}-{hashlib.sha256(content).hexdigest()[:8]}"
+        of = slug(self.target)[:40] or "frame"
+        name = name or f"{of}-{hashlib.sha256(content).hexdigest()[:8]}"
         path = runs / f"{name}.csv"
         if path.exists() and path.read_bytes() != content:
             raise SweepError(
