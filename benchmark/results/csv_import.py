@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TRIAL = ["dataset", "split", "method", "kind", "seed"]  # what the lines of one trial share
-CELL = ["dataset", "method", "split"]
 ENSEMBLES = "Ensembles: as the file has them."
 # What others call our metrics.
 SYNONYMS = {word: m.name for m in METRICS.values() for word in m.synonyms}
@@ -219,7 +218,7 @@ def _trials(lines: Lines, tasks: dict[str, str], splits: dict[str, int]) -> pd.D
     for column, name in COSTS.items():
         numbers = lines.floats(column)
         lines.refuse(numbers < 0, f"{column} {{{column}}} is below 0")
-        _one_value(lines, number, column)
+        _one_value(lines, number, column)  # refuses lines of one trial that differ
         trials[name] = pd.Series(numbers).groupby(number).first()
     broken = trials["cause"].to_numpy()[number] != ""
     lines.refuse(broken & ~np.isnan(value), "this trial failed on another line, and has a value")
