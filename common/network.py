@@ -1,4 +1,4 @@
-"""Servers: whether an address is of this machine alone, who may ask; MLflow's password file."""
+"""Servers: addresses of this machine alone, requests without credentials, MLflow's password."""
 
 from __future__ import annotations
 

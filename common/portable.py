@@ -70,8 +70,8 @@ def pin() -> None:
 
 
 def pin_or_restart(*, own_process: bool) -> None:
-    """`pin`. If a library is already loaded and `own_process`, replace this process by a fresh one
-    with the same command line. Raises NotPortable."""
+    """Call `pin`. If that is too late and this is the program's own process, replace the process by
+    a fresh one with the same command line. Raises NotPortable."""
     check_processor()
     if own_process and not pinned() and any(name in sys.modules for name in LOADED):
         sys.stdout.flush()

@@ -90,7 +90,8 @@ class HopularTask:
         weight: float,
         seed: tuple[int, ...],
     ) -> Tensor:
-        """The loss of some training rows: `weight` of the features', the rest the target's."""
+        """The loss of some training rows: `weight` of the features', the rest the target's. Without
+        a feature that counts, it is the target's alone."""
         state = self.module(shown[rows], flags[rows], memory, seed, forbidden=rows)
         truth = self.cells[rows]
         wanted = None if weight else self.columns.targets

@@ -43,9 +43,9 @@ def estimator_class(name: str) -> type[LibraryEstimator]:
 def class_of(model: str, kind: str) -> type[LibraryEstimator]:
     """The class of a model by its name in the registry; kind: "Classifier" or "Regressor".
 
-    A class of your own ("module:Class") has one too. It cannot be
-    pickled, because the package has no attribute of its name. ValueError for an unknown model, and
-    for one with a hyperparameter whose name the library uses itself.
+    A class of your own ("module:Class") has one too. It cannot be pickled, because the package has
+    no attribute of its name. ValueError for an unknown model, and for one with a hyperparameter
+    whose name the library uses itself.
     """
     spec = registry.spec(model)
     target: Any = registry.load_class(spec.target)

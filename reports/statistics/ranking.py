@@ -85,7 +85,7 @@ def standard_error(values: Array) -> Array:
 
 
 def win_rate(rank: Array) -> Array:  # (n_datasets, n_models) -> the same shape
-    """Share of its opponents that each model beats on each dataset, ties counting one half."""
+    """Share of its opponents that each model beats on each dataset; a tie counts one half."""
     n_models = rank.shape[1]
     if n_models < 2:
         raise ValueError("a win rate needs an opponent; there is one model")

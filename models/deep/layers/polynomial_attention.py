@@ -38,7 +38,7 @@ Step = tuple[float, float]
 def recurrence(basis: str, k: int) -> Step:
     """(a, c) of P_k = a x P_(k-1) - c P_(k-2), k >= 1; P_0 = 1, and c = 0 for k = 1.
 
-    Jacobi's polynomials are those with p = q = 1: the paper gives none.
+    Jacobi's polynomials have p = q = 1; the paper gives no values.
 
     >>> recurrence("chebyshev", 1), recurrence("chebyshev", 2)
     ((1.0, 0.0), (2.0, 1.0))
