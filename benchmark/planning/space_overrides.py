@@ -8,7 +8,7 @@ from typing import Any
 
 from ...common.text import did_you_mean, suggest
 from ...models import registry
-from ...sweeps.search.space import Fixed, Int, Space, Variants
+from ...sweeps.search.space import Choice, Fixed, Space, Variants
 from ...sweeps.trial import canonical, digest
 
 TRANSDUCTIVE = {
@@ -216,8 +216,8 @@ def refuse_empty_schedules(
     given = [config[resource] for config in first if resource in config]
     for name, param in space.params.items():
         if name == resource:
-            n_points = 1 if isinstance(param, Int) else param.size or 0  # of these the lowest
-            given += [param.point(index) for index in range(n_points)]
+            points = range(param.size) if isinstance(param, Choice) else [0]  # a range: its low end
+            given += [param.point(index) for index in points]
         elif isinstance(param, Variants) and resource in param.names:
             given += [value[resource] for value in param.values]
     given = given or [registry.defaults(model).get(resource)]

@@ -17,7 +17,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
-from ..planning.plan_record import study_name
+from ..planning.plan_record import key_of, study_name
 from ..results.evidence_builder import planned_rows
 from ..results.learning_curves import CURVE
 
@@ -350,7 +350,6 @@ def _common_tags(plan: Record, run: str) -> dict[str, str]:
 def _study_tags(
     study: Mapping[str, Any], rows: list[Row], plan: Record, metric: str
 ) -> dict[str, str]:
-    samplers = plan["identity"]["sampler"]
     described = plan["datasets"].get(study["dataset"], {})
     failures = _failures(row for row in rows if row["stage"] != EVAL)
     tags = {
@@ -360,7 +359,7 @@ def _study_tags(
         "model": study["model"],
         "task": study["task"],
         "metric": metric,
-        "sampler": samplers.get(f"{study['model']} on {study['task']} data", ""),
+        "sampler": plan["identity"]["sampler"].get(key_of(plan, study), ""),
         "rungs": ", ".join(map(str, study.get("rungs") or ())),
         "failures": ", ".join(f"{cause} {n}" for cause, n in sorted(failures.items())) or "none",
     }

@@ -275,3 +275,10 @@ trials = 3
         rule = "'n_estimators' of 'gradient-boosting'", "must be a whole number in [1, 100000]"
     assert found.code == 2 and all(part in found.err for part in rule), found.err
     assert "Traceback" not in found.err and not Path("runs/none-quick").exists()
+
+
+def test_a_range_of_steps_that_begins_below_one_is_refused_too():
+    steps = OWN_STEPS.replace('"kind": "int", "low": 1,', '"kind": "uniform", "low": 0.5,')
+    Path("real_steps.py").write_text(steps)
+    found = bench("sweep", "--suite", "smoke", "--model", "real_steps:Own", "--async", "asha", *FAST)
+    assert found.code == 2 and "n_estimators = 0.5" in found.err, found.err

@@ -146,6 +146,12 @@ def test_params_and_scores_are_those_of_the_configuration_that_the_reports_selec
         assert item["status"] == "FINISHED" and item["datasets"] == [row.dataset]
         for tag in ("suite", "budget", "run", "dataset", "model", "fold", "task", "versions"):
             assert item["tags"][tag]
+    samplers = {name: item["tags"].get("sampler") for name, item in studies.items()}
+    assert samplers == {
+        "boston/0/knn": "random, lag 1",
+        "boston/0/svm": "grid",  # a dataset with settings of its own
+        "wine/1/knn": None,
+    }
 
 
 def test_every_trial_has_a_run_below_its_study_which_counts_the_failed_ones(synced: Path) -> None:

@@ -34,7 +34,9 @@ def plan(n_trials: int = 4, *, nonce: int = 0, seeds: int = 1) -> dict[str, Any]
         "kind": "plan",
         "suite": {"name": "tiny", "title": "Tiny tables", "note": "for tests"},
         "options": {"budget": "quick", "seed": 0},
-        "identity": {"sampler": {"knn on regression data": "random, lag 1"}},
+        "identity": {
+            "sampler": {"knn on regression data": "random, lag 1", "svm on boston": "grid"},
+        },
         "metric": {"binary": "roc_auc", "regression": "rmse"},
         "datasets": {"boston": {"sha256": "ab" * 32, "protocol": "kfold", "n_rows": 506}},
         "studies": studies,
