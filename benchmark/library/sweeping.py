@@ -365,7 +365,7 @@ def model_name(model: Any) -> str:
     if isinstance(model, str):
         known = class_names()
         return known[model][0] if model in known else model
-    spec = getattr(model, "spec", None)
+    spec = vars(model if isinstance(model, type) else type(model)).get("spec")  # not inherited
     if not isinstance(spec, registry.ModelSpec):
         raise SweepError(
             f"models has {model!r}: give a name ('knn'), a class of the library "

@@ -24,6 +24,8 @@ class UnknownModel(ValueError):
 
 def find_model(name: str) -> registry.ModelSpec:
     """The spec of a model. Raises UnknownModel with a suggestion."""
+    if name.startswith("__main__:"):
+        raise UnknownModel(f"workers cannot import {name!r}: put the class into a file of its own")
     try:
         return registry.spec(name)
     except (ValueError, ImportError, AttributeError) as error:

@@ -420,6 +420,11 @@ def test_inspect_lists_every_problem_of_a_file(tmp_path: Path) -> None:
     assert "missing in 1 of 3 rows" in " ".join(found["warnings"])
 
 
+def test_a_reading_is_the_same_after_it_was_written() -> None:
+    for given in ({"day_first": False}, {"day_first": True}, {"drop": ("", "other")}):
+        assert Reading.of(Reading("y", **given).to_data()) == Reading("y", **given)
+
+
 def test_rows_without_a_target_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(column([7 * k % 31 for k in range(30)], [*range(27), "", "NA", "-"]))

@@ -280,5 +280,6 @@ trials = 3
 def test_a_range_of_steps_that_begins_below_one_is_refused_too():
     steps = OWN_STEPS.replace('"kind": "int", "low": 1,', '"kind": "uniform", "low": 0.5,')
     Path("real_steps.py").write_text(steps)
-    found = bench("sweep", "--suite", "smoke", "--model", "real_steps:Own", "--async", "asha", *FAST)
+    call = ("sweep", "--suite", "smoke", "--model", "real_steps:Own", "--async", "asha")
+    found = bench(*call, *FAST)
     assert found.code == 2 and "n_estimators = 0.5" in found.err, found.err

@@ -35,6 +35,10 @@ def frame(n=80):
     )
 
 
+class OwnKNN(tabsweep.KNNClassifier):
+    """No model of the registry, though its base is."""
+
+
 def small_sweep(data, *target, runs, **more):
     """One trial on one fold, in this process and without a word."""
     how = {"trials": 1, "folds": 1, "workers": 0, "verbose": 0, **more}
@@ -99,12 +103,29 @@ def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
     assert finished == [False, True, True]
 
 
+def test_a_class_of_the_script_itself_is_refused_at_the_start(tmp_path):
+    """Workers cannot import it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import tabsweep\n"
+        "class Model:\n"
+        "    pass\n"
+        "tabsweep.sweep('iris', models=['__main__:Model'], runs='runs', workers=0)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 1 and "__main__" in told.stderr.splitlines()[-1], told.stderr
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_a_regression_and_a_dataset_of_the_catalogue_are_swept_too(tmp_path):
     values = np.linspace(1, 2, len(frame()))
-    table = frame().assign(dear=[Decimal(f"{v:.3f}") for v in values])  # numbers of any type
-    result = small_sweep(table, "dear", models=["linear"], runs=tmp_path)
+    table = frame().drop(columns="dear")
+    priced = table.assign(größe=[Decimal(f"{v:.3f}") for v in values])  # numbers of any type
+    result = small_sweep(priced, "größe", models=["linear"], runs=tmp_path)
     assert "test_rmse" in result.leaderboard()
-    assert result.best_model.predict(table.drop(columns="dear")).dtype == np.float64
+    assert result.best_model.predict(table).dtype == np.float64
     known = small_sweep("iris", models=["knn"], runs=tmp_path)
     assert known.run.name == "only-iris-quick"
     assert known.best_model.predict(tabsweep.load_dataset("iris").frame).shape == (150,)
@@ -292,6 +313,7 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
         ({"target": "city"}, "missing in"),
         ({"target": "dear", "models": [tabsweep.KNNClassifier(n_neighbors=3)]}, "n_neighbors"),
         ({"target": "dear", "models": [3]}, "give a name"),
+        ({"target": "dear", "models": [OwnKNN]}, "a class of your own as 'module:Class'"),
         ({"target": "dear", "models": "knn"}, r"models=\['knn'\]"),
         ({"target": "dear", "categorical_features": "city"}, r"categorical_features=\['city'\]"),
         ({"target": "dear", "trials": 0}, "`trials` must be a whole number of at least 1, not 0"),
