@@ -91,7 +91,8 @@ META_KEYS: dict[str, str] = {
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
-    "means": "models whose rows are published means of several runs: [name]",
+    "seedless": "models whose rows are no runs under evaluation seeds: published means of several "
+    "runs, fits without random numbers: [name]",
     "damage": "what of the runs was found damaged when they were read: [str]",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",
@@ -308,9 +309,9 @@ class Evidence:
 
     @cached_property
     def _evaluation_runs(self) -> pd.DataFrame:
-        """STUDY and `n`: the runs that evaluated its choice; no rows that are means of runs."""
+        """STUDY and `n`: the runs that evaluated its choice; without those of `seedless` models."""
         runs = self.trials.loc[self.having("stage", "eval"), STUDY]
-        runs = runs[~runs["model"].isin(self.meta.get("means") or [])]
+        runs = runs[~runs["model"].isin(self.meta.get("seedless") or [])]
         return runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
 
     @cached_property

@@ -147,7 +147,7 @@ def with_published(
         pairs = _pairs(evidence, datasets, file, theirs)
         same = [pair for pair in pairs if not pair.reason]
         if same:
-            joined = _joined(joined, theirs, same, source, file.card.means_of, datasets)
+            joined = _joined(joined, theirs, same, source, datasets)
         rest = [pair for pair in pairs if pair.reason]
         apart += [_apart(theirs, evidence, pair, source, file.card.means_of) for pair in rest]
         joined = noting(joined, *_notes(file, source, same))
@@ -200,7 +200,6 @@ def _joined(
     theirs: Evidence,
     pairs: Sequence[_Pair],
     source: str,
-    means_of: int,
     datasets: Mapping[str, RunDataset],
 ) -> Evidence:
     """The evidence with the published trials of the pairs as models of their own, on the folds that
@@ -216,13 +215,11 @@ def _joined(
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
         return mine.assign(model=[marked(model, source) for model in mine["model"]])
 
-    published = renamed(theirs.trials)
-    trials = pd.concat([evidence.trials, published], ignore_index=True)
+    trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
-    meta = dict(evidence.meta)
-    if means_of:
-        meta["means"] = sorted({*meta.get("means", []), *published["model"]})
-    made = Evidence.of(trials, planned, meta)
+    seedless = [marked(model, source) for model in theirs.meta["seedless"]]
+    seedless += evidence.meta.get("seedless", [])
+    made = Evidence.of(trials, planned, {**evidence.meta, "seedless": seedless})
     groups = [evidence.ensembles] if evidence.ensembles is not None else []
     if theirs.ensembles is not None and groups:
         groups.append(renamed(theirs.ensembles))
@@ -234,14 +231,16 @@ def _apart(
     theirs: Evidence, ours: Evidence, pair: _Pair, source: str, means_of: int
 ) -> pd.DataFrame:
     """The published scores of a dataset in the run's metric (or in what there is), a row a method:
-    the mean over seeds and their standard deviation."""
+    the mean over folds of the means over seeds; of one fold the standard deviation over seeds."""
     trials = theirs.trials[theirs.trials["dataset"] == pair.theirs]
     task = str(trials["task"].iloc[0])
     wanted = ours.headline(task) if task in ours.tasks else theirs.headline(task)
     held = [m for m in (wanted, *theirs.test_metrics(task)) if f"test_{m}" in trials]
     metric = next((m for m in held if trials[f"test_{m}"].notna().any()), held[0])
-    scores = trials.dropna(subset=[f"test_{metric}"]).groupby("model")[f"test_{metric}"]
-    rows = pd.DataFrame({"score": scores.mean(), "spread": scores.std(), "n": scores.size()})
+    scored = trials.dropna(subset=[f"test_{metric}"]).groupby(["model", "fold"])
+    folds = scored[f"test_{metric}"].agg(["mean", "std", "size"]).groupby("model")
+    spread = folds["std"].first().where(folds.size() == 1)
+    rows = pd.DataFrame({"score": folds["mean"].mean(), "spread": spread, "n": folds["size"].min()})
     rows = rows.rename_axis("model").reset_index()
     if means_of:  # each line is a mean already
         rows = rows.assign(n=means_of, spread=np.nan)

@@ -64,11 +64,7 @@ def read_results(
     _check_ranges(lines, value)
     _refuse_twice(lines)
 
-    notes = [
-        f"Results of another tool, from {lines.name}: how its methods were tuned, and on which "
-        "rows they were scored, is not recorded here.",
-        *lines.notes,
-    ]
+    notes = [*lines.notes]
     task_of, guessed = _tasks(lines)
     if guessed:
         notes.append(

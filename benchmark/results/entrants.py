@@ -17,10 +17,11 @@ from pydantic import Field
 from ...common.files import file_sha256
 from ...common.text import one_line, suggest
 from ...datasets.errors import DataError
-from ...reports.evidence import Evidence
+from ...reports.evidence import STUDY, Evidence
 from .. import toml_file
 from ..toml_file import Strict
 from .csv_import import read_results
+from .evidence_builder import of_protocols
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
@@ -99,10 +100,25 @@ class ResultsFile:
     def evidence(self, untuned: str = "", tasks: Mapping[str, str] | None = None) -> Evidence:
         """The file's evidence. untuned: see `scored_lines`; tasks: of datasets for which neither
         file nor card says one. Raises EvidenceError, DataError."""
-        known = {**(tasks or {}), **self.card.tasks}
+        card = self.card
+        known = {**(tasks or {}), **card.tasks}
         read = read_results(self.path, untuned=untuned, tasks=known)
-        meta = {**read.meta, "notes": [*self.notes, *read.meta["notes"]]}
-        return read.but(meta=meta | ({"suite": self.card.title} if self.card.title else {}))
+        drawn = {name: facts.drawn[0] for name, facts in card.datasets.items() if facts.drawn}
+        unknown = (
+            f"Results of another tool, from {one_line(self.path.name, 100)}: how its methods were "
+            "tuned, and on which rows they were scored, is not recorded here."
+        )
+        # Of results of our own a model with one run a study draws no random numbers.
+        n_runs = read.trials.groupby(STUDY).size().groupby("model").max()
+        once = n_runs.index[n_runs == 1] if drawn else ()
+        meta = {
+            **read.meta,
+            **of_protocols(drawn),
+            "notes": [*self.notes, *([] if drawn else [unknown]), *read.meta["notes"]],
+            "suite": card.title or read.meta["suite"],
+            "seedless": read.models if card.means_of else [*once],
+        }
+        return read.but(meta=meta)
 
 
 def entrant_names() -> list[str]:

@@ -248,7 +248,6 @@ def meta_of(
 ) -> dict[str, Any]:
     """The settings, versions and notes that tables show. last_record: its time; cpus,
     gpus: the processors that trials ran on."""
-    from ...datasets.protocols import N_FOLDS, PROTOCOLS
     from ..planning.suite import Suite, parse
 
     first = plans[0]
@@ -281,20 +280,10 @@ def meta_of(
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],
-        "protocol": {
-            name: f"{described['protocol']}: {PROTOCOLS[described['protocol']]}"
-            for name, described in sorted(datasets.items())
-        },
-        "overlapping": [  # an added dataset has one stored split, which overlaps no other
-            name
-            for name, described in sorted(datasets.items())
-            if described["protocol"].startswith("official") and not described.get("added")
-        ],
-        "test_over_train": {
-            name: 1.0 / (N_FOLDS - 1)
-            for name, described in sorted(datasets.items())
-            if described["protocol"] == "kfold"
-        },
+        **of_protocols(
+            {name: described["protocol"] for name, described in sorted(datasets.items())},
+            [name for name, described in datasets.items() if described.get("added")],
+        ),
         "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
         "constants": {
             name: described.get("constant") or {} for name, described in datasets.items()
@@ -318,6 +307,21 @@ def meta_of(
         },
         "code": environment["code"],
         "lock": environment["lock"],
+    }
+
+
+def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
+    """Meta's `protocol`, `overlapping` and `test_over_train` of {dataset: protocol}. `added`: those
+    with one stored split, which overlaps no other."""
+    from ...datasets.protocols import N_FOLDS, PROTOCOLS
+
+    official = [name for name, protocol in protocols.items() if protocol.startswith("official")]
+    return {
+        "protocol": {name: f"{one}: {PROTOCOLS[one]}" for name, one in protocols.items()},
+        "overlapping": [name for name in official if name not in added],
+        "test_over_train": {
+            name: 1.0 / (N_FOLDS - 1) for name, one in protocols.items() if one == "kfold"
+        },
     }
 
 

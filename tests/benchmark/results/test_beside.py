@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -201,6 +202,24 @@ def test_every_entrant_of_the_package_is_listed_small_and_can_be_read(name):
     own = any(facts.rows for facts in file.card.datasets.values())  # exported: seeds of all models
     assert (FOLDER / name / RESULTS).stat().st_size < (2_000_000 if own else 300_000)
     assert np.isfinite(found.trials.filter(like="test_").to_numpy()).any()
+
+
+def test_published_folds_set_apart_are_averaged_and_seeds_counted_within_a_fold(tmp_path):
+    folder = lab(tmp_path)
+    scores = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.8, (1, 1): 0.8, (1, 2): 0.8}
+    with gzip.open(folder / "results.csv.gz", "wt") as out:
+        out.write("method,dataset,task,split,seed,metric,value\n")
+        for (split, seed), value in scores.items():
+            out.write(f"theirs,d,binary,{split},{seed},accuracy,{value}\n")
+    card, sha256 = folder / "entrant.toml", file_sha256(folder / "results.csv.gz")
+    card.write_text(re.sub('sha256 = ".*"', f'sha256 = "{sha256}"', card.read_text()))
+    ours = {"d00": beside.RunDataset("d00", "binary", "kfold", folds=(0,))}
+    (row,) = (
+        beside.with_published(evidence([[0.5]]), ours, [str(folder)])
+        .apart.query("source == 'lab'")
+        .itertuples()
+    )
+    assert row.score == pytest.approx(0.7) and row.n == 2 and np.isnan(row.spread)
 
 
 # -- runs of our own as published results ----------------------------------------------------------

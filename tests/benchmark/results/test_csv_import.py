@@ -110,7 +110,7 @@ def test_scores_are_means_over_splits_and_the_task_follows_from_the_metric():
     assert cell(evidence, "yacht", "b", "rmse")["mean"] == 2.5
     body = "\n".join(f"{line},multiclass" for line in GOOD.splitlines() if "wine" in line)
     evidence = read(body, f"{HEAD},task")  # a column says what no metric can
-    assert evidence.tasks == ["multiclass"] and len(evidence.meta["notes"]) == 1
+    assert evidence.tasks == ["multiclass"] and not evidence.meta["notes"]
 
 
 def test_seeds_of_a_split_are_averaged_first_and_never_count_as_splits():

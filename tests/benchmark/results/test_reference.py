@@ -12,7 +12,7 @@ import pytest
 from calls import bench
 from small_sweeps import answer
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.results.entrants import folder_of, read_card
+from tabsweep.benchmark.results.entrants import folder_of, read_card, results_file
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "uci-small-reference"
@@ -35,6 +35,14 @@ def test_every_planned_cell_of_its_datasets_has_a_row():
         mine = rows[rows["dataset"] == dataset].groupby("method")["split"].nunique()
         assert set(mine.index) <= {*models} and set(mine) == {3}
         assert {*models} - {*mine.index} <= {"grownet", "gaussian-process"}  # planned absences
+
+
+def test_its_folds_are_those_of_its_suite_and_a_model_without_random_numbers_lacks_no_seed():
+    evidence = results_file(Path(NAME)).evidence()
+    facts = read_card(folder_of(Path(NAME))).datasets
+    assert evidence.overlapping == {name for name in facts if facts[name].drawn[0] == "official"}
+    assert evidence.meta["test_over_train"]["boston"] == 1 / 9 and not evidence.fewer_seeds
+    assert not any("not recorded here" in note for note in evidence.meta["notes"])
 
 
 def test_one_model_stands_among_all_of_it(tmp_path, monkeypatch):
