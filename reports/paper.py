@@ -136,16 +136,17 @@ def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTabl
         Panel(tuple(names.renamed([row[c] for c in columns]) for row in panel.rows), panel.title)
         for panel in table.panels
     )
-    metric = evidence.headline(table.name.removeprefix("scores-"))
-    task = footnotes.TASK_TITLES[table.name.removeprefix("scores-")]
-    spread = "standard deviation" if evidence.overlapping else "standard error"
+    task = table.name.removeprefix("scores-")
+    metric = evidence.headline(task)
+    all_overlap = evidence.overlapping.issuperset(evidence.datasets(task))  # others are marked
+    spread = "standard deviation" if all_overlap else "standard error"
     notes = (
         f"Mean over the folds and its {spread}; {METRICS[metric].better} is better. Best bold, "
         "second underlined.",
         *_marks(table),
         *names.note(labels),
     )
-    title = f"Test {footnotes.metric_title(metric)} on {task}."
+    title = f"Test {footnotes.metric_title(metric)} on {footnotes.TASK_TITLES[task]}."
     made = ReportTable(table.name, title, ("dataset", *map(names, labels)), panels, notes)
     return _transposed(made) if len(labels) > len(table.panels[0].rows) else made
 
@@ -200,7 +201,10 @@ def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> Repo
 def _costs(table: ReportTable, names: _Names) -> ReportTable:
     by_label = {row[0].text: row for panel in table.panels for row in panel.rows}
     rows = tuple(names.renamed(by_label[label]) for label in names.order if label in by_label)
-    notes = ("Sums over all trials. Costs compare on the same hardware only.",)
+    notes = (
+        "CPU seconds of all trials, the largest memory, and the median time to predict 1,000 rows. "
+        "Costs compare on the same hardware only.",
+    )
     kept = [0, *(table.header.index(head) for head in COSTS if head in table.header)]
     made = ReportTable("costs", "Cost of the sweep.", table.header, (Panel(rows),), notes)
     return _only(made, kept)

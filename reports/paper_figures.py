@@ -46,7 +46,7 @@ def plots(
     if cost := _cost(evidence, matrix, costs):
         drawn["rank-against-cost"] = (
             cost,
-            f"Mean rank over {n} against the CPU seconds of all trials.",
+            f"Mean rank over {n} against the CPU seconds of all trials on them.",
         )
     if time is not None:
         time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
@@ -87,7 +87,7 @@ def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
 
 def _cost(evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
     of = looks(evidence.models, evidence.meta.get("families") or {})
-    total = costs.groupby("model")["cpu_s"].sum()
+    total = costs[costs["dataset"].isin(matrix.datasets)].groupby("model")["cpu_s"].sum()
     curves = [
         Curve(model, np.array([total[model]]), np.array([rank]), of[model])
         for model, rank in zip(*matrix.order(), strict=True)

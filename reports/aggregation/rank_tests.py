@@ -79,7 +79,7 @@ def verdict(matrix: RankingMatrix) -> str:
     of = f"of {len(models)}{' ranked' * bool(matrix.thin)} models"
     if len(matrix.datasets) == 1:
         metric = matrix.metric_of(0)
-        best = metric.factor * abs(float(matrix.losses.min()))
+        best = metric.factor * metric.loss(float(matrix.losses.min()))
         number = fixed(best, decimals_for([best], 4))
         verb = "share" if several else "has"
         what = f"the best test {metric.label}{', %' * metric.percent}, {number},"
@@ -89,6 +89,8 @@ def verdict(matrix: RankingMatrix) -> str:
     reason = why_no_friedman(matrix)
     if reason:
         return f"{lead}. No test across datasets: {reason.removeprefix('n/a: ')}."
+    if len(first) == len(models):
+        return f"{lead}."
     difference = nemenyi_difference(matrix)
     near = sum(rank - mean[0] < difference for rank in mean) - len(first)
     if not near:

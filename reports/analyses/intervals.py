@@ -12,6 +12,7 @@ from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
 from ..statistics.conformal import LEVEL, judged
 
+NO_VALUE = "n/a"
 HEADS = {
     "coverage": "coverage",
     "width": "width",
@@ -19,6 +20,7 @@ HEADS = {
     "crps": "CRPS ↓",
 }
 
+FEW = f"{NO_VALUE}: too few validation rows for intervals of {LEVEL:.0%}."
 STUDY = ["dataset", "task", "model"]
 
 Arrays = Mapping[str, np.ndarray]  # {"val", "test"}: (n,)
@@ -47,21 +49,25 @@ def section(
         "validation rows, which lowers the coverage a little.",
         "Pinball loss: mean of the two ends. CRPS: of the prediction and all of these residuals. "
         "The lowest of a dataset are bold. All rows count alike.",
+        *([FEW] if means["coverage"].isna().any() else []),
     )
     title = "Prediction intervals on the test rows, mean over the folds."
     table = ReportTable("intervals", title, ("model", *HEADS.values()), _panels(means), notes)
-    off = (means["coverage"] - LEVEL).abs()
+    covered = means["coverage"].dropna()
     remark = (
-        f"Intervals of {LEVEL:.0%} cover {means['coverage'].mean():.1%} of the test targets, mean "
-        f"over models and datasets; the furthest is off by {100 * off.max():.1f} points."
+        f"Intervals of {LEVEL:.0%} cover {covered.mean():.1%} of the test targets, mean over "
+        "models and datasets; the furthest is off by "
+        f"{100 * (covered - LEVEL).abs().max():.1f} points."
     )
+    if not len(covered):
+        remark = f"No fold has enough validation rows for intervals of {LEVEL:.0%}."
     return Section("intervals", "Intervals", (table,), frame.reset_index(drop=True), (remark,))
 
 
 def texts(column: Sequence[float]) -> list[str]:
-    """The values of a column, with four significant digits of the smallest."""
+    """The values of a column, with four significant digits of the smallest; NO_VALUE for NaN."""
     decimals = decimals_for(column, 4)
-    return [fixed(value, decimals) for value in column]
+    return [NO_VALUE if value != value else fixed(value, decimals) for value in column]
 
 
 def _panels(means: pd.DataFrame) -> tuple[Panel, ...]:

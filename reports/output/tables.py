@@ -137,12 +137,12 @@ def decimals_for(values: Sequence[float], digits: int = 3) -> int:
     return min(MAX_DECIMALS, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
 
 
-def p_text(p: float) -> str:
-    """A p-value with three decimals, four below .001 and beside .05, on whose sides it has two
+def p_text(p: float, alpha: float = 0.05) -> str:
+    """A p-value with three decimals, four below .001 and beside `alpha`, on whose sides it has two
     meanings (.0496); '1' above .9995, '<.0001' below .0001."""
     if p < 0.0001 or p > 0.9995:
         return "1" if p > 0.5 else "<.0001"
-    text = f"{p:.4f}" if p < 0.001 or 0 < abs(p - 0.05) < 0.0005 else f"{p:.3f}"
+    text = f"{p:.4f}" if p < 0.001 or 0 < abs(p - alpha) < 0.0005 else f"{p:.3f}"
     return text[1:] if text.startswith("0") else text
 
 

@@ -128,7 +128,10 @@ def caveat(frame: pd.DataFrame) -> str:
     if not len(names):
         return ""
     where = footnotes.join(names, limit=3)
-    return f"Nobody learned on {where}: no model is better there than a constant prediction."
+    return (
+        f"Nobody learned on {where}: no model has an error below {100 * NEAR:g} % of a constant "
+        "prediction's."
+    )
 
 
 def errors(values: np.ndarray, metric: str) -> np.ndarray:

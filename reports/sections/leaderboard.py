@@ -307,7 +307,8 @@ def _notes(
     if any(b.n >= MIN_BOOTSTRAP for b in used):
         notes.append(
             f"95 %: percentiles of the Elo over {RESAMPLES} resamples of the datasets (bootstrap, "
-            f"seed {SEED}); those of the other figures are in the CSV."
+            f"seed {SEED}), with one tie added to every pair where some models won every game of a "
+            "resample; those of the other figures are in the CSV."
         )
     if any(b.n < MIN_BOOTSTRAP for b in used):
         notes.append(

@@ -256,7 +256,7 @@ def _four(r: object, scale: float, decimals: int) -> list[TableCell]:
     std = truncated(scale * v["std"]) if v["n"] > 1 else "–"
     p = "best"
     if not pd.isna(v["p_worse"]):
-        p = TOO_FEW if pd.isna(v["top"]) else p_text(v["p_worse"])
+        p = TOO_FEW if pd.isna(v["top"]) else p_text(v["p_worse"], ALPHA)
     mean = TableCell(fixed(scale * v["mean"], decimals), bold=bool(v["top"] == 1))
     return [mean, TableCell(std), TableCell(str(v["n"])), TableCell(p)]
 

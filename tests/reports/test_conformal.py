@@ -7,8 +7,11 @@ import math
 import numpy as np
 import pytest
 import scoringrules
+from matrices import evidence
 from scipy import stats
 from sklearn.metrics import mean_pinball_loss
+from tabsweep.reports.analyses import intervals
+from tabsweep.reports.output.tables import to_markdown
 from tabsweep.reports.statistics.conformal import crps, interval, judged
 
 
@@ -42,6 +45,14 @@ def test_an_interval_of_too_few_residuals_is_infinite():
     assert interval(np.zeros(19), 0.9) == (0.0, 0.0)
     few = judged(np.ones(2), np.ones(2), np.zeros(3))
     assert math.isnan(few["coverage"]) and few["crps"] == 0.0
+
+
+def test_a_report_of_too_few_rows_for_intervals_says_so():
+    parts = {"val": np.arange(10.0), "test": np.arange(5.0)}
+    facts = {"dataset": "d00", "task": "regression", "fold": 0, "model": "m0", "seed": 0}
+    runs = evidence([[1.0]], task="regression", metric="rmse")
+    text = to_markdown(intervals.section(runs, [(facts, parts, parts)]))
+    assert "n/a: too few validation rows" in text and "nan" not in text
 
 
 def test_crps_is_that_of_scoringrules():

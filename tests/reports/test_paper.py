@@ -39,6 +39,15 @@ def test_models_have_display_names_in_the_order_of_their_ranks_and_one_s_own_is_
     assert "{*}: our model." in scores and "my.module" not in scores
 
 
+def test_a_second_number_is_called_what_it_is_where_some_test_parts_overlap(tmp_path):
+    frame = rows_of({"binary-0": "binary", "binary-1": "binary"}, ["a", "b"])
+    for overlapping, word in ((["binary-0"], "error"), (["binary-0", "binary-1"], "deviation")):
+        written = texts(evidence_of(frame, overlapping=overlapping), tmp_path)
+        scores = written["paper/scores-binary.tex"].decode()
+        assert f"Mean over the folds and its standard {word};" in scores
+        assert "The stored test parts overlap" in scores
+
+
 def test_each_file_holds_one_table_or_figure_and_main_names_all_of_them(tmp_path):
     written = texts(evidence(), tmp_path)
     files = {n: t.decode() for n, t in readable(written).items() if n.startswith("paper/")}

@@ -52,7 +52,10 @@ def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
     (few,) = matrices(evidence(spread(n=2)))
     assert "No test across datasets: needs" in rank_tests.verdict(few)
     (tied,) = matrices(evidence(np.full((12, 3), 0.5)))
-    assert rank_tests.verdict(tied).startswith("m0, m1 and m2 lead together with mean rank 2.00")
+    found = rank_tests.verdict(tied)
+    assert found == "m0, m1 and m2 lead together with mean rank 2.00 of 3 models on 12 datasets."
+    (alone,) = matrices(evidence([[-0.5, -0.25]], task="regression", metric="r2"))
+    assert "m1 has the best test R2, −0.2500, of 2 models" in rank_tests.verdict(alone)
 
 
 # --- one reference --------------------------------------------------------------------------------
