@@ -160,8 +160,7 @@ def _learning(source: Source, name: str) -> list[dict[str, str]]:
 
 
 def _importance(source: Source, name: str) -> list[dict[str, str]]:
-    """The share of the validation score's variance that each hyperparameter explains
-    (`Evidence.importance`)."""
+    """The importance of each hyperparameter (`Evidence.importance`)."""
     known = source.evidence.importance
     rows = pd.DataFrame() if known is None else known[known["model"] == name]
     if not len(rows):
@@ -172,5 +171,5 @@ def _importance(source: Source, name: str) -> list[dict[str, str]]:
     ]
     more = f"; {len(rows) - MAX_BARS} more hyperparameters" if len(rows) > MAX_BARS else ""
     note = f"From {footnotes.count(int(rows['n_trials'].iloc[0]), 'trial')}{more}."
-    title, x = "Hyperparameter importance", "share of the variance"
+    title, x = "Hyperparameter importance", "share of the explained variance"
     return [figures.rows(bars, title=title, note=note, x=x, bars=True)]

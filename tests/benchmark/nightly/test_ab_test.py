@@ -154,6 +154,18 @@ def test_a_model_that_no_pair_of_fits_compares_is_not_green(tmp_path, base, head
     assert models["fine"]["verdict"] == "equal"
 
 
+def test_the_change_of_a_single_pair_of_fits_has_no_bounds(tmp_path) -> None:
+    def pairs_of(cells: dict, numbers: range) -> dict:
+        heads = [{"error": 0.3} if seed == 0 else BROKEN for seed in numbers]
+        pairs = [(row("bad", "iris", s), row("bad", "iris", s, **heads[s])) for s in numbers]
+        return {"bad": pairs}
+
+    side = Side("base", BASE, tmp_path, Path("python"), {})
+    found, _ = judged(context_of(tmp_path), side, {"bad": ["iris"]}, pairs_of)
+    assert found["verdict"] == "fails" and found["change"] == pytest.approx(0.5)
+    assert found["lower"] is None and found["upper"] is None
+
+
 def test_cpu_time_of_fits_long_enough_to_tell_stands_beside_the_verdict(tmp_path) -> None:
     models, found = outcome(tmp_path, {"cpu_s": 0.5}, {"cpu_s": 0.65})
     assert models["bad"]["cpu"] == pytest.approx(0.3) and models["fine"]["cpu"] is None
