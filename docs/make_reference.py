@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from make_pictures import reference_ranking
 from tabsweep.benchmark.results.entrants import TRIALS, results_file
+from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.metrics import METRICS
 from tabsweep.reports.output.tables import p_text
@@ -39,6 +40,7 @@ CLAIMS = [  # (what is asked, one side, the other side)
     ("Does ModernNCA lead the older networks (ModernNCA)?", ["modern-nca"], OLDER),
 ]
 
+TIMES = (1, 3, 10, 30)  # CPU seconds of a study
 N_TRIALS = 8  # of a study: the default, three at random, four by TPE
 SEARCHES = [  # (what is asked, the trials of one side, those of the other, compared by)
     ("Is the choice of eight better than the default?", range(8), [0], "error"),
@@ -178,18 +180,39 @@ def stopping_table(trials: pd.DataFrame) -> list[str]:
     return lines
 
 
-def ranks_table(evidence: Evidence) -> list[str]:
-    """Mean rank of each model that the report ranks, and on how many datasets it is best."""
+def ranks_after(seconds: float, trials: pd.DataFrame, matrix: RankingMatrix) -> dict[str, float]:
+    """{model: mean rank of what its studies had chosen after so many CPU seconds}. A model that had
+    no score by then on some fold of a dataset ranks there behind all that had one."""
+    study = ["dataset", "method", "split"]
+    trials = trials.sort_values([*study, "index"])
+    ended = trials[trials.groupby(study)["cpu_seconds"].cumsum() <= seconds]
+    best = ended.sort_values(["loss", "index"], kind="stable").drop_duplicates(study)
+    by_fold = best.set_index(study)["error"].unstack("split")
+    errors = by_fold.mean(axis=1, skipna=False).unstack("method")
+    known = errors.reindex(index=matrix.datasets, columns=matrix.models).fillna(np.inf)
+    return dict(zip(matrix.models, ranks(known.to_numpy(), "min").mean(axis=0), strict=True))
+
+
+def ranks_table(evidence: Evidence, trials: pd.DataFrame) -> list[str]:
+    """Mean rank of each model that the report ranks, on how many datasets it is best, and its mean
+    rank at equal times."""
     matrix = reference_ranking()
+    timed = [ranks_after(seconds, trials, matrix) for seconds in TIMES]
     rank = ranks(matrix.losses, "min")
     error = dict(zip(matrix.models, standard_error(rank), strict=True))
     n_best = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
     best = dict(zip(matrix.models, n_best, strict=True))
     cost = evidence.trials.groupby("model")["cpu_s"].median()
-    lines = ["| model | mean rank | best on | CPU s a fit |", "| --- | ---: | ---: | ---: |"]
+    after = " | ".join(f"after {seconds} s" for seconds in TIMES)
+    lines = [
+        f"| model | mean rank | best on | CPU s a fit | {after} |",
+        "| --- | ---: | ---: | ---: |" + " ---: |" * len(TIMES),
+    ]
     for model, mean in zip(*matrix.order(), strict=True):
         lines.append(
-            f"| {model} | {mean:.2f} ± {error[model]:.2f} | {best[model]} | {cost[model]:.2f} |"
+            f"| {model} | {mean:.2f} ± {error[model]:.2f} | {best[model]} | {cost[model]:.2f} | "
+            + " | ".join(f"{of[model]:.2f}" for of in timed)
+            + " |"
         )
     thin = ", ".join(f"{model} (a score on {n})" for model, n in sorted(matrix.thin.items()))
     lacking = ", ".join(matrix.dropped)
@@ -226,7 +249,9 @@ bench beside check uci-small-reference --rows 10 --seed 1   # doubt it
 Rank of the mean test score over three folds, 1 is best: mean over the datasets with its standard
 error, over the datasets on which every ranked model has a score, as in the report. Models that tie
 for the best are all counted as best. CPU seconds: the median over the chosen configurations'
-trials, a fit and its predictions each.
+trials, a fit and its predictions each. "After 10 s": the mean rank at equal time, of what each
+study had chosen after 10 CPU seconds of its trials, in their order and without evaluation seeds; a
+model whose study had no score by then ranks behind all that had one.
 
 {ranks}
 
@@ -286,7 +311,7 @@ def page() -> str:
         sweep=SWEEP,
         datasets=", ".join(datasets),
         note=file.card.note,
-        ranks="\n".join(ranks_table(evidence)),
+        ranks="\n".join(ranks_table(evidence, trials)),
         claims="\n".join(claims_table(losses_by_fold(evidence))),
         n_searched=trials["dataset"].nunique(),
         tuning="\n".join(tuning_table(trials)),
