@@ -15,8 +15,6 @@ from ...reports.output.tables import Panel, ReportTable, Section, TableCell, fix
 from ...reports.reproduction.comparison_table import NOTHING
 from ...reports.reproduction.published_table import PublishedTable
 
-SIGNS = {name: metric.sign for name, metric in METRICS.items()}
-
 
 def method_ranks(
     cells: pd.DataFrame, value: str, ranking: str, methods: Sequence[str]
@@ -24,9 +22,8 @@ def method_ranks(
     """`ranking_rules.rank_figures` of the methods, in their order, and `se`, the standard error of
     the mean rank over datasets. cells: dataset, method, metric by our names, and the column
     `value`."""
-    losses = cells.assign(
-        loss=cells["metric"].map(SIGNS).astype(float) * cells[value].astype(float)
-    )
+    signs = cells["metric"].map(lambda name: METRICS[name].sign).astype(float)
+    losses = cells.assign(loss=signs * cells[value].astype(float))
     matrix = losses.pivot(index="dataset", columns="method", values="loss")
     figures = rank_figures(matrix.reindex(columns=list(methods)), ranking)
     return figures.assign(se=figures["std"] / np.sqrt(figures["n_ranked"]))

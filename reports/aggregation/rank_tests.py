@@ -56,15 +56,15 @@ def why_no_pairs(matrix: RankingMatrix) -> str:
     return ""
 
 
-def nemenyi_difference(matrix: RankingMatrix, alpha: float = ALPHA) -> float:
+def nemenyi_difference(matrix: RankingMatrix) -> float:
     """The critical difference of two mean ranks by Nemenyi's test."""
-    return critical_difference(len(matrix.models), len(matrix.datasets), alpha)
+    return critical_difference(len(matrix.models), len(matrix.datasets), ALPHA)
 
 
-def nemenyi_groups(matrix: RankingMatrix, alpha: float = ALPHA) -> list[tuple[int, int]]:
+def nemenyi_groups(matrix: RankingMatrix) -> list[tuple[int, int]]:
     """(first, last) positions in `matrix.order()` of the largest groups of models whose mean ranks
     do not differ significantly by Nemenyi's test."""
-    return groups(matrix.order()[1], nemenyi_difference(matrix, alpha))
+    return groups(matrix.order()[1], nemenyi_difference(matrix))
 
 
 def verdict(matrix: RankingMatrix) -> str:

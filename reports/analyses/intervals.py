@@ -12,7 +12,6 @@ from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, decimals_for, fixed
 from ..statistics.conformal import LEVEL, judged
 
-NO_VALUE = "n/a"
 HEADS = {
     "coverage": "coverage",
     "width": "width",
@@ -20,7 +19,7 @@ HEADS = {
     "crps": "CRPS ↓",
 }
 
-FEW = f"{NO_VALUE}: too few validation rows for intervals of {LEVEL:.0%}."
+FEW = f"n/a: too few validation rows for intervals of {LEVEL:.0%}."
 STUDY = ["dataset", "task", "model"]
 
 Arrays = Mapping[str, np.ndarray]  # {"val", "test"}: (n,)
@@ -65,9 +64,9 @@ def section(
 
 
 def texts(column: Sequence[float]) -> list[str]:
-    """The values of a column, with four significant digits of the smallest; NO_VALUE for NaN."""
+    """The values of a column, with four significant digits of the smallest."""
     decimals = decimals_for(column, 4)
-    return [NO_VALUE if value != value else fixed(value, decimals) for value in column]
+    return ["n/a" if value != value else fixed(value, decimals) for value in column]
 
 
 def _panels(means: pd.DataFrame) -> tuple[Panel, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..statistics.ranking import TIE_TOLERANCE, ranks
+from ..statistics.ranking import TIE_TOLERANCE
 from ..statistics.tests import ALPHA, holm
 from ..statistics.wilcoxon import wilcoxon
 from .tables import TableCell, fixed, p_text
@@ -30,8 +30,7 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
     p = [wilcoxon(values).p for values in known.values()]
     rows = []
     for (name, values), raw, adjusted in zip(known.items(), p, holm(p), strict=True):
-        place = ranks(np.stack([-values, np.zeros(len(values))], axis=1), "min")[:, 0]
-        better, worse = int((place < 1.5).sum()), int((place > 1.5).sum())
+        better, worse = int((values > 0).sum()), int((values < 0).sum())
         figures = [_signed(100.0 * float(f(values))) for f in (np.median, np.mean)]
         counts = [better, len(values) - better - worse, worse]
         texts = [name, *figures, *map(str, counts), p_text(raw)]

@@ -33,21 +33,6 @@ Array = np.ndarray
 # --- the rules ------------------------------------------------------------------------------------
 
 
-def change(base: Array, new: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """log(new / base); 0 if both are 0, infinite if one of them is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_ratio = np.log(new) - np.log(base)
-    return np.where((base == 0) & (new == 0), 0.0, log_ratio)
-
-
-def median(changes: Array) -> float:  # (n,)
-    """The median; NaN without changes, and where it is undefined (between -inf and +inf)."""
-    if not len(changes):
-        return math.nan
-    with np.errstate(invalid="ignore"):
-        return float(np.median(changes))
-
-
 def percent(d: float, decimals: int = 1) -> str:
     """A change as a share of the old error.
 
@@ -178,12 +163,13 @@ def _cells(base: Evidence, new: Evidence, tables: Sequence[pd.DataFrame]) -> pd.
         metric = METRICS[base.headline(task)]
         a, b = part["score_a"].to_numpy(), part["score_b"].to_numpy()
         error_a, error_b = (metric.error(float(scores.mean())) for scores in (a, b))
+        change = relative_changes(np.array([error_a]), np.array([error_b]))[0]
         rows.append(
             {
                 **{"dataset": dataset, "task": task, "model": model, "metric": metric.name},
                 **{"n_folds": len(part), "a": float(a.mean()), "b": float(b.mean())},
                 "difference": float(b.mean() - a.mean()),
-                "change": float(change(np.array([error_a]), np.array([error_b]))[0]),
+                "change": as_log_ratio(float(change)),
                 "equal": bool((a == b).all()),
                 **{"error_a": error_a, "error_b": error_b},
             }
@@ -200,11 +186,13 @@ def _models(cells: pd.DataFrame) -> pd.DataFrame:
         d = relative_changes(part["error_a"].to_numpy(), part["error_b"].to_numpy())
         n = len(d)
         test = wilcoxon_columns(d[:, None])[0] if n >= fewest_pairs(MODEL_P) else None
+        with np.errstate(invalid="ignore"):  # NaN between -inf and +inf
+            middle = float(np.median(part["change"]))
         rows.append(
             {
                 **{"model": model, "n_datasets": n, "n_equal": int(part["equal"].sum())},
                 **{"n_better": int((d < 0).sum()), "n_worse": int((d > 0).sum())},
-                "median_change": median(part["change"].to_numpy()),
+                "median_change": middle,
                 "p_over_datasets": test and test.p_greater,
             }
         )

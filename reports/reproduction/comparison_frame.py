@@ -17,6 +17,7 @@ from .published_table import PublishedTable, published_error
 
 NOT_HERE = "not in this run"
 WITHIN = 2.0  # joint standard errors
+NO_CELLS = pd.DataFrame(columns=["dataset", "model"])  # of evidence without the metric
 
 
 def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
@@ -30,7 +31,7 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
             block = _ensembles(evidence, metric)
         else:
             alone = f"test_{metric}" in mine and evidence.meta.get("kind") != seeds.ENSEMBLE
-            block = cells(evidence, mine, metric) if alone else _no_cells()
+            block = cells(evidence, mine, metric) if alone else NO_CELLS
             if what.replicates and len(block):
                 block = _over_seeds(evidence, block, metric)
         ours |= {(metric, r.dataset, r.model): r for r in block.itertuples(index=False)}
@@ -83,11 +84,6 @@ def printed_cells(what: PublishedTable, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["published"].notna()]
 
 
-def _no_cells() -> pd.DataFrame:
-    """An empty frame, for evidence without the metric."""
-    return pd.DataFrame(columns=["dataset", "model"])
-
-
 def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The cells with the standard error (`spread`) and the population standard deviation (`std`)
     over the evaluation seeds of one fold, and their number `n`. Both are NaN for several folds or
@@ -109,7 +105,7 @@ def _ensembles(evidence: Evidence, metric: str) -> pd.DataFrame:
     alone = evidence.meta.get("kind") == seeds.ENSEMBLE
     runs = evidence.trials if alone else evidence.ensembles
     if runs is None or f"test_{metric}" not in runs:
-        return _no_cells()
+        return NO_CELLS
     planned = evidence.planned.groupby(["dataset", "model"])["fold"].nunique()
     rows = []
     for (dataset, model), part in runs.groupby(["dataset", "model"], sort=True):

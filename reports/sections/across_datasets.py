@@ -32,6 +32,7 @@ from ..statistics.tests import ALPHA, friedman
 from ..statistics.wilcoxon import smallest_p
 
 TEST = "wilcoxon-reference"
+SHORT = f"{ALPHA:g}".lstrip("0")
 AFTER_LOOKING = "the best by mean rank, chosen after looking, which no correction undoes"
 
 
@@ -117,7 +118,7 @@ def _friedman_table(
         "N: datasets with a complete score of every ranked model. χ²: Friedman with tie "
         "correction; F: Iman and Davenport's, from the plain χ². CD: difference of two mean ranks "
         "from which Nemenyi's test calls them different at .05.",
-        f"Significant pairs: pairs of models with a Wilcoxon p of at most {_short(ALPHA)} after "
+        f"Significant pairs: pairs of models with a Wilcoxon p of at most {SHORT} after "
         "Holm's correction over all pairs of the line.",
         *_out_of_reach(matrices),
         *_untested(matrices),
@@ -157,10 +158,6 @@ def _smallest_holm(matrix: RankingMatrix) -> float:
     """The smallest p that Holm's correction over all pairs can leave."""
     n_pairs = math.comb(len(matrix.models), 2)
     return min(1.0, smallest_p(len(matrix.datasets)) * n_pairs)
-
-
-def _short(p: float) -> str:
-    return f"{p:g}".lstrip("0")
 
 
 def _friedman_row(matrix: RankingMatrix, frame: pd.DataFrame) -> tuple[TableCell, ...]:
@@ -230,7 +227,7 @@ def _p_cell(p: float, sign: float) -> TableCell:
 def _matrix_notes(matrices: list[RankingMatrix]) -> list[str]:
     notes = [
         "+: the model of the row does better, −: the model of the column, by the rank sums; bold: "
-        f"p ≤ {_short(ALPHA)} after Holm. {footnotes.WILCOXON} The one-sided and uncorrected "
+        f"p ≤ {SHORT} after Holm. {footnotes.WILCOXON} The one-sided and uncorrected "
         "p-values are in the CSV.",
         "Differences are of errors relative to their sum, which has no unit."
         if uses_relative_errors(matrices[0])

@@ -14,7 +14,6 @@ from ..aggregation.rank_tests import nemenyi_difference, nemenyi_groups
 from ..aggregation.ranking_matrix import RankingMatrix
 from ..output import escape, plotting
 from ..output.text_width import TEXT_WIDTH_PT, widest
-from ..statistics.tests import ALPHA
 
 SIZE = 8.0  # of the texts in TikZ, pt
 PDF_SIZE = 7.0  # of the texts in PDF, pt; DejaVu Sans is wider than Computer Modern
@@ -60,16 +59,14 @@ class Drawing:
 # --- the layout -----------------------------------------------------------------------------------
 
 
-def diagram(
-    matrix: RankingMatrix, alpha: float = ALPHA, *, named: Callable[[str], str] = escape.label
-) -> Drawing:
+def diagram(matrix: RankingMatrix, named: Callable[[str], str] = escape.label) -> Drawing:
     """Models on an axis of mean ranks, the best on the left. Bars join models that do not differ
     significantly by Nemenyi's test; the critical difference is drawn above the axis. The models'
     names (`named`) are below the axis, left of the best and right of the worst mean rank, so that
     the axis can take the full width."""
     models, mean = matrix.order()
-    found = nemenyi_groups(matrix, alpha)
-    difference = nemenyi_difference(matrix, alpha)
+    found = nemenyi_groups(matrix)
+    difference = nemenyi_difference(matrix)
     labels = [f"{named(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
     left = max(map(widest, labels[:half])) + 14.0  # of the best rank

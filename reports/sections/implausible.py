@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..aggregation.cells import COMPLETE
+from ..aggregation.cells import COMPLETE, counting
 from ..evidence import STUDY, Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
@@ -363,16 +363,11 @@ def _times(ratio: float) -> str:
 def _trials(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
     """{(dataset, model): ids of the trials behind the cell}: the evaluations of its folds, or the
     chosen trials where it has none."""
-    ids_of: dict[tuple[str, str], list[str]] = {}
-    for mine in (
-        evidence.having("stage", "eval"),
-        evidence.trials["selected"].to_numpy(dtype=bool),
-    ):
-        rows = evidence.trials.loc[mine, ["dataset", "model", "id"]]
-        for (dataset, model), ids in rows.groupby(["dataset", "model"], sort=False)["id"]:
-            named = [name for name in dict.fromkeys(ids.tolist()) if name]
-            ids_of.setdefault((str(dataset), str(model)), named)
-    return ids_of
+    rows = evidence.trials.loc[counting(evidence), ["dataset", "model", "id"]]
+    return {
+        (str(dataset), str(model)): [name for name in dict.fromkeys(ids.tolist()) if name]
+        for (dataset, model), ids in rows.groupby(["dataset", "model"], sort=False)["id"]
+    }
 
 
 def _frame(evidence: Evidence, flagged: Sequence[Finding]) -> pd.DataFrame:

@@ -46,9 +46,7 @@ class Verdict:
     top: bool | None
 
 
-def verdicts(
-    scores: Mapping[str, Array], direction: str, alpha: float = ALPHA
-) -> dict[str, Verdict]:
+def verdicts(scores: Mapping[str, Array], direction: str) -> dict[str, Verdict]:
     """The verdict on every model, {model: Verdict}; of equal best means the first by name is best.
 
     `scores` maps each model to its runs' scores; constant scores are allowed.
@@ -67,8 +65,8 @@ def verdicts(
             judged[name] = Verdict(len(values), mean, std, None, True)
             continue
         p = rank_sum(mine, losses[best])
-        reachable = smallest_rank_sum_p(len(mine), len(losses[best])) <= alpha
-        judged[name] = Verdict(len(values), mean, std, p, p > alpha if reachable else None)
+        reachable = smallest_rank_sum_p(len(mine), len(losses[best])) <= ALPHA
+        judged[name] = Verdict(len(values), mean, std, p, p > ALPHA if reachable else None)
     return judged
 
 

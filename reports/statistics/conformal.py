@@ -49,21 +49,19 @@ def crps(errors: np.ndarray, residuals: np.ndarray) -> float:
     return float(np.mean(distance / n) - spread / 2.0)
 
 
-def judged(
-    y: np.ndarray, prediction: np.ndarray, residuals: np.ndarray, level: float = LEVEL
-) -> dict[str, float]:
+def judged(y: np.ndarray, prediction: np.ndarray, residuals: np.ndarray) -> dict[str, float]:
     """What intervals and distributions are worth on rows; y, prediction (m,), residuals (n,).
 
     `coverage`, the share of targets inside; `width`, in units of the target; `pinball`, the mean
-    pinball loss of the two ends; `crps`. NaN where there are too few residuals for the level.
+    pinball loss of the two ends; `crps`. NaN where there are too few residuals for LEVEL.
     """
     from sklearn.metrics import mean_pinball_loss
 
-    below, above = interval(residuals, level)
+    below, above = interval(residuals, LEVEL)
     errors = y - prediction
     found = {"coverage": math.nan, "width": math.nan, "pinball": math.nan}
     if math.isfinite(below):
-        tail = (1.0 - level) / 2.0
+        tail = (1.0 - LEVEL) / 2.0
         ends = ((tail, below), (1.0 - tail, above))
         losses = [mean_pinball_loss(errors, np.full(len(y), e), alpha=a) for a, e in ends]
         inside = np.mean((errors >= below) & (errors <= above))
