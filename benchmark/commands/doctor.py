@@ -18,6 +18,7 @@ from ..arguments import options_of
 from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console, common
 from ..errors import check_address_form
 from ..planning.options import Options
+from ..tracking.store import check
 
 Step = Callable[[], tuple[str, str]]  # -> state, detail
 
@@ -199,15 +200,12 @@ def _mlflow() -> tuple[str, str]:
         return OKAY, "SQLite in each run's folder (set TABSWEEP_TRACKING_URI for a server)"
     if uri == "none":
         return OKAY, "off (TABSWEEP_TRACKING_URI is none)"
-    parsed = urlparse(uri)
+    parsed = urlparse(check(uri))
     if parsed.scheme not in ("http", "https"):
         return OKAY, f"{parsed.scheme} store"
-    where = f"{parsed.scheme}://{parsed.hostname}:{parsed.port or ''}"
-    if parsed.hostname == "0.0.0.0":
-        return PROBLEM, f"{where} is open to every network; bind it to 127.0.0.1 or use a password"
     port = f":{parsed.port}" if parsed.port else ""
-    base = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
-    status = anonymous_status(f"{base}/api/2.0/mlflow/experiments/search?max_results=1")
+    where = f"{parsed.scheme}://{parsed.hostname}{port}{parsed.path.rstrip('/')}"
+    status = anonymous_status(f"{where}/api/2.0/mlflow/experiments/search?max_results=1")
     if status in (401, 403):
         return OKAY, f"{where} refuses requests without credentials"
     if status != 200:

@@ -47,6 +47,7 @@ from ..running.ray_session import available_cpus, check_workers
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings
+from ..tracking.store import check
 from .report import make_report
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ def sweep_command(console: Console, chosen: suites.Suite | None, options: Option
     """`bench sweep`: `chosen` is the suite, None for --csv."""
     request = request_of(chosen, options)
     request.paths = import_folders(models_of(request))
+    known_entrants(options.beside)
     if options.dry_run:
         return dry_run(console, request)
-    known_entrants(options.beside)
     return run_and_report(console, request)
 
 
@@ -80,8 +81,16 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
         begun = (options.runs / str(options.name)).exists()
         tables = suite_tables(chosen, () if begun else options.datasets)
     check_name(str(options.name))
-    check_workers(options.workers, options.address)
+    check_places(options)
     return Request(chosen, options, tables=tables)
+
+
+def check_places(options: Options) -> None:
+    """Refuse, before anything is written, a number of workers and an address of MLflow that cannot
+    be used. Raises SweepError, TrackingError."""
+    check_workers(options.workers, options.address)
+    if options.tracking_uri and options.tracking_uri != "none":
+        check(options.tracking_uri)
 
 
 # ---------------------------------------------------------------------- resume and retry
@@ -127,7 +136,7 @@ def resume_command(
     options = replace(Options.of(plan["options"]), runs=run.parent, name=run.name, **given)
     if options.portable:
         pin_or_restart(own_process=Verbs.own_process)
-    check_workers(options.workers, options.address)
+    check_places(options)
     suite = suites.parse(plan["suite"], f"the plan of {run}")
 
     def runs_again(record: Record) -> bool:
@@ -161,7 +170,7 @@ def dry_run(console: Console, request: Request) -> int:
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
     workers = request.options.workers
-    workers = available_cpus() if workers is None else max(1, workers)
+    workers = available_cpus() if workers is None else workers
     cost = estimate(plan, own=own, others=siblings(request), workers=workers)
     console.data({**asdict(cost), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
@@ -209,7 +218,10 @@ def tell_of_plan(console: Console, plan: Plan) -> None:
     """Print what the run had and has no more, what was noted about the user's own data, with the
     dataset's name where there are several, and the plan's notes."""
     if plan.dropped:
-        console.warn(plan.dropped)
+        console.warn(
+            f"the suite no longer asks for all that this run had: trials of {plan.dropped} are in "
+            "no table any more; the ledger keeps them for a suite that names them again"
+        )
     own = [name for name, data in plan.data.items() if {"csv", "added"} & data.description.keys()]
     for name in own:
         for warning in plan.data[name].table.warnings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..arguments import flag_of
-from ..errors import SweepError, check_name, check_run
+from ..errors import SweepError, check_run
 from .options import FIELDS, READING, Options
 
 if TYPE_CHECKING:
@@ -19,25 +19,22 @@ def check_options(asked: Options) -> Suite | None:
     """
     from ...datasets import catalog
     from . import suite as suites
-    from .own_tables import csv_names, targets_for
+    from .own_tables import targets_for
 
     if (asked.suite is None) != bool(asked.csv):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
-    if asked.name is not None:
-        check_name(asked.name)
     if asked.portable and asked.device != "cpu":
         raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in asked.reuse:
         check_run(folder)
-    if asked.predict_missing and not asked.drop_missing_target:
-        raise SweepError("--predict-missing needs --drop-missing-target")
     if asked.suite is None:
+        if asked.predict_missing and not asked.drop_missing_target:
+            raise SweepError("--predict-missing needs --drop-missing-target")
         targets_for(asked.csv, asked.target)
-        csv_names(asked.csv)
         if asked.datasets:
             raise SweepError("--dataset goes with --suite, not with --csv")
         return None
-    for name in asked.given("target", *READING):
+    for name in asked.given("target", "predict_missing", *READING):
         flag = flag_of(FIELDS[name])
         raise SweepError(f"{flag} goes with --csv, not with --suite (see docs/suites.md)")
     chosen = suites.load(asked.suite)

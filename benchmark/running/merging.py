@@ -21,7 +21,7 @@ from ..planning import environment
 from ..planning.plan import Plan
 from .data import gather
 from .request import Request
-from .resume import check_same, merge_with
+from .resume import check_same, dropped, merge_with
 from .reuse import recomputed, reused
 
 
@@ -75,6 +75,12 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     united = Plan(request.suite, request.options, data, left_out, notes)
     for plan in plans:
         check_same(plan, united, "these runs were", STARTED_ALIKE)
+        if lost := dropped(plan, united):
+            raise SweepError(
+                f"the suites of these runs differ: a merged run would lack trials of {lost}, which "
+                "the suite of the run that is named first does not ask for. Show the runs "
+                "together: bench report RUN RUN"
+            )
     asynchronous = sorted({s.model for s in united.studies if s.asynchronous})
     if asynchronous:
         raise SweepError(

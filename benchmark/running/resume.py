@@ -64,6 +64,11 @@ def check_same(
     differences = []
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    for name, data in plan.data.items():  # no id of a trial holds them, but its scores follow
+        told = (old["datasets"].get(name, data.description), data.description)
+        was, now = (one.get("csv", {}).get("costs", []) for one in told)
+        if was != now:
+            differences.append(f"costs of {name} were {was}, are {now}")
     options = Options.of(old["options"])
     for name in (option.name for option in KEPT if option.metadata["kept"] == SAME):
         was, is_now = getattr(options, name), getattr(plan.options.on(plan.suite), name)
@@ -80,16 +85,15 @@ def check_same(
                 how = "has changed" if part == "space" else how
                 changes.setdefault(how, []).append(who)
         for how, those in changes.items():
-            shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if those[3:] else "")
-            differences.append(f"{part} of {shown} {how}")
+            differences.append(f"{part} of {_some(those)} {how}")
     differences += _fewer_trials(old, plan)
     if differences:
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
 
 
 def dropped(old: Record | None, plan: Plan) -> str:
-    """What the run's plan `old` had and `plan` does not, as the suite was edited: its trials stay
-    in the ledger and leave the tables. "" where nothing is lost."""
+    """The studies of which the plan `old` has more trials than `plan`, as the suite is another one;
+    "" for none."""
     if old is None:
         return ""
     now = {study.name: Shape.of(study.to_data()).bounds for study in plan.studies}
@@ -99,13 +103,11 @@ def dropped(old: Record | None, plan: Plan) -> str:
         for study, bounds in was.items()
         if any(bound > now.get(study, {}).get(stage, 0) for stage, bound in bounds.items())
     ]
-    if not studies:
-        return ""
-    shown = ", ".join(studies[:3]) + (f" and {len(studies) - 3} more" if studies[3:] else "")
-    return (
-        f"the suite no longer asks for all that this run had: trials of {shown} are in no table "
-        "any more; the ledger keeps them for a suite that names them again"
-    )
+    return _some(studies)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
 
 
 def _searches(old: Record, plan: Plan) -> dict[str, str]:

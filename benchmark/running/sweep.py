@@ -92,6 +92,11 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     plan = Plan(request.suite, request.options, data, left_out, notes)
     plan.check_searches({data.table.task for data in plan.data.values()})
     check_same(old, plan)
+    if request.options.asynchronous:
+        if not any(study.asynchronous for study in plan.studies):
+            plan.hints.append("--async changes nothing: none of the models trains in steps.")
+        elif request.options.workers == 0:
+            raise SweepError("--async needs workers: Ray Tune does not run in this process")
     plan.dropped = dropped(old, plan)
     plan.notes.extend(
         f"{model} declares no search space: its default configuration is its only trial."
@@ -236,8 +241,6 @@ class _Sweep:
         # The studies that Ray Tune searches; the engine evaluates what they choose.
         self._search: Asynchronous | None = None
         if marked:
-            if ray.n_workers == 0:
-                raise SweepError("--async needs workers: Ray Tune does not run in this process")
             self._search = Asynchronous(
                 {study.name: study for study in studies if study.name in marked},
                 str(plan.options.asynchronous),

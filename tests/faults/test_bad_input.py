@@ -21,6 +21,8 @@ pytestmark = pytest.mark.usefixtures("isolated")
 
 # ---------------------------------------------------------------------- names and options
 
+BOOSTING = ("--suite", "smoke", "--model", "lightgbm", "--dataset", "iris")
+
 
 @pytest.mark.fault(13, 15, 21)
 @pytest.mark.parametrize(
@@ -50,6 +52,8 @@ pytestmark = pytest.mark.usefixtures("isolated")
         ("E005", ("--csv", "x.csv"), "--target"),
         ("E005", ("--csv", "x.csv", "--target", "y", "--dataset", "iris"), "--dataset"),
         ("E005", ("--suite", "smoke", "--workers", 100_000), "--workers 100000"),
+        ("E005", ("--suite", "smoke", "--predict-missing"), "--csv"),
+        ("E005", (*BOOSTING, "--async", "asha", "--workers", 0, "--quiet"), "--async"),
         ("E005", ("--suite", "smoke", "--name", "../../x"), "'../../x'"),
         ("E005", ("--suite", "smoke", "--name", "/tmp/x"), "'/tmp/x'"),
         ("E005", ("--suite", "smoke", "--name", ".hidden"), "'.hidden'"),
@@ -57,6 +61,8 @@ pytestmark = pytest.mark.usefixtures("isolated")
         ("E005", ("--suite", "smoke", "--name", "a\0b"), ""),
         ("E005", ("--suite", "smoke", "--name", "x" * 300), "1 to 100"),
         ("E007", ("--csv", "none.csv", "--target", "y"), "none.csv"),
+        ("E007", ("--suite", "smoke", "--dry-run", "--beside", "rtld"), "rtdl"),
+        ("E015", ("--suite", "smoke", "--tracking-uri", "localhost:5000"), "localhost:5000"),
         ("E020", ("--suite", "smoke", "--reuse", "nowhere"), "nowhere"),
     ],
 )
@@ -64,7 +70,8 @@ def test_what_does_not_exist_or_fit_is_refused_with_the_way_out(id, args, says, 
     fast = ("--tracking-uri", "none", "--runs", "runs")
     started = []
     monkeypatch.setattr(ray_session, "start_ray", lambda **options: started.append(options))
-    assert says in refused(f"BENCH-{id}", "sweep", *args, *fast)
+    code = 3 if id == "E015" else 2
+    assert says in refused(f"BENCH-{id}", "sweep", *fast, *args, code=code)
     assert not started, "Ray was started for a call that cannot run"
 
 

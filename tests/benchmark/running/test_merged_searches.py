@@ -175,6 +175,15 @@ def test_the_first_run_is_not_continued_by_the_search_of_another_that_contradict
     assert table(out) == table(whole)
 
 
+def test_runs_of_suites_of_which_the_first_asks_for_less_are_not_merged(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / name, 1, lambda *given: failure("error", ""), models=models)
+        for name, models in (("a", ["linear"]), ("b", ["linear", "knn"]))
+    ]
+    found = bench("merge", *runs, "--out", tmp_path / "c" / "ours")
+    assert found.code == 2 and "trials of wine/0/knn" in found.err
+
+
 def test_a_trial_that_one_run_has_lost_is_filled_by_another_run(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", 13)
     lossy = Path(shutil.copytree(whole, tmp_path / "a" / "run"))
