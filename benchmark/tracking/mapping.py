@@ -108,7 +108,8 @@ def project(ledger: Ledger, *, trials_shown: int = TRIALS_SHOWN) -> Projection:
     by_study: dict[str, list[Row]] = defaultdict(list)
     for row in planned:
         by_study[row["study"]].append(row)
-    alone = _studies_alone(sum(study["n_trials"] for study in plan["studies"]), trials_shown)
+    planned_trials = sum(s["n_trials"] for s in plan["studies"] if not s["reason"])
+    alone = _studies_alone(planned_trials, trials_shown)
     results = latest_results(ledger)
     runs = []
     for study in plan["studies"]:
@@ -203,7 +204,7 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
         run.params = _params(chosen)
         tags[TRIAL_ID] = chosen["id"]
         tags["tabsweep.trial_index"] = str(chosen["index"])
-        score = chosen.get(f"test_{metric}")
+        score = _scores(chosen, rows, metric).get(f"test_{metric}")
         run.loss = None if score is None else METRICS[metric].loss(score)
     run.points += _final_points(chosen, search, rows, metric, run.end_ms)
     run.points += _trial_points(search, metric, alone=not shown)
@@ -268,6 +269,17 @@ def _scores_of(row: Row, metric: str) -> list[str]:
     return sorted(names, key=lambda name: name.partition("_")[2] != metric)
 
 
+def _scores(chosen: Row, rows: list[Row], metric: str) -> dict[str, float | None]:
+    """The scores of a study as the tables have them: where it has evaluation seeds, a test score is
+    their mean, and None where one of them has none."""
+    counting = [row for row in rows if row["stage"] == EVAL] or [chosen]
+    scores: dict[str, float | None] = {}
+    for name in _scores_of(chosen, metric):
+        known = [row[name] for row in (counting if name.startswith("test_") else [chosen])]
+        scores[name] = None if None in known else sum(known) / len(known)
+    return scores
+
+
 def _add_curve(run: StudyRun, curve: Any) -> None:
     """The validation loss of the chosen configuration's fit, by its steps, where it has any."""
     if curve:
@@ -303,7 +315,7 @@ def _final_points(
 ) -> Iterator[Point]:
     values: dict[str, float | None] = {}
     if chosen is not None:
-        values |= {name: chosen[name] for name in _scores_of(chosen, metric)}
+        values |= _scores(chosen, rows, metric)
         values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
     unique = {row["id"]: row for row in rows}.values()
     for cost in ("fit_s", "cpu_s"):

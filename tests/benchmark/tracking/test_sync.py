@@ -201,6 +201,7 @@ def test_a_study_comes_when_it_has_ended(
     seeds = [(p.step, p.value) for p in run.points if p.key == "seed/test_rmse"]
     ended = status == "FINISHED" and "seeds" in planned
     assert seeds == ([(0, 0.25), (1, 1.25), (2, 2.25)] if ended else [])
+    assert not ended or values_of(run)["test_rmse"] == run.loss == 1.25, "as in the tables"
 
 
 def test_a_study_that_has_gone_on_is_replaced_with_its_trials(fresh: Any) -> None:
