@@ -71,7 +71,8 @@ def explain(
         check_run(folder)
     if table == FEATURES:
         where = {"dataset": dataset, "mirror": mirror, "cache": cache}
-        return _features(console, folders[0], model, **where)
+        having = [f for f in folders if dataset in plan_in(Ledger(f))["datasets"]]
+        return _features(console, [*having, *folders][0], model, **where)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     from ...reports.explain import TABLES, trace

@@ -21,7 +21,6 @@ from .costs.history import costs_in
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
 from .plan_record import ended_slots, planned_slots
-from .suite import load
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -269,9 +268,7 @@ def limits_follow(plan: Plan) -> bool:
     """Whether the time limits of a plan come from its estimate: it is of the user's files, whose
     sizes the budgets of uci-small do not know, and nobody asked for another limit."""
     files = any("csv" in data.description for data in plan.data.values())
-    usual = load("uci-small").budgets.get(plan.budget_name)
-    usual_s = usual.timeout_s if usual is not None else None
-    return files and not plan.suite.file and plan.limits.timeout_s == usual_s
+    return files and not plan.suite.file and plan.options.timeout_s is None
 
 
 def set_limits(plan: Plan, studies: Iterable[Study]) -> None:

@@ -88,7 +88,7 @@ def test_the_first_eta_is_the_estimate_and_trials_correct_it():
     assert pace.left_s(100.0) == pytest.approx(150.0, rel=0.05)
 
 
-@pytest.mark.parametrize("asked", [None, 7.0])
+@pytest.mark.parametrize("asked", [None, 7.0, 300.0])
 def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct_it(
     asked, tmp_path
 ):

@@ -39,6 +39,7 @@ def test_every_option_is_read_from_the_command_line_that_its_value_writes():
         assert flag_of(one).partition("/")[0] in given.words()
         with sweep.make_context("sweep", given.words()) as context:
             assert context.params[one.name] == getattr(given, one.name), one.name
+            assert Options.of(context.params) == Options.of(given.to_data()), "no other is given"
 
 
 def test_what_a_plan_keeps_comes_back_from_it():
