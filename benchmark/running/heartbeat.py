@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,19 +17,16 @@ from typing import Any
 from ...common.files import write_atomically
 from ...sweeps.store.records import utc_now
 
-EVERY_S = 2.0
 MOST_BYTES = 4 * 2**20  # read of a heartbeat; the file may be something else
 RUNNING = "running"
 
 
 class Heartbeat:
-    """Writes `live.json`, at most once in `every_s` seconds however often `listen` is called."""
+    """Writes `live.json` at every "beat" event."""
 
-    def __init__(self, run: Path, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, run: Path) -> None:
         self.path = Path(run) / "live.json"
-        self.every_s = every_s
         self._beats = 0
-        self._next = time.monotonic()
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
         """A listener of the engine, which emits "beat" every few seconds.
@@ -38,7 +34,7 @@ class Heartbeat:
         `workers` as the worker pool lists them (name, host, threads, gpus, trial, since_s,
         waiting), `queued`: how many trials wait.
         """
-        if event == "beat" and time.monotonic() >= self._next:
+        if event == "beat":
             queue = {"queued": details["queued"]}
             self._write(RUNNING, workers=list(details["workers"]), queue=queue)
 
@@ -48,11 +44,9 @@ class Heartbeat:
 
     def _write(self, state: str, **details: Any) -> None:
         self._beats += 1
-        self._next = time.monotonic() + self.every_s
         beat = {
             "state": state,
             "beat": self._beats,
-            "every_s": self.every_s,
             "time": utc_now(),
             "pid": os.getpid(),
             "host": socket.gethostname(),
