@@ -194,10 +194,8 @@ def _one_run(run: Path) -> dict[str, Any]:
     elif not status.finished:
         state, way = "interrupted", f"resume with: {command_on(run, 'resume')}"
     else:
-        state, way = (
-            "finished",
-            f"run failed trials again: {command_on(run, 'retry')}" if failed else "",
-        )
+        again = f"run failed trials again: {command_on(run, 'retry')}"
+        state, way = "finished", again if failed else ""
     return {
         **about,
         "suite": status.suite,

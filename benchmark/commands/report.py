@@ -73,8 +73,7 @@ def report(
         from ..results.entrants import results_file
         from ..results.page_facts import display_name, families_of
 
-        del how["beside"]
-        del how["mirror"], how["cache"]
+        del how["beside"], how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
         behind = {name: file.card.models.get(name, name) for name in evidence.models}
