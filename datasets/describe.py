@@ -112,7 +112,7 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
         text = f"{numbers.min():g} to {numbers.max():g}"
         suspect = sentinel(numbers) if word else ""
     elif word == DATE and kind is not None and len(present):
-        times = parsed(map(str, present), kind.style)
+        times = parsed(present, kind.style)
         text = f"{times.min()} to {times.max()}"
     else:
         counts = present.astype(str).value_counts()

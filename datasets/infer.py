@@ -70,8 +70,7 @@ def feature(
         return kind, None
     present = column.where(~kind.missing, None)
     if kind.word == kinds.DATE:
-        texts = present.map("{:.0f}".format) if column.dtype == np.float64 else present
-        return kind, parsed(texts.where(~kind.missing, None), kind.style)
+        return kind, parsed(present, kind.style)
     if kind.word == kinds.TEXT:
         return kind, text_column(present.astype(object).tolist())
     if kind.word == kinds.CATEGORY:

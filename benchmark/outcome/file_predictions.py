@@ -171,9 +171,7 @@ def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Serie
     """(N,) datetimes, written as in the file of the training rows or as 2024-12-31; SchemaError
     names the line of the first that is none."""
     texts = cells.frame[column.name]
-    if texts.dtype == np.float64:
-        texts = texts.map("{:.0f}".format, na_action="ignore")
-    known = texts.astype(object).where(~is_missing(cells.frame[column.name], marks), None)
+    known = texts.astype(object).where(~is_missing(texts, marks), None)
     try:
         return moments(known, column.style)
     except NoMoment as error:

@@ -135,7 +135,7 @@ def _all_fit(texts: list[str], form: str) -> bool:
 
 def parsed(values: Iterable[Any], form: str) -> pd.Series:
     """Texts, and moments among them, as datetimes in UTC without a zone, to the microsecond; NaT
-    for what is missing or not in this form."""
+    for what is missing or not in this form. A number counts as the text of its digits: 20241231."""
     column = pd.Series([_to_microseconds(value) for value in values], dtype=object)
     shape = "ISO8601" if form == ISO else form
     found = pd.to_datetime(column, format=shape, utc=True, errors="coerce")
@@ -147,6 +147,8 @@ def _to_microseconds(value: Any) -> Any:
     after 2262 have no nanoseconds; None for a gap."""
     if isinstance(value, pd.Timestamp):
         return value.as_unit("us")
+    if isinstance(value, int | float | np.number):
+        value = f"{value:.0f}"
     if not isinstance(value, str):
         return value
     plain = value.strip()
@@ -167,7 +169,8 @@ def moments(column: pd.Series, form: str = ISO) -> pd.Series:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
         return column.dt.as_unit("us")
     values = column.astype(object)
-    gaps = np.array([v is None or v is pd.NaT or v != v or _is_gap(v) for v in values], dtype=bool)
+    no_date = [isinstance(value, str) and is_no_date(value) for value in values]
+    gaps = values.isna().to_numpy() | np.array(no_date, dtype=bool)
     found = parsed(values.where(~gaps, None), form)
     wrong = found.isna().to_numpy() & ~gaps
     if wrong.any() and form != ISO:
@@ -176,7 +179,3 @@ def moments(column: pd.Series, form: str = ISO) -> pd.Series:
     if wrong.any():
         raise NoMoment(column, int(np.argmax(wrong)))
     return found
-
-
-def _is_gap(value: Any) -> bool:
-    return isinstance(value, str) and is_no_date(value)

@@ -93,6 +93,24 @@ def floats(column: pd.Series, style: str = "") -> np.ndarray:  # (N,)
     return found
 
 
+def seconds(column: pd.Series) -> np.ndarray:  # (N,)
+    """Durations and texts of them as float64, NaN where missing; ValueError for other values, also
+    for numbers, which may be of any unit."""
+    there = column.notna().to_numpy()
+    present, found = column[there].astype(object), np.full(len(column), np.nan)
+    kind = types.infer_dtype(present)
+    try:
+        if kind not in ("string", "empty") and KINDS.get(kind) != DURATION:
+            raise ValueError(kind)
+        found[there] = pd.to_timedelta(present).dt.total_seconds()
+    except ValueError:
+        raise ValueError(
+            f"column {column.name!r} holds durations in training and {kind} values now; make them "
+            "durations (pd.to_timedelta)"
+        ) from None
+    return found
+
+
 def categories(column: pd.Series) -> pd.Series:
     """Categories, in the order and of the type that they have: the column itself where it is
     categorical, but for blank texts, which are no levels; else its values with None for gaps."""
@@ -187,7 +205,7 @@ def read_column(column: pd.Series, word: str, style: str) -> Any:
     if word == DATE:
         return moments(column, style)
     if word == DURATION:
-        return pd.to_timedelta(column).dt.total_seconds().to_numpy(dtype=np.float64)
+        return seconds(column)
     return text_column(texts_of(column)) if word == TEXT else categories(column)
 
 

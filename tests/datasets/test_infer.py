@@ -418,6 +418,10 @@ def test_inspect_lists_every_problem_of_a_file(tmp_path: Path) -> None:
     assert found["columns"]["when"]["kind"] == "date"
     assert found["problems"] == ["protocol 'kfold' needs at least 10 rows, t has 2"]
     assert "missing in 1 of 3 rows" in " ".join(found["warnings"])
+    days = pd.DataFrame({"day": [20240131, 20240201] * 5, "y": range(10)})
+    days.to_parquet(path)
+    found = describe(path, read_file(path), Reading("y", date=("day",)))
+    assert found["columns"]["day"]["values"].startswith("2024-01-31")
 
 
 def test_a_reading_is_the_same_after_it_was_written() -> None:

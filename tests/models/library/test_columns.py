@@ -115,9 +115,19 @@ def test_new_rows_are_read_as_those_of_the_fit():
     found = reader.transform(new)
     assert found["price"].tolist() == [5, 6.5] and found["day.days"].iloc[0] == 428
     np.testing.assert_array_equal(found["n"], [7, np.nan])
-    for name, value in (("price", "cheap"), ("n", "many"), ("day", "tomorrow")):
+    for name, value in (("price", "cheap"), ("n", "many"), ("day", "tomorrow"), ("day", 50)):
         with pytest.raises(ValueError, match=f"{name!r}"):
             reader.transform(new.assign(**{name: value}))
+
+
+def test_a_number_is_a_date_by_its_digits_and_no_duration():
+    day = pd.array(["2024-01-01", None, "2024-01-04"], dtype="string")
+    frame = pd.DataFrame({"day": day, "took": pd.to_timedelta([1, 2, 3], unit="h")})
+    reader = ColumnReader().fit(frame)
+    found = reader.transform(pd.DataFrame({"day": [20240103, 20240104], "took": ["1h", None]}))
+    assert found["day.days"].tolist() == [2, 3] and found["took"].iloc[0] == 3600
+    with pytest.raises(ValueError, match="'took' holds durations"):
+        reader.transform(frame.assign(took=[3600, 7200, 10800]))
 
 
 def test_dates_of_any_year_are_read_also_beside_nanoseconds():
