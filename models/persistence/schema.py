@@ -203,7 +203,7 @@ def _level(value: Any, known: Mapping[str, Scalar], numbers: Mapping[Any, Scalar
     if isinstance(value, str) and (value in known or not _NUMBER.fullmatch(value)):
         return known.get(value, value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
-        return value
+        return None if value is None else known.get(str(value), value)
     if value in numbers:
         return numbers[value]
     try:

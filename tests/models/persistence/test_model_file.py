@@ -198,6 +198,9 @@ def test_a_value_that_is_a_category_itself_stays_it_beside_one_of_the_same_text(
         schema = Schema.of(pd.DataFrame({"k": pd.Categorical(kinds)}), "regression")
         rows = pd.DataFrame({"k": pd.Series([1, "1", np.int64(2), "2.0", 1.0], dtype=object)})
         assert schema.conform(rows, pytest.fail)["k"].tolist() == [1, "1", 2, 2, 1]
+    of_file = Schema.of(pd.DataFrame({"k": pd.Categorical(["False", "True"])}), "regression")
+    rows = pd.DataFrame({"k": [True, False]})  # as pandas reads such a file
+    assert of_file.conform(rows, pytest.fail)["k"].tolist() == ["True", "False"]
     heard: list[str] = []
     schema.conform(pd.DataFrame({"k": pd.Series([10**400], dtype=object)}), heard.append)
     assert "1 of 1 rows hold a category that training did not know" in heard[0]
