@@ -34,7 +34,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     problems.add(*column_problems(path.name, reading, names))
     known, table = reading.of_columns(names), None
     warnings: list[str] = []
-    if known.target:
+    if known.target is not None:
         rest = Problems(keep=True)
         try:
             table = table_from_cells(path, cells, known, path.stem, rest, decided)

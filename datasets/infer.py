@@ -187,7 +187,7 @@ def encode_target(
 ) -> tuple[np.ndarray, str, tuple[str, ...]]:
     """(target (N,), task, classes); DataError where cells are missing or do not fit the task, and
     for numbers that are too large or too close together for their squares to be numbers."""
-    name, task = reading.target, reading.task
+    name, task = str(reading.target), reading.task
     column = cells.frame[name]
     found = read_numbers(column, cells.delimiter, reading.missing)
     numbers = found.values
@@ -280,7 +280,7 @@ def costs_of(reading: Reading, classes: tuple[str, ...]) -> tuple[tuple[float, .
         if pairs:
             of_pairs[pairs[0]] = as_float(number)
         else:
-            of_rows[_class_named(label, classes, reading.target)] = as_float(number)
+            of_rows[_class_named(label, classes, str(reading.target))] = as_float(number)
         if not 0 <= as_float(number) < np.inf:
             raise DataError(
                 f"cost {said!r} is not CLASS=NUMBER or CLASS:OTHER=NUMBER with a number of at "
@@ -337,7 +337,7 @@ def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
 def row_weights(cells: Cells, reading: Reading, notes: Notes) -> np.ndarray:
     """(N,) how much each row counts; noted. DataError for a weight that is missing, no number,
     infinite or below 0, and where all are 0."""
-    name = reading.weight or ""
+    name = str(reading.weight)
     column = cells.frame[name]
     found = read_numbers(column, cells.delimiter, reading.missing)
     values = found.values
@@ -419,11 +419,11 @@ def table_from_cells(
             decided[column], columns[column] = made
     frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
     weights = groups = times = None
-    if reading.weight:
+    if reading.weight is not None:
         weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
     if task == "regression":
-        extreme_targets(codes, reading.target, notes)
+        extreme_targets(codes, str(reading.target), notes)
     for column in frame.columns if task else ():
         if same_as_target(frame[column], codes, task):
             problems.add(
@@ -432,14 +432,14 @@ def table_from_cells(
             )
     if frame.columns.empty:
         problems.add(f"{path.name} has no feature left: {'; '.join(notes.all())}")
-    if reading.group:
+    if reading.group is not None:
         groups = problems.tried(group_codes, cells, reading.group, reading)
-    if reading.time:
+    if reading.time is not None:
         how = (cells.delimiter, cells.where, reading.missing, reading.day_first)
         times = problems.tried(read_times, cells.frame[reading.time], *how)
     if not task or frame.columns.empty:
         raise DataError(problems.kept[0])
-    for given, flag in ((reading.positive, "--positive"), (reading.costs, "--cost")):
+    for given, flag in ((reading.positive is not None, "--positive"), (reading.costs, "--cost")):
         if given and not classes:
             problems.add(f"{flag} goes with classes, and the target {reading.target!r} has none")
     costs = problems.tried(costs_of, reading, classes) if classes else None

@@ -31,15 +31,15 @@ def check_protocol(protocol: str, reading: Reading) -> None:
     """DataError for a protocol that is unknown, or does not fit the columns that are named."""
     if protocol not in PROTOCOLS:
         raise DataError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
-    if reading.group and reading.time:
+    if reading.group is not None and reading.time is not None:
         raise DataError(GROUP_OR_TIME)
     for needed, column, option in (
         ("grouped", reading.group, "--group"),
         ("temporal", reading.time, "--time"),
     ):
-        if protocol == needed and not column:
+        if protocol == needed and column is None:
             raise DataError(f"protocol {protocol!r} needs {option} COLUMN")
-        if column and protocol != needed:
+        if column is not None and protocol != needed:
             raise DataError(
                 f"{option} {column!r} is for protocol {needed!r}, not {protocol!r}: leave one of "
                 "the two out (--drop takes a column out of the features)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from ...common.columns.kinds import STATED
@@ -21,10 +21,11 @@ T = TypeVar("T")
 class Reading:
     """How the columns of a file become a table.
 
-    target: the column to predict. task: 'binary', 'multiclass', 'classification' or 'regression';
-    None: from the target's values. group: rows with the same value here stay in one part of a
-    split. time: the rows' times; training rows come before the tested ones. weight: how much each
-    row counts, in fits and in scores. None of the three is a feature, nor is a column in `drop`.
+    target: the column to predict; None where it is not named yet. task: 'binary', 'multiclass',
+    'classification' or 'regression'; None: from the target's values. group: rows with the same
+    value here stay in one part of a split. time: the rows' times; training rows come before the
+    tested ones. weight: how much each row counts, in fits and in scores. None of the three is a
+    feature, nor is a column in `drop`.
     missing: texts that mark a missing value, besides MISSING.
     categorical, numeric, date, text: columns whose kind is not to be guessed. day_first: whether
     dates such as 01/02/2024 begin with the day; None: the column tells. drop_missing_target:
@@ -35,7 +36,7 @@ class Reading:
     CLASS:OTHER doubtful, a JSON list of the two stands for it.
     """
 
-    target: str
+    target: str | None = None
     task: str | None = None
     group: str | None = None
     time: str | None = None
@@ -60,10 +61,8 @@ class Reading:
 
     def to_data(self) -> dict[str, Any]:
         """The fields that are set, lists for tuples, for JSON and TOML."""
-        fields_set = {
-            k: v for k, v in asdict(self).items() if v or (k == "day_first" and v is False)
-        }
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in fields_set.items()}
+        given = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
 
     def stated(self, column: str) -> str:
         """The word of the kind that a column is said to have, "" for a guess."""
@@ -76,12 +75,13 @@ class Reading:
             if given.get(key) not in known:
                 given.pop(key, None)
         lists = {k: [c for c in given.get(k, ()) if c in known] for k in (*STATED, "drop")}
-        return Reading.of({"target": "", **given, **lists})
+        return Reading.of({**given, **lists})
 
     @property
     def protocol(self) -> str:
         """The usual protocol of such a table."""
-        return "grouped" if self.group else "temporal" if self.time else "kfold"
+        by_time = "kfold" if self.time is None else "temporal"
+        return by_time if self.group is None else "grouped"
 
 
 @dataclass
@@ -119,13 +119,16 @@ def column_problems(name: str, reading: Reading, columns: Iterable[str]) -> list
     found = []
     if reading.task is not None and reading.task not in TASKS:
         found.append(f"unknown task {reading.task!r}; {suggest(reading.task, TASKS)}")
-    roles = {reading.target: "the target"} if reading.target else {}
-    single = {"group": reading.group, "time": reading.time, "weight": reading.weight}
-    several = dict.fromkeys(reading.drop, "left out")
-    for column, role in [
-        *((column, f"the {role} column") for role, column in single.items() if column),
-        *several.items(),
-    ]:
+    roles: dict[str, str] = {}
+    for column, role in (
+        (reading.target, "the target"),
+        (reading.group, "the group column"),
+        (reading.time, "the time column"),
+        (reading.weight, "the weight column"),
+        *dict.fromkeys(reading.drop, "left out").items(),
+    ):
+        if column is None:
+            continue
         if column in roles:
             found.append(f"column {column!r} cannot be {roles[column]} and {role} as well")
         roles[column] = role
@@ -140,7 +143,7 @@ def column_problems(name: str, reading: Reading, columns: Iterable[str]) -> list
     if "" in known and "" not in roles:
         place = known.index("") + 1
         found.append(f'{name}: column {place} has no name; name it, or leave it out (--drop "")')
-    if reading.group and reading.time:
+    if reading.group is not None and reading.time is not None:
         found.append(GROUP_OR_TIME)
     if len(roles) == len(known):
         others = len(roles) > 1

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...arguments import flag_of
 from ...console import OK, USAGE, Console, common
-from ...planning.options import COLUMNS
+from ...planning.options import COLUMNS, FIELDS, Options
 from .catalog import added_data, added_line
 from .openml import ADDRESS, openml_command
 
@@ -63,14 +64,19 @@ def data_add(
     """
     from ....datasets.errors import DataError
 
-    if ADDRESS.fullmatch(str(path)):
-        own = {"target": target, "protocol": protocol, "missing": missing}
-        return openml_command(console, str(path), name, {**own, **columns})
-
-    if path.is_dir() or TAR.search(path.name):
-        own = {"target": target, "protocol": protocol, **columns}
-        if used := [option for option, value in own.items() if value]:
-            raise DataError(f"--{used[0]} is for a file with columns, not for arrays in a folder")
+    task = ADDRESS.fullmatch(str(path))
+    if task or path.is_dir() or TAR.search(path.name):
+        told = Options(**columns, missing=missing if task else ()).given()
+        own = {"--target": target, "--protocol": protocol}
+        used = [flag for flag, value in own.items() if value is not None]
+        used += [flag_of(FIELDS[option]) for option in told]
+        if used:
+            raise DataError(
+                f"{used[0]} is for a file with columns: arrays in a folder and tasks of OpenML "
+                "state their target, kinds and split"
+            )
+        if task:
+            return openml_command(console, str(path), name)
         return _add_arrays(console, path, name, missing)
     if target is None:
         raise DataError(

@@ -30,7 +30,7 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     from ....datasets.reading.cells import read_file
 
     cells = read_file(file)
-    about = describe(file, cells, Reading.of({**given, "target": target or ""}))
+    about = describe(file, cells, Reading.of({**given, "target": target}))
     console.data(about)
     size = f"{about['n_rows']:,} rows, {len(cells.frame.columns)} columns"
     console.say(f"{file.name}: {about['form']}; {size}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...console import ENVIRONMENT, OK, USAGE, Console, count
 from ...planning.absences import by_reason
@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 ADDRESS = re.compile(r"(openml|openml-suite):(.*)", re.DOTALL)
 
 
-def openml_command(console: Console, wanted: str, name: str | None, own: dict[str, Any]) -> int:
-    """Add a task, or every task of a suite; `own` are options for files of the user, refused here.
-    Returns the exit code."""
+def openml_command(console: Console, wanted: str, name: str | None) -> int:
+    """Add a task, or every task of a suite. Returns the exit code."""
     from ....datasets.download import network
     from ....datasets.errors import DataError
     from ....datasets.openml.api import Server, address
     from ....datasets.openml.suites import tasks_of
 
-    if used := [option for option, value in own.items() if value]:
-        raise DataError(
-            f"--{used[0]} is for a file of yours: OpenML states target, kinds and split of a task"
-        )
     server = Server(address(), network())
     kind, _, value = wanted.partition(":")
     if kind == "openml":

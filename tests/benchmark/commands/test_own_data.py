@@ -370,7 +370,12 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
         ran = bench("data", "add", "h.csv", "--target", "price", *words.split())
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and said in ran.err, ran
     assert "--target COLUMN is missing" in bench("data", "add", "h.csv").err
+    for role in ("--group", "--time", "--weight"):  # a variable of the shell that is not set
+        ran = bench("data", "add", "h.csv", "--target", "price", role, "")
+        assert ran.code == 2 and "no column ''" in ran.err, ran
+    assert "no column ''" in bench("sweep", "--csv", "h.csv", "--target", "", *FAST).err
     assert "--target is for a file" in bench("data", "add", ".", "--target", "price").err
+    assert "--month-first is for a file" in bench("data", "add", ".", "--month-first").err
     Path("wrong.toml").write_text(SUITE.replace("group =", "grup ="))
     assert "file.flats.grup: unknown key" in bench("sweep", "--suite", "wrong.toml", *FAST).err
     Path("wrong.toml").write_text(SUITE.replace("[file.flats]", "[file.wine]"))
