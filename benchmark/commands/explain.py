@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...sweeps.store.ledger import Ledger, Record
-from ..arguments import PAPER
+from ..arguments import PAPER, named_model
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
@@ -31,7 +31,7 @@ FRESH = "recomputed"  # folder of runs in which nothing can be reused
 @click.command()
 @click.argument("table")
 @click.argument("dataset")
-@click.argument("model", required=False)
+@click.argument("model", required=False, callback=named_model)
 @click.option(
     "--run",
     "folders",
@@ -121,7 +121,9 @@ def explain(
 
 def _features(console: Console, run: Path, model: str | None, **where: Any) -> int:
     from ..outcome.feature_importance import feature_importance
+    from ..running.request import import_folders
 
+    import_folders([model] if model else [])
     importance = feature_importance(
         run, models=[model] if model else [], note=console.tell, **where
     )

@@ -29,6 +29,7 @@ from ..outcome.chosen_fit import (
     choose_model,
     fit_all,
     importable,
+    outside_models,
     read_data,
     read_run,
 )
@@ -95,9 +96,7 @@ class SweepResult:
         """See the class. FitError where no model has a score on every fold."""
         found = read_run(self.run, None)
         name = choose_model(found, None)
-        outside = next((m for m in found.plan["options"]["models"] if ":" in m), None)
-        named = outside if outside and registry.spec(outside).name == name else None
-        asked = importable(found, name, named)
+        asked = importable(found, name, outside_models(found))
         table, folds = read_data(found, mirror=None, cache=None, csv=None)
         choice = choose_config(found, name, asked, (table, folds), self._say)
         fitted, encoder, *_, rows = fit_all(
@@ -147,8 +146,10 @@ class SweepResult:
             model, feature, importance (mean over folds, in the units of the metric), std (over
             folds), folds. It is kept in the run, and `report()` shows it.
         """
-        names = [model_name(m) for m in models]
-        return feature_importance(self.run, models=names, repeats=repeats, note=self._say)
+        names = [model_name(m) for m in _listed("models", models)]
+        return feature_importance(
+            self.run, models=names, repeats=repeats, trust=True, note=self._say
+        )
 
     def _say(self, text: str) -> None:
         if self._verbose:
@@ -254,9 +255,8 @@ def sweep(
         raise SweepError(f"unknown task {task!r}; {suggest(task, TASKS)}")
     trials, folds = _whole("trials", trials, 1), _whole("folds", folds, 1)
     seed, workers = _whole("seed", seed, 0) or 0, _whole("workers", workers, 0)
-    for argument, given in (("models", models), ("categorical_features", categorical_features)):
-        if isinstance(given, str):
-            raise SweepError(f"`{argument}` is a list: {argument}=[{given!r}]")
+    models = _listed("models", models)
+    categorical_features = _listed("categorical_features", categorical_features)
     if name:
         check_name(name)
     frame: FrameData | None = None
@@ -265,7 +265,7 @@ def sweep(
     if isinstance(data, str):
         if target is not None:
             raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
-        if task is not None or list(categorical_features):
+        if task is not None or categorical_features:
             raise SweepError(
                 f"dataset {data!r} has its task and kinds of columns already; leave `task` and "
                 "`categorical_features` out"
@@ -297,6 +297,13 @@ def sweep(
     return SweepResult(request.folder, data=frame, verbose=verbose)
 
 
+def _listed(name: str, values: Iterable[Any] | None) -> list[Any]:
+    """An argument of several values as a list, None as none; SweepError for a text."""
+    if isinstance(values, str):
+        raise SweepError(f"`{name}` is a list: {name}=[{values!r}]")
+    return [] if values is None else list(values)
+
+
 def _whole(name: str, value: Any, least: int) -> int | None:
     """An argument as a whole number, None where it is not given; SweepError for anything else."""
     if value is None:
@@ -311,7 +318,7 @@ def _whole(name: str, value: Any, least: int) -> int | None:
 
 
 def _frame_data(
-    data: Any, target: Any, task: str | None, categorical_features: Iterable[Any]
+    data: Any, target: Any, task: str | None, categorical_features: list[Any]
 ) -> FrameData:
     if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -322,7 +329,7 @@ def _frame_data(
         )
     if target is None:
         raise SweepError("say which column is predicted: tabsweep.sweep(df, target='price')")
-    found = FrameData(data, target, task=task, categorical_features=list(categorical_features))
+    found = FrameData(data, target, task=task, categorical_features=categorical_features)
     for notice in found.columns.notices_:
         warnings.warn(notice, ColumnNotice, stacklevel=3)
     return found

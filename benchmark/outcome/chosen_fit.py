@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,8 +139,9 @@ def read_run(run: Path, dataset: str | None) -> Run:
 
 
 def choose_model(run: Run, model: str | None) -> str:
-    """Step 1 of the rule."""
+    """Step 1 of the rule. model: None, a name in the run, or a class from outside."""
     if model is not None:
+        model = registry.spec(model).name if ":" in model else model
         if model not in run.chosen:
             planned = sorted({s["model"] for s in run.plan["studies"]})
             if model not in planned:
@@ -165,20 +166,28 @@ def choose_model(run: Run, model: str | None) -> str:
     return min(whole, key=lambda name: (whole[name], name))
 
 
-def importable(run: Run, model: str, outside: str | None) -> str:
+def outside_models(run: Run) -> list[str]:
+    """The classes from outside that the run was started with."""
+    options = run.plan["options"]
+    named = [*options["models"], *run.plan["suite"]["budgets"][options["budget"]]["models"]]
+    return [name for name in dict.fromkeys(named) if ":" in name]
+
+
+def importable(run: Run, model: str, named: Iterable[str | None]) -> str:
     """The registry's name of a chosen model. A ledger may come from elsewhere: a class
-    from outside is imported only where the caller names it."""
-    if outside or model in registry.names():
-        return outside or model
+    from outside is imported only where the caller has `named` it."""
+    for name in named:
+        if name and ":" in name and registry.spec(name).name == model:
+            return name
+    if model in registry.names():
+        return model
     of = variants_of(run.plan).get(model)  # a row of the suite's own
     if of in registry.names():
         return str(of)
-    options = run.plan["options"]
-    named = [*options["models"], *run.plan["suite"]["budgets"][options["budget"]]["models"]]
-    known = " or ".join(dict.fromkeys(f"--model {name}" for name in named if ":" in name))
+    known = " or ".join(outside_models(run)) or "package.module:Class"
     raise FitError(
         f"{model} is code from outside tabsweep, which fitting would import; "
-        f"if you trust it, name it: {known or '--model package.module:Class'}"
+        f"if you trust it, name it as the model: {known}"
     )
 
 

@@ -22,7 +22,7 @@ from ...models.library.columns import is_cyclic
 from ...reports.metrics import METRICS
 from ..cell import run_cell
 from ..errors import FitError
-from .chosen_fit import Run, choose_model, importable, read_data, read_run
+from .chosen_fit import Run, choose_model, importable, outside_models, read_data, read_run
 
 if TYPE_CHECKING:
     from ...common.columns.encoder import ColumnEncoder
@@ -75,6 +75,7 @@ def feature_importance(
     dataset: str | None = None,
     models: Iterable[str] = (),
     repeats: int = REPEATS,
+    trust: bool = False,
     mirror: str | None = None,
     cache: str | None = None,
     note: Callable[[str], None] = lambda text: None,
@@ -83,8 +84,9 @@ def feature_importance(
 
     One row per (model, feature), the most important first: `importance`, the mean over the folds in
     the units of the run's metric, above 0 where the score worsens; `std` over the folds (ddof 1,
-    NaN for one); `folds`. models: () for the best by validation. The numbers of each fold go into
-    FILE of the run. Errors: FitError, LedgerError, DataError.
+    NaN for one); `folds`. models: () for the best by validation. trust: whether to import classes
+    from outside that the run names; else only those in `models` are. The numbers of each fold go
+    into FILE of the run. Errors: FitError, LedgerError, DataError.
     """
     from sklearn.inspection import permutation_importance
 
@@ -92,8 +94,11 @@ def feature_importance(
     table, folds = read_data(run, mirror=mirror, cache=cache, csv=None)
     metric = METRICS[run.metric]
     parts = []
-    for name in list(models) or [choose_model(run, None)]:
-        asked = importable(run, choose_model(run, name), name if ":" in name else None)
+    own = outside_models(run) if trust else []
+    asked_for: list[str | None] = [*models]
+    for given in asked_for or [None]:
+        name = choose_model(run, given)
+        asked = importable(run, name, [given, *own])
         for fold, config in sorted(run.chosen[name].items()):
             note(f"{name}, fold {fold}: fitting and shuffling {table.n_features} features")
             rng = np.random.default_rng([run.seed, fold])

@@ -62,9 +62,8 @@ def fit_chosen(
     """
     run = Path(run)
     results = read_run(run, dataset)
-    outside = model if model and ":" in model else None
-    name = choose_model(results, registry.spec(outside).name if outside else model)
-    asked = importable(results, name, outside)
+    name = choose_model(results, model)
+    asked = importable(results, name, [model])
     path = place(run, out, results.dataset, name)
     if device != "cpu" and registry.spec(asked).gpu_mb:
         check_gpu(device, [name])

@@ -8,6 +8,7 @@ docstring; so a new model has its classes with its registry entry. They live in 
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -47,7 +48,7 @@ def class_of(model: str, kind: str) -> type[LibraryEstimator]:
     no attribute of its name. ValueError for an unknown model, and for one with a hyperparameter
     whose name the library uses itself.
     """
-    spec = registry.spec(model)
+    spec = replace(registry.spec(model), name=model)  # by which the registry finds it again
     target: Any = registry.load_class(spec.target)
     name = f"{target.__name__}{kind}"
     defaults = {

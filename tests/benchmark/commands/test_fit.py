@@ -165,7 +165,7 @@ def test_a_model_from_elsewhere_in_a_run_is_imported_only_where_the_caller_names
     folder = run(request).folder
     sys.modules.pop("foreign_mean")
     trace.unlink()
-    with pytest.raises(FitError, match="if you trust it, name it: --model foreign_mean:Mean"):
+    with pytest.raises(FitError, match="if you trust it, name it as the model: foreign_mean:Mean"):
         fit_chosen(folder)
     assert not trace.exists()
     path = fit_chosen(folder, model="foreign_mean:Mean")

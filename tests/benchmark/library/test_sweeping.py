@@ -304,6 +304,26 @@ def test_importances_of_a_swept_model_stand_in_the_order_of_the_frame_whatever_i
         assert np.isclose(found.sum(), 1) and found.argmin() == 0 and found.min() < 0.2
 
 
+def test_the_best_of_several_classes_of_the_user_is_fitted_and_explained(tmp_path, monkeypatch):
+    (tmp_path / "two_own.py").write_text(
+        "from sklearn.dummy import DummyRegressor as Mean\n"
+        "from sklearn.linear_model import LinearRegression\n"
+        "class Line(LinearRegression):\n"
+        "    name = 'line'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    x = np.arange(40)
+    models = ["two_own:Mean", "two_own:Line"]
+    result = small_sweep(
+        pd.DataFrame({"x": x, "y": 3.0 * x + x % 2}), "y", models=models, runs=tmp_path
+    )
+    assert abs(result.best_model.predict(pd.DataFrame({"x": x})) - 3 * x).max() < 2
+    for asked in ((), ["line"], ["two_own:Line"]):
+        assert result.feature_importance(asked, repeats=1)["model"].tolist() == ["line"]
+    with pytest.raises(SweepError, match="is a list"):
+        result.feature_importance("line")
+
+
 def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
     table = frame()
     for given, words in (
