@@ -64,7 +64,6 @@ def sweep_command(console: Console, chosen: suites.Suite | None, options: Option
     """`bench sweep`: `chosen` is the suite, None for --csv."""
     request = request_of(chosen, options)
     request.paths = import_folders(models_of(request))
-    known_entrants(options.beside)
     if options.dry_run:
         return dry_run(console, request)
     return run_and_report(console, request)
@@ -86,9 +85,10 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
 
 
 def check_places(options: Options) -> None:
-    """Refuse, before anything is written, a number of workers and an address of MLflow that cannot
-    be used. Raises SweepError, TrackingError."""
+    """Refuse, before anything is written, a number of workers, published results and an address of
+    MLflow that cannot be used. Raises SweepError, DataError, TrackingError."""
     check_workers(options.workers, options.address)
+    known_entrants(options.beside)
     if options.tracking_uri and options.tracking_uri != "none":
         check(options.tracking_uri)
 

@@ -200,6 +200,7 @@ class Options:
         help="Published results beside the run's: names of `bench beside list`, or folders of the "
         "same form. Ranked where rows and metric are the same. Repeatable.",
         metavar="NAME[,NAME]",
+        kept=STAYS,
     )
     name: str | None = output(help="Name of the run; default <suite>-<budget>.")
     reuse: tuple[Path, ...] = output(

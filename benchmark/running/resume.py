@@ -32,7 +32,7 @@ def merge_with(old: Record | None, request: Request) -> Options:
         was, new = getattr(before, name), getattr(options, name)
         usual: Any = getattr(budget, name, None) or getattr(suite, name, None)
         if how == STAYS:
-            united[name] = was if new is None else new
+            united[name] = was if new in (None, ()) else new
         elif how == LARGER and (was is not None or new is not None):
             united[name] = max(usual if one is None else one for one in (was, new))
         elif how == BOTH:

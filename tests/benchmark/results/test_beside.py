@@ -254,6 +254,9 @@ def test_an_exported_run_stands_beside_another_with_the_scores_that_it_had(expor
     there = theirs[theirs["dataset"] == "iris"].assign(model=theirs["model"] + " [x]")
     joined = both.merge(there, on=keys, suffixes=("", "_theirs"))
     assert len(joined) >= 2 and (joined["mean"] == joined["mean_theirs"]).all()
+    shutil.rmtree(place / "mine" / "report")
+    assert bench("resume", place / "mine").code == 0
+    assert scores_of(place / "mine").equals(both), "a run keeps what stands beside it"
 
 
 def test_results_of_other_folds_or_data_are_set_apart(exported):
