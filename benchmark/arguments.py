@@ -127,11 +127,11 @@ def seed_of(what: str) -> dict[str, Any]:
 # ---------------------------------------------------------------------- models and checkpoints
 
 
-def model_name(text: str) -> str:
+def module_form(text: str) -> str:
     """The name of a model; `folder/mymodel.py:Class` is the class of the module `folder.mymodel`,
-    seen from the working directory. Raises click.BadParameter for a file elsewhere.
+    seen from the working directory. Raises ValueError for a file elsewhere.
 
-    >>> model_name("mymodel.py:Mine"), model_name("./a/b.py:Mine"), model_name("knn")
+    >>> module_form("mymodel.py:Mine"), module_form("./a/b.py:Mine"), module_form("knn")
     ('mymodel:Mine', 'a.b:Mine', 'knn')
     """
     path, colon, name = text.rpartition(":")
@@ -139,7 +139,7 @@ def model_name(text: str) -> str:
         return text
     parts = [part for part in Path(path).with_suffix("").parts if part != "."]
     if not all(part.isidentifier() for part in parts):
-        raise click.BadParameter(
+        raise ValueError(
             f"{text!r}: the file must be below the working directory, and its path made of names "
             "that Python can import"
         )
@@ -148,9 +148,12 @@ def model_name(text: str) -> str:
 
 def named_model(context: click.Context, parameter: click.Parameter, given: Any) -> Any:
     """A click callback: the name of the model, or of each model, that was given."""
-    if isinstance(given, tuple):
-        return tuple(map(model_name, given))
-    return given and model_name(given)
+    try:
+        if isinstance(given, tuple):
+            return tuple(map(module_form, given))
+        return given and module_form(given)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 PRETRAINED = ("tabicl", "tabpfn")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ...common.text import one_line
-from ..arguments import CHECKPOINTS, model_name
+from ..arguments import CHECKPOINTS, named_model
 from ..completion import MODELS
 from ..console import FAILED, OK, Console, common, count
 
@@ -26,7 +26,7 @@ def _asked(
     names = words[check:]
     if len(names) > 1 or (check and not names):
         raise click.UsageError("name one model: bench models knn, bench models check knn")
-    return check, model_name(names[0]) if names else None
+    return check, named_model(context, parameter, names[0]) if names else None
 
 
 @click.command()

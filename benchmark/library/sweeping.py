@@ -23,6 +23,7 @@ from ...models.library.columns import ColumnNotice
 from ...models.library.estimator import steps_of
 from ...models.library.names import class_names
 from ...sweeps.engine import Stop
+from ..arguments import module_form
 from ..errors import SweepError, check_name, check_run
 from ..outcome.chosen_fit import (
     choose_config,
@@ -371,7 +372,7 @@ def model_name(model: Any) -> str:
     """
     if isinstance(model, str):
         known = class_names()
-        return known[model][0] if model in known else model
+        return known[model][0] if model in known else module_form(model)
     spec = vars(model if isinstance(model, type) else type(model)).get("spec")  # not inherited
     if not isinstance(spec, registry.ModelSpec):
         raise SweepError(

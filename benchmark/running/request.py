@@ -11,7 +11,6 @@ from pathlib import Path
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import RunTrial
-from ..errors import SweepError
 from ..planning.options import Options
 from ..planning.own_tables import OwnTable
 from ..planning.plan_record import last_plan
@@ -59,19 +58,10 @@ def models_of(request: Request) -> list[str]:
 
 
 def import_folders(models: Iterable[str]) -> list[str]:
-    """The folders from which models of the user are imported, which are put on sys.path: the
-    working directory for "module:Class", that of the file for "mymodel.py:Class"; none where every
-    model is a registered one. SweepError for a file that is not there."""
-    folders: dict[str, None] = {}
-    for place in (model.partition(":")[0] for model in models if ":" in model):
-        if not place.endswith(".py"):
-            folders[os.getcwd()] = None
-            continue
-        file = Path(place).resolve()
-        if not file.is_file():
-            raise SweepError(f"--model {place}: there is no such file")
-        folders[str(file.parent)] = None
+    """The folder from which models of the user ("module:Class") are imported, the working
+    directory, which is put on sys.path; none where every model is a registered one."""
+    folders = [os.getcwd()] if any(":" in model for model in models) else []
     for folder in folders:
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    return list(folders)
+    return folders

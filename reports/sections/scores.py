@@ -160,8 +160,7 @@ def _rank_row(matrix: RankingMatrix, models: list[str]) -> tuple[tuple[TableCell
         row.append(TableCell(text, bold=value is not None and value <= lowest + 1e-12))
     note = (
         f"Mean rank: over the {len(matrix.datasets)} of "
-        f"{footnotes.count(matrix.n_scope, 'dataset')} with a complete score of "
-        "every ranked model (ranks' table)."
+        f"{footnotes.count(matrix.n_scope, 'dataset')} with a complete score of every ranked model."
     )
     return tuple(row), note
 

@@ -313,7 +313,8 @@ def test_the_best_of_several_classes_of_the_user_is_fitted_and_explained(tmp_pat
     )
     monkeypatch.syspath_prepend(tmp_path)
     x = np.arange(40)
-    models = ["two_own:Mean", "two_own:Line"]
+    monkeypatch.chdir(tmp_path)
+    models = ["two_own.py:Mean", "two_own:Line"]
     result = small_sweep(
         pd.DataFrame({"x": x, "y": 3.0 * x + x % 2}), "y", models=models, runs=tmp_path
     )
