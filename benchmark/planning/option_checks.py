@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..arguments import flag_of
-from ..errors import SweepError, check_run
+from ..errors import SweepError, check_name, check_run
 from .options import FIELDS, READING, Options
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def check_options(asked: Options) -> Suite | None:
 
     if (asked.suite is None) != bool(asked.csv):
         raise SweepError("what to sweep: give either --suite NAME or --csv FILE --target COLUMN")
+    if asked.name is not None:
+        check_name(asked.name)
     if asked.portable and asked.device != "cpu":
         raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in asked.reuse:
