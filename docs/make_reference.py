@@ -235,7 +235,7 @@ study (the default at that size, then TPE), the choice by validation, three eval
 a fit draws random numbers. Networks have sizes that one CPU core fits in seconds, far below their
 papers' budgets; the suite names each cut.
 
-Complete are {n} of 25 datasets: {datasets}.
+The {n} datasets: {datasets}.
 {note}
 
 ```sh
