@@ -142,7 +142,6 @@ def _check_ranges(lines: Lines, value: NDArray[np.float64]) -> None:
     lines.refuse(fraction & (value > 1) & (value <= 100), f"{law}; divide percent by 100")
     lines.refuse(fraction & ((value < 0) | (value > 1)), law)
     lines.refuse(bounded & (value > 1), "{metric} {value} is above 1")
-    lines.refuse(bounded & (value < lowest), "{metric} {value} is below -1")
     lines.refuse(value < lowest, "{metric} {value} is below 0")
 
 

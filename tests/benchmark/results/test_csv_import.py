@@ -238,7 +238,6 @@ SPOILT = [  # a text in GOOD, what stands there instead, what is said
     ("0.6", "60", "line 5: 'accuracy' '60' is not between 0 and 1; divide percent by 100"),
     ("0.6", "-0.1", "line 5: 'accuracy' '-0.1' is not between 0 and 1"),
     ("1.5", "-1.5", "line 6: 'rmse' '-1.5' is below 0"),
-    ("accuracy,0.6", "mcc,-1.5", "line 5: 'mcc' '-1.5' is below -1"),
     ("rmse", "RMSE", "line 6: unknown metric 'RMSE'; did you mean 'rmse'?"),
     ("accuracy", "acuracy", "unknown metric 'acuracy'; did you mean 'accuracy'?"),
     ("b,wine,1", "b,wine,0", "line 5: a second value of 'accuracy' for method 'b'"),
