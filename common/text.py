@@ -58,6 +58,16 @@ def one_line(value: object, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def first_few(parts: Iterable[str], most: int, between: str = ", ") -> str:
+    """The first `most` parts, joined for a sentence, and the number of the others.
+
+    >>> first_few("abcd", 2), first_few("ab", 2)
+    ('a, b and 2 more', 'a, b')
+    """
+    shown = list(parts)
+    return between.join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
+
+
 def slug(text: str) -> str:
     """A text as a name: lower-case letters, digits and hyphens, at most 64 of them.
 

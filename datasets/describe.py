@@ -10,7 +10,7 @@ import numpy as np
 from ..common.columns.dates import parsed
 from ..common.columns.kinds import DATE, ID, NUMBER, Kind
 from ..common.columns.numbers import is_missing, read_numbers
-from ..common.text import one_line
+from ..common.text import first_few, one_line
 from .errors import DataError
 from .infer import feature, table_from_cells
 from .passport import passport
@@ -154,6 +154,6 @@ def target_text(table: Table) -> str:
     order = np.argsort(-counts, kind="stable")
     parts = [
         f"{one_line(table.classes[k], 20)} {counts[k]} ({counts[k] / table.n_rows:.1%})"
-        for k in order[:8]
+        for k in order
     ]
-    return ", ".join(parts) + (f" and {len(order) - 8} more" if len(order) > 8 else "")
+    return first_few(parts, 8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.text import one_line
+from ..common.text import first_few, one_line
 from . import probes
 from .card import FAULTS
 from .protocols import Fold
@@ -35,9 +35,7 @@ def flag(name: str, severity: str, detail: str) -> Flag:
 
 def listed(names: Iterable[str]) -> str:
     """Names in a sentence: the first few, and how many more."""
-    every = [one_line(name, 60) for name in names]
-    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
-    return ", ".join(every[:SHOWN]) + more
+    return first_few((one_line(name, 60) for name in names), SHOWN)
 
 
 def column_facts(table: Table) -> dict[str, dict[str, Any]]:

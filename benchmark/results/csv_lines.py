@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ...common.text import one_line, suggest
+from ...common.text import first_few, one_line, suggest
 from ...datasets.reading.cells import read_text
 from ...datasets.reading.files import check_size, unpacked
 from ...reports.evidence import LARGEST, EvidenceError
@@ -138,8 +138,7 @@ def literal(text: str) -> str:
 
 def some(names: Iterable[object], most: int = 12) -> str:
     """Names joined by commas; after `most` of them their number."""
-    shown = [one_line(name, 60) for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if shown[most:] else "")
+    return first_few((one_line(name, 60) for name in names), most)
 
 
 def _one_score_a_line(lines: Lines) -> Lines:

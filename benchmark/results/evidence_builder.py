@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...common.counting import count
+from ...common.text import first_few
 from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
@@ -362,7 +363,7 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
         )
     struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
     if struck:
-        shown = ", ".join(struck[:5]) + (f" and {len(struck) - 5} more" if struck[5:] else "")
+        shown = first_few(struck, 5)
         promises.append(f"Another run may differ: trials hit a limit of time or memory in {shown}.")
     return promises
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ...common.text import first_few
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import Shape
@@ -64,7 +65,7 @@ def check_same(
     differences = []
     if old["suite"]["name"] != plan.suite.name:
         differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
-    for name, data in plan.data.items():  # no id of a trial holds them, but its scores follow
+    for name, data in plan.data.items():  # costs are in no id of a trial, but choose among trials
         told = (old["datasets"].get(name, data.description), data.description)
         was, now = (one.get("csv", {}).get("costs", []) for one in told)
         if was != now:
@@ -85,15 +86,15 @@ def check_same(
                 how = "has changed" if part == "space" else how
                 changes.setdefault(how, []).append(who)
         for how, those in changes.items():
-            differences.append(f"{part} of {_some(those)} {how}")
+            differences.append(f"{part} of {first_few(those, 3)} {how}")
     differences += _fewer_trials(old, plan)
     if differences:
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
 
 
 def dropped(old: Record | None, plan: Plan) -> str:
-    """The studies of which the plan `old` has more trials than `plan`, as the suite is another one;
-    "" for none."""
+    """The studies with more trials in the plan `old` than in `plan`, whose suite was edited; "" for
+    none."""
     if old is None:
         return ""
     now = {study.name: Shape.of(study.to_data()).bounds for study in plan.studies}
@@ -103,11 +104,7 @@ def dropped(old: Record | None, plan: Plan) -> str:
         for study, bounds in was.items()
         if any(bound > now.get(study, {}).get(stage, 0) for stage, bound in bounds.items())
     ]
-    return _some(studies)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+    return first_few(studies, 3)
 
 
 def _searches(old: Record, plan: Plan) -> dict[str, str]:

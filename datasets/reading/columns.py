@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...common.columns.kinds import STATED
 from ...common.columns.numbers import Numbers
-from ...common.text import suggest
+from ...common.text import first_few, suggest
 from ..errors import DataError
 
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
@@ -103,7 +103,7 @@ class Notes:
         for style, columns in self.styles.items():
             name, numbers = next(iter(columns.items()))
             names = list(map(repr, columns))
-            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
+            shown = first_few(names, 5)
             text, value = numbers.example
             found.append(
                 f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...common.counting import count as count
+from ...common.text import first_few
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..statistics.ranking import TIES as TIES
@@ -97,9 +98,8 @@ def fewer_seeds(evidence: Evidence) -> list[str]:
         f"{escape.label(model)} on {join(on, 4)} (s{n}, others {most})"
         for (model, n, most), on in datasets.items()
     ]
-    more = f" and {len(named) - 8} more" if named[8:] else ""
-    few = "; ".join(named[:8])
-    return [f"sN: only N seeds, fewer than other models have there: {few}{more}."] if named else []
+    few = first_few(named, 8, "; ")
+    return [f"sN: only N seeds, fewer than other models have there: {few}."] if named else []
 
 
 def few_mark(evidence: Evidence, dataset: object, model: object) -> str:
@@ -151,5 +151,5 @@ def join(names: Iterable[str], limit: int = 12, *, whole: bool = False) -> str:
     already, and none is cut."""
     shown = list(names) if whole else [escape.label(n) for n in names]
     if len(shown) > limit:
-        return ", ".join(shown[:limit]) + f" and {len(shown) - limit} more"
+        return first_few(shown, limit)
     return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)

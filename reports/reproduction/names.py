@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ...common.text import did_you_mean, one_line
+from ...common.text import did_you_mean, first_few, one_line
 from ..evidence import Evidence, EvidenceError
 from .published_table import PublishedTable
 
@@ -102,6 +102,5 @@ def _renames(
             f"apart by case; if it is, write {near!r}."
         )
     if rest:
-        more = f" and {len(rest) - 12} more" if rest[12:] else ""
-        hints.append(f"Not in this table: {what}s {', '.join(rest[:12])}{more}.")
+        hints.append(f"Not in this table: {what}s {first_few(rest, 12)}.")
     return {name: ours for name, ours in found.items() if name != ours}, hints

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...common.text import first_few
 from ..aggregation.cells import COMPLETE, counting
 from ..evidence import STUDY, Evidence
 from ..metrics import METRICS
@@ -197,8 +198,7 @@ def _no_better_than_a_constant(
     for dataset, mine in share.where(flagged).dropna(how="all").iterrows():
         cells = mine.dropna().sort_values(ascending=False, kind="stable")
         best = share.loc[dataset].min()
-        shown = [f"{escape.label(model)} {_times(value)}" for model, value in cells[:6].items()]
-        more = f" and {len(cells) - 6} more" if len(cells) > 6 else ""
+        shown = [f"{escape.label(model)} {_times(value)}" for model, value in cells.items()]
         if best >= NEAR:
             cause = f"{NOBODY}: extreme values of the target, or inputs that say nothing about it"
         elif cells.max() >= DIVERGED:
@@ -208,7 +208,7 @@ def _no_better_than_a_constant(
             cause += "not scaled"
         yield finding(
             pd.concat({dataset: cells}),
-            f"error over a constant's: {', '.join(shown)}{more}; best {_times(best)}",
+            f"error over a constant's: {first_few(shown, 6)}; best {_times(best)}",
             cause,
         )
 

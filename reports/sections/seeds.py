@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.tasks import TASKS
+from ...common.text import first_few
 from ..aggregation.cells import COMPLETE, STUDY, studies
 from ..evidence import Evidence
 from ..metrics import METRICS
@@ -220,8 +221,7 @@ def _with_one_run(evidence: Evidence, task: str, judged: pd.DataFrame) -> list[s
     if not datasets:
         return []
     named = [f"{escape.label(model)} on {footnotes.join(on, 4)}" for model, on in datasets.items()]
-    more = f" and {len(named) - 8} more" if named[8:] else ""
-    return [f"Not here and in no comparison, with one run: {'; '.join(named[:8])}{more}."]
+    return [f"Not here and in no comparison, with one run: {first_few(named, 8, '; ')}."]
 
 
 def _ensembles(evidence: Evidence) -> str:
