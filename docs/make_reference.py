@@ -40,6 +40,7 @@ CLAIMS = [  # (what is asked, one side, the other side)
     ("Does ModernNCA lead the older networks (ModernNCA)?", ["modern-nca"], OLDER),
 ]
 
+STUDY = ["dataset", "method", "split"]
 TIMES = (1, 3, 10, 30)  # CPU seconds of a study
 N_TRIALS = 8  # of a study: the default, three at random, four by TPE
 SEARCHES = [  # (what is asked, the trials of one side, those of the other, compared by)
@@ -131,25 +132,24 @@ def tuning_trials(folder: Path) -> pd.DataFrame:
     return trials.assign(loss=loss, error=error)
 
 
-def choices(trials: pd.DataFrame, of: Sequence[int]) -> pd.DataFrame:
-    """{(dataset, method): loss, error} of the trial among some that validation chooses, as means
-    over the folds."""
-    among = trials[trials["index"].isin(list(of))]
-    best = among.sort_values(["loss", "index"], kind="stable")
-    best = best.drop_duplicates(["dataset", "method", "split"])
-    return best.groupby(["dataset", "method"])[["loss", "error"]].mean()
+def choices(trials: pd.DataFrame) -> pd.DataFrame:
+    """{(dataset, method): loss, error} of the trial of a study that validation chooses, as means
+    over the folds; NaN where a fold has no trial."""
+    best = trials.sort_values(["loss", "index"], kind="stable").drop_duplicates(STUDY)
+    by_fold = best.set_index(STUDY)[["loss", "error"]].unstack("split")
+    return by_fold.T.groupby(level=0).mean(skipna=False).T
 
 
 def tuning_table(trials: pd.DataFrame) -> list[str]:
     """What the searched configurations are worth, over the studies with all trials: a gain is the
     median over the models of a dataset."""
-    whole = trials.dropna(subset=["loss", "error"]).groupby(["dataset", "method", "split"])
-    trials = trials[trials.set_index(["dataset", "method", "split"]).index.isin(
+    whole = trials.dropna(subset=["loss", "error"]).groupby(STUDY)
+    trials = trials[trials.set_index(STUDY).index.isin(
         whole.size().loc[lambda n: n == N_TRIALS].index
     )]  # fmt: skip
     rows, gains = [], []
     for question, one, other, column in SEARCHES:
-        a, b = choices(trials, one)[column], choices(trials, other)[column]
+        a, b = (choices(trials[trials["index"].isin(of)])[column] for of in (one, other))
         gain = pd.Series(relative(a.to_numpy(), b.to_numpy()), index=a.index)
         rows.append((question, record(gain.to_numpy())))
         gains.append(gain.groupby("dataset").median().to_numpy())
@@ -183,12 +183,9 @@ def stopping_table(trials: pd.DataFrame) -> list[str]:
 def ranks_after(seconds: float, trials: pd.DataFrame, matrix: RankingMatrix) -> dict[str, float]:
     """{model: mean rank of what its studies had chosen after so many CPU seconds}. A model that had
     no score by then on some fold of a dataset ranks there behind all that had one."""
-    study = ["dataset", "method", "split"]
-    trials = trials.sort_values([*study, "index"])
-    ended = trials[trials.groupby(study)["cpu_seconds"].cumsum() <= seconds]
-    best = ended.sort_values(["loss", "index"], kind="stable").drop_duplicates(study)
-    by_fold = best.set_index(study)["error"].unstack("split")
-    errors = by_fold.mean(axis=1, skipna=False).unstack("method")
+    trials = trials.sort_values([*STUDY, "index"])
+    ended = trials[trials.groupby(STUDY)["cpu_seconds"].cumsum() <= seconds]
+    errors = choices(ended)["error"].unstack("method")
     known = errors.reindex(index=matrix.datasets, columns=matrix.models).fillna(np.inf)
     return dict(zip(matrix.models, ranks(known.to_numpy(), "min").mean(axis=0), strict=True))
 
