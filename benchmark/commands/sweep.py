@@ -88,8 +88,7 @@ def check_places(options: Options) -> None:
     """Refuse, before anything is written, a number of workers, published results and an address of
     MLflow that cannot be used. Raises SweepError, DataError, TrackingError."""
     check_workers(options.workers, options.address)
-    if options.beside:  # the check of none would import what reads them
-        known_entrants(options.beside)
+    known_entrants(options.beside)
     if options.tracking_uri and options.tracking_uri != "none":
         check(options.tracking_uri)
 

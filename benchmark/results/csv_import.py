@@ -64,7 +64,7 @@ def read_results(
     _check_ranges(lines, value)
     _refuse_twice(lines)
 
-    notes = [*lines.notes]
+    notes = list(lines.notes)
     task_of, guessed = _tasks(lines)
     if guessed:
         notes.append(

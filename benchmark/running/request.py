@@ -60,8 +60,8 @@ def models_of(request: Request) -> list[str]:
 def import_folders(models: Iterable[str]) -> list[str]:
     """The folder from which models of the user ("module:Class") are imported, the working
     directory, which is put on sys.path; none where every model is a registered one."""
-    folders = [os.getcwd()] if any(":" in model for model in models) else []
-    for folder in folders:
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    return folders
+    if not any(":" in model for model in models):
+        return []
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    return [here]
