@@ -79,7 +79,7 @@ def option(
         words["is_flag"] = True
     elif default == ():
         words["multiple"] = True
-    elif "/" in flag or "is_flag" in words:  # whether one was given is known
+    elif "/" in flag or "is_flag" in words:  # None: neither was given
         words["default"] = None
     elif default is not None:
         words |= {"default": default, "show_default": True}

@@ -127,9 +127,9 @@ class Evidence:
     otherwise the test score of the one tuning trial marked `selected`. `ensembles`, where there are
     any, has one row per ensemble of evaluation seeds (dataset, task, fold, model, index, seeds,
     test_<metric>); it enters no study's score. `importance`, where it was computed, has one
-    row per hyperparameter (model, parameter, importance, n_trials): its share of the variance of
-    the validation score that hyperparameters explain, each alone. Evidence.of(...) fills optional
-    columns, sorts the rows and validates.
+    row per hyperparameter (model, parameter, importance, n_trials): the part of the validation
+    score's variance that it explains alone, divided by the sum of these parts. Evidence.of(...)
+    fills optional columns, sorts the rows and validates.
     """
 
     trials: pd.DataFrame

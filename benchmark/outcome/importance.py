@@ -99,8 +99,8 @@ def _standardised(rows: pd.DataFrame) -> np.ndarray:
 def importance_of(
     configs: Sequence[Mapping[str, Any]], losses: np.ndarray
 ) -> dict[str, float]:  # (n_trials,)
-    """{hyperparameter: share of the variance that they explain, each alone}, the largest first; the
-    shares sum to 1.
+    """{hyperparameter: share}, the largest first: the part of the losses' variance that it explains
+    alone, divided by the sum of these parts.
 
     Of the hyperparameters that every configuration has and that vary; empty without two
     different losses or without such a hyperparameter. The same trials give the same numbers.

@@ -231,7 +231,7 @@ def _apart(
     theirs: Evidence, ours: Evidence, pair: _Pair, source: str, means_of: int
 ) -> pd.DataFrame:
     """The published scores of a dataset in the run's metric (or in what there is), a row a method:
-    the mean over folds of the means over seeds; of one fold the standard deviation over seeds."""
+    the mean over folds of the means over seeds; for a single fold, the deviation over its seeds."""
     trials = theirs.trials[theirs.trials["dataset"] == pair.theirs]
     task = str(trials["task"].iloc[0])
     wanted = ours.headline(task) if task in ours.tasks else theirs.headline(task)

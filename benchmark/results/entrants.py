@@ -108,7 +108,7 @@ class ResultsFile:
             f"Results of another tool, from {one_line(self.path.name, 100)}: how its methods were "
             "tuned, and on which rows they were scored, is not recorded here."
         )
-        # Of results of our own a model with one run a study draws no random numbers.
+        # In our own results, a model with one run per study draws no random numbers.
         n_runs = read.trials.groupby(STUDY).size().groupby("model").max()
         once = n_runs.index[n_runs == 1] if drawn else ()
         meta = {
