@@ -126,7 +126,7 @@ class Plan:
         self.notes = list(notes)
         self.hints: list[str] = []  # said when a sweep starts; no report repeats them
         self.dropped = ""  # what an earlier plan of the run had more
-        self.budget_name, self.budget = suite.budget(options.budget)
+        self.budget = suite.budget(options.budget)[1]
         self.metric = chosen_metrics(
             suite.metric, options.metric, [each.table for each in data.values()]
         )
