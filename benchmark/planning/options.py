@@ -119,7 +119,7 @@ class Options:
     metric: str | None = search(
         help="Selects the configurations and ranks the models, on data of its task.",
         metavar="NAME",
-        kept=SAME,
+        kept=STAYS,
     )
     target_transform: str | None = search(
         help="Learn the logarithm or the ranks of a regression target; scores stay in its units.",
@@ -154,7 +154,8 @@ class Options:
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
     seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))
     asynchronous: str | None = search(
-        help="ASHA or PBT on Ray Tune; its tables may differ from run to run.",
+        help="ASHA or PBT on Ray Tune, of configurations drawn at random or from the grid; its "
+        "tables may differ from run to run.",
         flag="--async",
         type=click.Choice(["asha", "pbt"]),
         kept=STAYS,

@@ -274,7 +274,7 @@ def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_pre
     for words, said in (
         ("--metric f", "did you mean"),
         ("--metric mape", "'mape' is no metric for binary tasks"),
-        ("--metric f1 --name cost", "metric was 'cost', is 'f1'"),
+        ("--metric f1 --name cost", "metric of binary was 'cost', is 'f1'"),
         ("--metric cost --name cost --cost dear=3 --positive dear", "costs of h were"),
         ("--cost dear=9", "--metric cost"),
         ("--metric cost --cost dear=many", "'dear=many' is not CLASS=NUMBER"),
