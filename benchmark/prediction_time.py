@@ -2,51 +2,42 @@
 
 They are measured after the trial's own predictions, which warm the model up, and do not count in
 its other costs. A trial is measured if its validation score is the best so far of its study in this
-process, by any metric; so the chosen trial is always measured. A measurement should take at most a
-fiftieth of the time of fit and predictions, or LEAST_S if that is more.
+process; so the chosen trial is measured. A measurement should take at most a fiftieth of the time
+of fit and predictions, or LEAST_S if that is more.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 from weakref import WeakKeyDictionary
-
-from ..reports.metrics import METRICS
 
 BATCH, SINGLE = "predict_1k_s", "predict_1k_single_s"  # seconds per 1,000 rows, of batches of 1,000
 ROWS = 1000
 SHARE, LEAST_S = 0.02, 0.05  # of the trial's seconds that a measurement may take; at least so many
 # Predictions of each kind. The shortest counts: what else runs on the machine only adds to them.
-MOST_SINGLE, MOST_BATCHES = 5, 3
+MOST_SINGLE, MOST_BATCHES = 3, 2
 GROWTH = 4  # of a batch, from one whose time is known to the next
 
 
 class BestSoFar:
-    """The least validation losses that this process has seen of each study.
+    """The least validation loss that this process has seen of each study.
 
     They are forgotten with the table in memory, so that another sweep in this process begins anew.
     """
 
     def __init__(self) -> None:
-        self._by_table: WeakKeyDictionary[Any, dict[tuple[Hashable, str], float]] = (
-            WeakKeyDictionary()
-        )
+        self._by_table: WeakKeyDictionary[Any, dict[Hashable, float]] = WeakKeyDictionary()
 
-    def beaten(self, table: Any, study: Hashable, scores: Mapping[str, float | None]) -> bool:
-        """Take in a trial's validation scores. Returns whether one of them is the best so far of
-        `study`, a study on `table`."""
+    def beaten(self, table: Any, study: Hashable, loss: float) -> bool:
+        """Take in a trial's validation loss. Returns whether it is the best so far of `study`, a
+        study on `table`."""
         losses = self._by_table.setdefault(table, {})
-        better = False
-        for name, value in scores.items():
-            if value is None:
-                continue
-            loss = METRICS[name].loss(value)
-            if loss < losses.get((study, name), float("inf")):
-                losses[study, name] = loss
-                better = True
-        return better
+        if loss >= losses.get(study, float("inf")):
+            return False
+        losses[study] = loss
+        return True
 
 
 def prediction_times(

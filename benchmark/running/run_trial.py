@@ -12,6 +12,7 @@ from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
+from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
@@ -82,7 +83,9 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         not_finite = _not_finite(cell)
         if not not_finite:
             scores = score_parts(table, fold, cell.predictions)
-            if _BEST.beaten(table, (trial.fold, trial.model), scores["val"]):
+            metric = METRICS[table.metric or DEFAULT_METRIC[table.task]]
+            score, study = scores["val"].get(metric.name), (trial.fold, trial.model)
+            if score is not None and _BEST.beaten(table, study, metric.loss(score)):
                 _measure(cell, table, fold)
     except (BadConfig, InvalidConfig) as error:
         return failure("invalid_config", _first_line(error))
