@@ -20,7 +20,7 @@ from tabsweep.benchmark.results.entrants import results_file
 from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.rank_tests import why_no_friedman
-from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
+from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.sections.critical_difference import Drawing, diagram
@@ -48,8 +48,7 @@ TOP = 22.0  # height of the line of titles, pt
 def reference_ranking() -> RankingMatrix:
     """The losses of the models that have a score on at least 80 % of the study's datasets."""
     evidence = results_file(Path(NAME)).evidence()
-    matrices = ranking_matrices(evidence, headline_cells(evidence, studies(evidence)))
-    return [matrix for matrix in matrices if not matrix.scope.subset][-1]
+    return widest(ranking_matrices(evidence, headline_cells(evidence, studies(evidence))))
 
 
 def family_of(model: str) -> str:

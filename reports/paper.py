@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from . import bibliography, paper_figures
 from .aggregation.rank_tests import why_no_friedman
-from .aggregation.ranking_matrix import RankingMatrix
+from .aggregation.ranking_matrix import RankingMatrix, widest
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
@@ -47,8 +47,8 @@ def files(
     A model or dataset is called what `meta["names"]` says, models stand in the order of their
     mean rank, and one of the user's own is marked. `matrices`: one for each scope.
     """
-    widest = [m for m in matrices if not m.scope.subset][-1]
-    names = _Names(evidence, widest)
+    whole = widest(matrices)
+    names = _Names(evidence, whole)
     tables = {
         table.name: table
         for part in parts
@@ -56,20 +56,20 @@ def files(
         for table in part.tables
     }
     made = [_scores(evidence, tables[f"scores-{task}"], names) for task in evidence.tasks]
-    scope = widest.scope.name.replace(" ", "-")
+    scope = whole.scope.name.replace(" ", "-")
     if _is_full(tables[f"leaderboard-{scope}"].panels[0]):
-        made.append(_ranks(tables[f"leaderboard-{scope}"], widest, names))
+        made.append(_ranks(tables[f"leaderboard-{scope}"], whole, names))
     if (tests := tables.get(f"tests-reference-{scope}")) and _is_full(tests.panels[0]):
-        made.append(_reference(tests, widest, names))
+        made.append(_reference(tests, whole, names))
     made.append(_costs(tables["costs"], names))
     texts = {table.name: to_latex([table]) for table in made}
     pdfs: dict[str, bytes] = {}
-    for matrix in sorted(matrices, key=lambda matrix: matrix is not widest):
+    for matrix in sorted(matrices, key=lambda matrix: matrix is not whole):
         if why_no_friedman(matrix):
             continue
         drawing = critical_difference.diagram(matrix, named=lambda m: names(escape.label(m)))
         name = "critical-difference"
-        if matrix is widest:
+        if matrix is whole:
             pdfs[name] = critical_difference.to_pdf(drawing)
         else:
             name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
@@ -77,7 +77,7 @@ def files(
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
-    drawn = paper_figures.plots(evidence, widest, costs, time)
+    drawn = paper_figures.plots(evidence, whole, costs, time)
     for name, (plot, caption) in drawn.items():
         texts[name] = paper_figures.to_latex(
             name, plot, caption, lambda model: names(escape.label(model))
@@ -87,7 +87,7 @@ def files(
     main = MAIN.replace("%PACKAGES%", "".join(packages))
     main = main.replace("%INPUTS%", "\n".join(f"\\input{{{name}}}" for name in texts))
     main = main.replace("%SOURCES%", SOURCES * bool(sources))
-    texts |= {"setup": setup(evidence, widest, [*sources]), "main": main}
+    texts |= {"setup": setup(evidence, whole, [*sources]), "main": main}
     written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
     pdfs |= {name: plot.pdf() for name, (plot, _) in drawn.items()}
     written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items()}

@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from . import paper
+from .aggregation import anytime, at_times
 from .aggregation.cells import cells, headline_cells, studies
-from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices
+from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
@@ -50,8 +51,9 @@ class Parts:
     """The computed parts of a report: its sections, and what the figures are drawn from."""
 
     sections: list[Section]
-    headline: pd.DataFrame  # cells of each task's headline metric
     matrices: list[RankingMatrix]  # one for each scope
+    steps: pd.DataFrame  # anytime.running
+    timed: pd.DataFrame  # at_times.ranks_at
 
 
 def parts_of(
@@ -81,6 +83,10 @@ def parts_of(
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
     alarms = implausible.section(evidence, table, headline)
+    steps = anytime.running(evidence)
+    spent = at_times.spent(evidence, steps)
+    scored = at_times.cells_at(spent, headline, at_times.times(spent))
+    timed = at_times.ranks_at(evidence, scored)
     made = [
         alarms,
         scores.section(evidence, blocks, matrices),
@@ -94,9 +100,9 @@ def parts_of(
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
-        *([against] if (against := time.section(evidence, headline)) is not None else []),
+        *([time.section(evidence, spent, timed)] if len(timed) else []),
     ]
-    return Parts(made, headline, matrices)
+    return Parts(made, matrices, steps, timed)
 
 
 def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
@@ -125,49 +131,43 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -
     headline = pd.concat(blocks.values(), ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
     scored = scores.section(evidence, blocks, matrices)
-    widest = [matrix for matrix in matrices if not matrix.scope.subset][-1]
     return replace(
         scored,
         name=f"metric-{name.replace('_', '-')}",
         title=METRICS[name].label,
-        remarks=(leaderboard.verdict(widest),),
+        remarks=(leaderboard.verdict(widest(matrices)),),
     )
 
 
 def write(
     evidence: Evidence,
     out: str | Path,
-    *,
-    reference: str | None = None,
-    fallback: str | None = None,
-    html: bool = True,
     parts: Parts | None = None,
+    *,
+    html: bool = True,
 ) -> list[Path]:
     """Write the report into the folder `out` and return the paths of its files: <section>.tex, .md
     and .csv for each section, about.md, a paper's tables and figures in `paper/` and, with `html`,
     the pages in `html/`.
 
-    `reference`: the model that all others are tested against (default: the best by mean rank).
-    `fallback`: the model whose score replaces a missing one in the leaderboard's second view
-    (default: `constant`, or 'worst').
-    `parts`: the sections of this evidence with these options, where they are computed already.
+    `parts`: `parts_of` the evidence, by default without options.
 
     `out` is created if it is missing; each file is written atomically. The same evidence, in any
     order of rows, gives the same bytes. Files of an earlier report that this one does not have
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
-    computed = parts or parts_of(evidence, reference=reference, fallback=fallback)
+    parts = parts or parts_of(evidence)
     texts: dict[str, str | bytes] = {}
-    against = time.plot(evidence, computed.headline)
-    for part in computed.sections:
+    against = time.plot(evidence, parts.timed)
+    for part in parts.sections:
         texts.update(render(part))
-    texts.update(paper.files(evidence, computed.sections, computed.matrices, against))
+    texts.update(paper.files(evidence, parts.sections, parts.matrices, against))
     if html:
         from .html.write import pages
 
-        made = pages(evidence, computed.sections)
+        made = pages(evidence, parts)
         texts.update({f"html/{name}": text for name, text in made.items()})
-    texts["about.md"] = about(evidence, computed.sections, html)
+    texts["about.md"] = about(evidence, parts.sections, html)
     written = write_files(texts, out)
     there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
     for path in there.difference(written):

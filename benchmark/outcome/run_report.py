@@ -35,7 +35,7 @@ def make_report(
     beside: entrants whose published results stand beside ours; DataError for an unknown name.
     regimes: whether the default, tuned and ensembled results of each model are shown (None: where
     there are not many trials). shown: how the pages call the runs in commands; by default, as they
-    were named. newest_first: see `evidence_of`. how: options of `reports.report.write`. Raises
+    were named. newest_first: see `evidence_of`. how: as of `parts_and_files`. Raises
     NoRun, LedgerError, EvidenceError.
     """
     runs = list(runs)
@@ -89,14 +89,12 @@ def make_report(
 
 def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Section], list[Path]]:
     """Write the report of an evidence into `out`: (its sections, its files). `how`: options of
-    `reports.report.write` and, as `apart`, published scores on other splits. Raises EvidenceError.
-    """
+    `reports.report.parts_of`, and `html` of `write`. Raises EvidenceError."""
     from ...reports.report import parts_of, write
 
-    apart, by_regime = how.pop("apart", None), how.pop("by_regime", None)
-    computed = {k: how[k] for k in ("reference", "fallback") if k in how}
-    parts = parts_of(evidence, apart=apart, by_regime=by_regime, **computed)
-    return parts.sections, write(evidence, out, parts=parts, **how)
+    html = how.pop("html", True)
+    parts = parts_of(evidence, **how)
+    return parts.sections, write(evidence, out, parts, html=html)
 
 
 @contextmanager

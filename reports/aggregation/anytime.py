@@ -20,15 +20,7 @@ def running(evidence: Evidence) -> pd.DataFrame:
     the lowest loss so far; `test`, the test score of the trial with the lowest loss (the lower
     index if equal); `cpu`, the CPU seconds so far (NaN if none was recorded). Trials on lower rungs
     and evaluation runs are left out. Empty if no validation score of a headline metric is known.
-    Computed once per evidence: the frame must not be changed.
     """
-    if "_running" not in evidence.__dict__:
-        evidence.__dict__["_running"] = _running(evidence)
-    steps: pd.DataFrame = evidence.__dict__["_running"]
-    return steps
-
-
-def _running(evidence: Evidence) -> pd.DataFrame:
     mine = evidence.having("stage", "tune")
     loss, test = (values[mine] for values in _headline(evidence))
     if not len(loss) or np.isnan(loss).all():

@@ -15,27 +15,17 @@ import pandas as pd
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..statistics.ranking import ranks
-from .anytime import running
 from .cells import COMPLETE, STUDY
 
 MOST_TIMES = 10  # columns of a table
 _RANKS = ["time", "model", "mean_rank", "scored", "n_datasets"]
 
 
-def spent(evidence: Evidence) -> pd.DataFrame:
-    """`anytime.running` with `cpu`, the CPU seconds of a study so far, from its very beginning:
-    trials on lower rungs, which all end before the first full one, are counted there. Empty where
-    no CPU seconds or no validation scores are known. Computed once for an evidence: the frame must
-    not be changed.
+def spent(evidence: Evidence, steps: pd.DataFrame) -> pd.DataFrame:
+    """`steps` (`anytime.running`) with `cpu`, the CPU seconds of a study so far, from its very
+    beginning: trials on lower rungs, which all end before the first full one, are counted there.
+    Empty where no CPU seconds or no validation scores are known.
     """
-    if "_spent" not in evidence.__dict__:
-        evidence.__dict__["_spent"] = _spent(evidence)
-    steps: pd.DataFrame = evidence.__dict__["_spent"]
-    return steps
-
-
-def _spent(evidence: Evidence) -> pd.DataFrame:
-    steps = running(evidence)
     if not len(steps) or not (steps["cpu"] > 0).any():
         return steps[:0]
     steps = steps.assign(cpu=steps["cpu"].round(6))
@@ -109,19 +99,6 @@ def cells_at(steps: pd.DataFrame, headline: pd.DataFrame, ts: Sequence[float]) -
         parts.append(cells.assign(time=seconds)[["time", "dataset", "task", "model", "mean"]])
     columns = ["time", "dataset", "task", "model", "mean"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-
-
-def at_equal_time(evidence: Evidence, headline: pd.DataFrame) -> pd.DataFrame:
-    """`ranks_at` for the `times` of a report. `headline`: the cells of the evidence's headline
-    metrics. Computed once for an evidence and equal cells: do not change the frame."""
-    asked = headline[["dataset", "task", "model", "n_folds", "state"]]
-    known: tuple[pd.DataFrame, pd.DataFrame] | None
-    known = evidence.__dict__.get("_at_equal_time")
-    if known is None or not known[0].equals(asked):
-        steps = spent(evidence)
-        known = asked, ranks_at(evidence, cells_at(steps, headline, times(steps)))
-        evidence.__dict__["_at_equal_time"] = known
-    return known[1]
 
 
 def ranks_at(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:

@@ -173,3 +173,8 @@ class RankingMatrix:
 def ranking_matrices(evidence: Evidence, headline: pd.DataFrame) -> list[RankingMatrix]:
     """The matrix of every scope, in the order of `scopes`."""
     return [RankingMatrix.of(evidence, headline, scope) for scope in scopes(evidence)]
+
+
+def widest(matrices: Sequence[RankingMatrix]) -> RankingMatrix:
+    """The matrix of all tasks and all datasets, of those of an evidence."""
+    return [matrix for matrix in matrices if not matrix.scope.subset][-1]

@@ -9,25 +9,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..aggregation import anytime, at_times
+from ..aggregation import anytime
 from ..aggregation.cells import COMPLETE, UNSUPPORTED
-from ..aggregation.rank_tests import verdict
-from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, scopes
+from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, widest
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.marks import ScoreText
 from ..output.tables import Section
-from ..sections.implausible import caveat
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
 from . import board, commands, figures, speed
+
+if TYPE_CHECKING:
+    from ..report import Parts
 
 OF_SEVERAL = ("scores", "tests")  # what a page on one dataset does not show
 
@@ -43,14 +44,16 @@ class Source:
     cells: Mapping[str, list[Any]]  # its rows by dataset, as named tuples
     costs: pd.DataFrame  # one row per (dataset, model)
     cpu: Mapping[tuple[str, str], float]  # CPU seconds by (dataset, model)
+    widest: RankingMatrix  # what the leaderboard shows before anything is filtered
+    timed: pd.DataFrame  # at_times.ranks_at
     paths: Mapping[str, Mapping[str, np.ndarray]]  # anytime.by_trials
     files: Mapping[str, str]  # file name of each dataset's page
     model_files: Mapping[str, str]  # of each model's page
 
     @classmethod
-    def of(cls, evidence: Evidence, parts: Sequence[Section]) -> Source:
-        """From the evidence and the sections of its report."""
-        named = {part.name: part for part in parts}
+    def of(cls, evidence: Evidence, parts: Parts) -> Source:
+        """From the evidence and the parts of its report."""
+        named = {part.name: part for part in parts.sections}
         scores, costs = named["scores"].frame, named["costs"].frame
         headline = scores[scores["headline"].astype(bool)].reset_index(drop=True)
         cells: dict[str, list[Any]] = {}
@@ -66,7 +69,9 @@ class Source:
             cells,
             costs,
             dict(zip(pairs, costs["cpu_s"].tolist(), strict=True)),
-            anytime.by_trials(anytime.running(evidence)),
+            widest(parts.matrices),
+            parts.timed,
+            anytime.by_trials(parts.steps),
             file_names(names),
             file_names(evidence.models, "model"),
         )
@@ -172,9 +177,9 @@ def index(source: Source) -> dict[str, Any]:
     meta = evidence.meta
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     data = board.data(evidence, source.headline, source.costs, source.files)
-    mine = _widest(source)
+    mine = source.widest
     there = {source.hue(model) for model in evidence.models}
-    standings = _standings(source, mine)
+    standings = _standings(source)
     elo = {entry["model"]: entry["ends"] for entry in standings}
     data |= {
         "pages": [source.model_files[m] for m in evidence.models],
@@ -193,7 +198,7 @@ def index(source: Source) -> dict[str, Any]:
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
-        "verdict": f"{verdict(mine)} {caveat(source.parts['look-first'].frame)}".strip(),
+        "verdict": source.parts["leaderboard"].remarks[0],
         "lead": _lead(evidence),
         "setting": " ".join(
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")
@@ -266,19 +271,13 @@ def _coverage(source: Source) -> dict[str, Any]:
     return {"counts": counts, "alarm": any(bad for _, bad in counts)}
 
 
-def _widest(source: Source) -> RankingMatrix:
-    """The matrix of the widest scope: what the leaderboard shows before anything is filtered."""
-    whole = [s for s in scopes(source.evidence) if not s.subset][-1]
-    return RankingMatrix.of(source.evidence, source.headline, whole)
-
-
 _UNKNOWN = (math.nan, math.nan)
 
 
-def _standings(source: Source, mine: RankingMatrix) -> list[dict[str, Any]]:
+def _standings(source: Source) -> list[dict[str, Any]]:
     """The rows of the report's leaderboard over all datasets, the best first: what the page shows
     before anything is filtered, and without scripts."""
-    board = source.parts["leaderboard"].frame
+    board, mine = source.parts["leaderboard"].frame, source.widest
     shown = (board["scope"] == mine.scope.name) & (board["datasets"] == mine.scope.selection)
     shown &= (board["view"] == "complete") & (board["note"] == "")
     here = source.costs[source.costs["dataset"].isin(mine.datasets)]
@@ -365,7 +364,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
 
 def _at_equal_time(source: Source) -> list[dict[str, str]]:
     """The figure of mean ranks against the CPU seconds of a study."""
-    found = at_times.at_equal_time(source.evidence, source.headline)
+    found = source.timed
     if found["time"].nunique() < 2:
         return []
     lines = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,12 @@ import numpy as np
 
 from ..evidence import Evidence
 from ..output import escape, looks
-from ..output.tables import Section
 from . import dataset, model, page
 
 if TYPE_CHECKING:
     import jinja2
+
+    from ..report import Parts
 
 HERE = Path(__file__).parent
 SCRIPTS = {
@@ -32,11 +33,8 @@ SCRIPTS = {
 }
 
 
-def pages(evidence: Evidence, parts: Sequence[Section]) -> dict[str, str]:
-    """{file name: text} of the folder html/: index.html, a page a dataset and a page a model.
-
-    `parts`: the sections of the report, which the first page shows as tables.
-    """
+def pages(evidence: Evidence, parts: Parts) -> dict[str, str]:
+    """{file name: text} of the folder html/: index.html, a page a dataset and a page a model."""
     source = page.Source.of(evidence, parts)
     full = source.full_names
     first = page.index(source)

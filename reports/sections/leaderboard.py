@@ -20,6 +20,7 @@ from ..aggregation.ranking_matrix import (
     RankingMatrix,
     Scope,
     loss_table,
+    widest,
 )
 from ..evidence import Evidence, EvidenceError
 from ..output import escape, footnotes
@@ -102,8 +103,7 @@ def section(
         _table(evidence, [b for b in views if b.scope.name == scope], matrices, frame, name)
         for scope in dict.fromkeys(m.scope.name for m in reversed(matrices))
     ]
-    widest = [m for m in matrices if not m.scope.subset][-1]
-    remarks = (f"{verdict(widest)} {caveat}".strip(),)
+    remarks = (f"{verdict(widest(matrices))} {caveat}".strip(),)
     about = (
         "Elo, mean rank, win rate, normalised score and improvability with 95 % intervals: on "
         "complete datasets, and with missing cells imputed"

@@ -22,16 +22,11 @@ READ = (
 )
 
 
-def section(evidence: Evidence, headline: pd.DataFrame) -> Section | None:
-    """The file `time`; None where no two models have CPU seconds and validation scores. `headline`:
-    `cells.headline_cells`."""
-    ranked = at_times.at_equal_time(evidence, headline)
-    if not len(ranked):
-        return None
-    changes = at_times.choices(at_times.spent(evidence))
+def section(evidence: Evidence, steps: pd.DataFrame, ranked: pd.DataFrame) -> Section:
+    """The file `time`. `steps`: `at_times.spent`; `ranked`: `at_times.ranks_at`, not empty."""
     about = "ranks at equal time: after T CPU seconds of each search"
     table = _rank_table(evidence, ranked)
-    return Section(NAME, "Score against time", (table,), changes, about=about)
+    return Section(NAME, "Score against time", (table,), at_times.choices(steps), about=about)
 
 
 def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
@@ -65,10 +60,9 @@ def _rank_table(evidence: Evidence, ranked: pd.DataFrame) -> ReportTable:
     return ReportTable("time-ranks", title, header, (Panel(tuple(rows)),), notes)
 
 
-def plot(evidence: Evidence, headline: pd.DataFrame) -> Plot | None:
-    """Mean rank against time; None where there are no ranks."""
-    ranked = at_times.at_equal_time(evidence, headline)
-    if not len(ranked) or ranked["time"].nunique() < 2:
+def plot(evidence: Evidence, ranked: pd.DataFrame) -> Plot | None:
+    """Mean rank against time; None without two times. `ranked`: `at_times.ranks_at`."""
+    if ranked["time"].nunique() < 2:
         return None
     of = looks(evidence.models, evidence.meta.get("families") or {})
     drawn = [

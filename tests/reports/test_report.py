@@ -163,7 +163,7 @@ def test_the_options_of_the_report_reach_its_parts(tmp_path):
     assert {r["fallback"] for r in csv_rows(written["leaderboard.csv"])} == {"", "b"}
     for wrong in ({"reference": "z"}, {"fallback": "z"}):
         with pytest.raises(ValueError, match="'z'"):
-            report.write(evidence, tmp_path, html=False, **wrong)
+            report.parts_of(evidence, **wrong)
 
 
 # --- the same to the byte -------------------------------------------------------------------------

@@ -74,7 +74,8 @@ def evidence_of(frame, planned=None, **meta):
 
 def texts(evidence, folder, **options):
     """{path inside the report: bytes}, without the pages."""
-    paths = report.write(evidence, folder, html=False, **options)
+    parts = report.parts_of(evidence, **options)
+    paths = report.write(evidence, folder, parts, html=False)
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
 
 

@@ -19,7 +19,7 @@ def evidence():
 
 @pytest.fixture(scope="session")
 def parts(evidence):
-    return report.parts_of(evidence).sections
+    return report.parts_of(evidence)
 
 
 @pytest.fixture(scope="session")
@@ -42,4 +42,4 @@ def hostile():
     )
     one = evidence_of(frame, **meta)
     one = Evidence(one.trials, one.planned, one.meta, None, importance)
-    return write.pages(one, report.parts_of(one).sections)
+    return write.pages(one, report.parts_of(one))

@@ -79,9 +79,9 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True):
     trials = evidence.trials
     inside = trials["model"].isin(models) & trials["dataset"].map(keep)
     one = Evidence.of(trials[inside], wanted, evidence.meta)
-    source = page.Source.of(one, report.parts_of(one).sections)
+    source = page.Source.of(one, report.parts_of(one))
     costs = source.costs.set_index(["dataset", "model"])["cpu_s"]
-    ranked = page._widest(source).datasets
+    ranked = source.widest.datasets
     entries = page.index(source)["standings"]
     return {e["model"]: e | {"cpu": sum(costs[d, e["model"]] for d in ranked)} for e in entries}
 
@@ -132,7 +132,7 @@ def test_names_are_whole_in_every_figure(visit, tmp_path):
     long = dict(zip(MODELS, ["hist-gradient-boosting-of-many-bins", *MODELS[1:]], strict=True))
     frame = results()
     one = evidence_of(frame.assign(model=frame["model"].map(long)))
-    files.write_files(write.pages(one, report.parts_of(one).sections), tmp_path)
+    files.write_files(write.pages(one, report.parts_of(one)), tmp_path)
     for width in (400, 1280):
         tab = visit(tmp_path / "index.html", viewport={"width": width, "height": 900})
         texts = tab.evaluate(
@@ -191,7 +191,7 @@ def test_trials_can_be_filtered_and_searched(visit, folder):
 
 def test_a_command_is_copied_from_a_page_on_a_disk(visit, tmp_path):
     one = evidence_of(results(n=2), runs=["runs/mine"])
-    files.write_files(write.pages(one, report.parts_of(one).sections), tmp_path)
+    files.write_files(write.pages(one, report.parts_of(one)), tmp_path)
     tab = visit(tmp_path / "dataset-data-0.html")
     tab.locator("#of-forest details summary").click()
     tab.locator("#of-forest").get_by_role("button", name="Copy").click()

@@ -68,7 +68,7 @@ def known():
 
 @pytest.fixture(scope="module")
 def made(known):
-    return write.pages(known, report.parts_of(known).sections)
+    return write.pages(known, report.parts_of(known))
 
 
 def test_every_cell_of_a_model_is_on_its_page_and_leads_to_its_trials(made, known):
@@ -86,7 +86,7 @@ def test_models_that_are_both_best_are_both_in_the_first_place():
     scores = {"forest": 0.1 + 0.2, "linear": 0.3, "net": 0.2}
     frame = frame.assign(test_roc_auc=frame["model"].map(scores))
     one = evidence_of(frame)
-    source = page.Source.of(one, report.parts_of(one).sections)
+    source = page.Source.of(one, report.parts_of(one))
     places = {}
     for name in scores:
         (cell,) = model.page(source, name)["cells"]
@@ -110,8 +110,7 @@ def test_a_copied_command_names_the_run_whatever_its_folder_is_called(made):
 def test_a_folder_with_a_character_that_nobody_sees_has_no_command(known):
     one = known.but(meta=known.meta | {"runs": ["runs/a\nb"]})
     assert not any(
-        "bench explain scores" in t
-        for t in write.pages(one, report.parts_of(one).sections).values()
+        "bench explain scores" in t for t in write.pages(one, report.parts_of(one)).values()
     )
 
 
@@ -187,7 +186,7 @@ def titled(text):
 def page_on(dataset, answers, **meta):
     frame = results()
     evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers, **meta)
-    return write.pages(evidence, report.parts_of(evidence).sections)["index.html"]
+    return write.pages(evidence, report.parts_of(evidence))["index.html"]
 
 
 def test_the_roc_curve_has_the_area_of_the_metric_and_the_confusion_the_rows():

@@ -33,7 +33,7 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
 def test_the_same_results_in_any_order_give_the_same_bytes(pages, evidence):
     shuffled = results().sample(frac=1.0, random_state=1)
     again = evidence_of(shuffled, subset=evidence.subset, notes=evidence.meta["notes"])
-    assert write.pages(again, report.parts_of(again).sections) == pages
+    assert write.pages(again, report.parts_of(again)) == pages
 
 
 def test_what_failed_stands_before_any_score(pages):
@@ -49,7 +49,7 @@ def test_a_cell_that_a_model_does_not_support_is_no_alarm():
     absent = (frame["model"] == "linear") & (frame["dataset"] == "data-2")
     frame.loc[absent, ["status", "cause", "message"]] = "unsupported", "no regression", ""
     one = evidence_of(frame)
-    text = write.pages(one, report.parts_of(one).sections)["index.html"]
+    text = write.pages(one, report.parts_of(one))["index.html"]
     assert "8 of 8 cells complete (1 not supported, as planned)" in Tags(text).text
     assert 'class="opens alarm"' not in text and 'class="bad"' not in text.partition('id="data"')[0]
 
@@ -58,7 +58,7 @@ def test_results_without_any_score_give_pages_that_say_why():
     frame = results(n=2).assign(status="failed", selected=False)
     frame[[c for c in frame if c.startswith(("val_", "test_"))]] = math.nan
     one = evidence_of(frame)
-    made = write.pages(one, report.parts_of(one).sections)
+    made = write.pages(one, report.parts_of(one))
     assert "needs at least 2 models with scores" in made["index.html"]
 
 
@@ -155,7 +155,7 @@ def test_every_colour_of_text_and_lines_has_contrast_in_light_and_dark():
 
 
 def test_the_first_order_is_that_of_the_report_s_leaderboard(evidence, parts):
-    frame = next(p for p in parts if p.name == "leaderboard").frame
+    frame = next(p for p in parts.sections if p.name == "leaderboard").frame
     mine = (frame["scope"] == "all tasks") & (frame["datasets"] == "all")
     frame = frame[mine & (frame["view"] == "complete") & (frame["note"] == "")]
     entries = page.index(page.Source.of(evidence, parts))["standings"]
@@ -198,7 +198,7 @@ def test_tuning_curves_never_get_worse_and_need_every_fold(evidence):
 
 def test_a_large_page_keeps_the_chosen_and_the_failed():
     one = evidence_of(results(n=1, n_trials=150))
-    made = write.pages(one, report.parts_of(one).sections)
+    made = write.pages(one, report.parts_of(one))
     raw = next(
         body for _, a, body in Tags(made["dataset-data-0.html"]).raw if a.get("id") == "data"
     )

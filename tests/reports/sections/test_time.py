@@ -13,9 +13,9 @@ from page_cases import evidence_of, results
 from tabsweep.benchmark.results.evidence_builder import evidence_of as evidence_of_run
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.reports import report
-from tabsweep.reports.aggregation import at_times
+from tabsweep.reports.aggregation import anytime, at_times
+from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.metrics import METRICS
-from tabsweep.reports.report import parts_of
 
 HEAD = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
@@ -29,6 +29,10 @@ def run(tmp_path_factory):
     done = bench(*words.split(), "--workers", 0, "--runs", folder, "--name", "t")
     assert done.code == 0, done.err
     return folder / "t"
+
+
+def spent(evidence):
+    return at_times.spent(evidence, anytime.running(evidence))
 
 
 def score_at(frame, dataset, model, fold, seconds):
@@ -49,8 +53,8 @@ def score_at(frame, dataset, model, fold, seconds):
 
 def test_every_score_and_rank_of_a_real_run_is_that_of_a_slow_recomputation(run):
     frame, evidence = load_results(run), evidence_of_run([run])
-    headline = parts_of(evidence).headline
-    steps = at_times.spent(evidence)
+    headline = headline_cells(evidence, studies(evidence))
+    steps = spent(evidence)
     if not len(steps):
         pytest.skip("no trial took a tick of CPU time")
     ts = [*at_times.times(steps), 0.0, 0.015, 0.123]
@@ -78,7 +82,7 @@ def test_every_score_and_rank_of_a_real_run_is_that_of_a_slow_recomputation(run)
 
 def test_the_csv_answers_any_time(run):
     frame, evidence = load_results(run), evidence_of_run([run])
-    steps = at_times.choices(at_times.spent(evidence))
+    steps = at_times.choices(spent(evidence))
     for (dataset, model, fold), mine in steps.groupby(["dataset", "model", "fold"]):
         assert mine["cpu_s"].is_monotonic_increasing and mine["val_loss"].is_monotonic_decreasing
         for t in (0.0, 0.03, 0.1, 1e9):
@@ -111,8 +115,8 @@ def test_the_report_has_section_figure_and_page_and_none_without_cpu_seconds(tmp
 def test_lower_rungs_count_before_the_first_full_trial():
     frame = results(n=1, n_folds=1, n_trials=3)
     rung = frame.assign(stage="rung0", selected=False, cpu_s=5.0, id=frame["id"] + "r")
-    plain = at_times.spent(evidence_of(frame))
-    halved = at_times.spent(evidence_of(pd.concat([frame, rung], ignore_index=True)))
+    plain = spent(evidence_of(frame))
+    halved = spent(evidence_of(pd.concat([frame, rung], ignore_index=True)))
     assert np.allclose(halved["cpu"] - plain["cpu"], 15.0)
 
 
@@ -123,19 +127,3 @@ def test_the_grid_of_times_is_short_and_covers_first_scores_and_ends():
         assert 1 <= len(ts) <= at_times.MOST_TIMES and ts == sorted(set(ts))
         assert low <= ts[0] and high <= ts[-1] <= 10 * high
     assert at_times.times(pd.DataFrame({"cpu": [0.0], "best": [0.1]})) == []
-
-
-def test_scores_at_equal_time_are_those_of_the_cells_that_are_asked_for(run):
-    evidence = evidence_of_run([run])
-    headline = parts_of(evidence).headline
-    steps = at_times.spent(evidence)
-    if not len(steps):
-        pytest.skip("no trial took a tick of CPU time")
-    whole = at_times.at_equal_time(evidence, headline)
-    part = at_times.at_equal_time(evidence, headline[headline["dataset"] == "iris"])
-    cells = at_times.cells_at(steps, headline, at_times.times(steps))
-    assert whole.equals(at_times.ranks_at(evidence, cells))
-    assert part.equals(at_times.ranks_at(evidence, cells[cells["dataset"] == "iris"]))
-    again = at_times.at_equal_time(evidence, headline.copy())
-    assert again.equals(whole)
-    assert at_times.at_equal_time(evidence, headline) is again, "computed once"
