@@ -24,7 +24,7 @@ from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_m
 from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.sections.critical_difference import Drawing, diagram
-from tabsweep.reports.statistics.ranking import ranks, standard_error
+from tabsweep.reports.statistics.ranking import standard_error
 
 NAME = "uci-small-reference"
 FOLDER = Path(__file__).with_name("pictures")
@@ -101,8 +101,7 @@ def draw_leaderboard(
 ) -> None:
     """Models from the best to the worst: mean rank and standard error over the datasets."""
     models, mean = matrix.order()
-    rank = ranks(matrix.losses, "min")
-    error = dict(zip(matrix.models, standard_error(rank), strict=True))
+    error = dict(zip(matrix.models, standard_error(matrix.ranks()), strict=True))
     hues = [hue_of(family_of(model)) for model in models]
     for y, (model, x, hue) in enumerate(zip(models, mean, hues, strict=True)):
         axes.errorbar(

@@ -187,7 +187,7 @@ def ranks_after(seconds: float, trials: pd.DataFrame, matrix: RankingMatrix) -> 
     ended = trials[trials.groupby(STUDY)["cpu_seconds"].cumsum() <= seconds]
     errors = choices(ended)["error"].unstack("method")
     known = errors.reindex(index=matrix.datasets, columns=matrix.models).fillna(np.inf)
-    return dict(zip(matrix.models, ranks(known.to_numpy(), "min").mean(axis=0), strict=True))
+    return dict(zip(matrix.models, ranks(known.to_numpy()).mean(axis=0), strict=True))
 
 
 def ranks_table(evidence: Evidence, trials: pd.DataFrame) -> list[str]:
@@ -195,7 +195,7 @@ def ranks_table(evidence: Evidence, trials: pd.DataFrame) -> list[str]:
     rank at equal times."""
     matrix = reference_ranking()
     timed = [ranks_after(seconds, trials, matrix) for seconds in TIMES]
-    rank = ranks(matrix.losses, "min")
+    rank = matrix.ranks()
     error = dict(zip(matrix.models, standard_error(rank), strict=True))
     n_best = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
     best = dict(zip(matrix.models, n_best, strict=True))

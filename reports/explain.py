@@ -17,7 +17,6 @@ from .aggregation.ranking_matrix import RankingMatrix, scopes
 from .evidence import Evidence
 from .reproduction.comparison import compare
 from .reproduction.published_table import PublishedTable
-from .statistics.ranking import ranks
 
 SCORES, LEADERBOARD = "scores", "leaderboard"
 TABLES = (SCORES, LEADERBOARD)
@@ -201,7 +200,7 @@ def _ranks(evidence: Evidence, score: Trace, table: str) -> Trace:
             flags.append(f"not ranked in {scope.title}: {why}")
             continue
         row = matrix.datasets.index(score.dataset)
-        rank = ranks(matrix.losses, "min")[:, matrix.models.index(score.model)]
+        rank = matrix.ranks()[:, matrix.models.index(score.model)]
         values.append(float(rank[row]))
         steps += [
             f"{scope.title}, on {score.dataset}: {_order(matrix, row)}",

@@ -122,7 +122,7 @@ def ranks_at(evidence: Evidence, cells: pd.DataFrame) -> pd.DataFrame:
         now = part.pivot(index="dataset", columns="model", values="mean")
         losses = now.loc[wide.index, models].to_numpy(dtype=float) * signs[:, None]
         scored = ~np.isnan(losses)
-        place = ranks(np.where(scored, losses, np.inf), "min").mean(axis=0)
+        place = ranks(np.where(scored, losses, np.inf)).mean(axis=0)
         for model, rank, share in zip(models, place, scored.mean(axis=0), strict=True):
             rows.append({"time": seconds, "model": model, "mean_rank": rank, "scored": share})
             rows[-1]["n_datasets"] = len(wide)

@@ -161,7 +161,7 @@ class RankingMatrix:
 
     def ranks(self) -> Array:  # (n_datasets, n_models)
         """Rank of every model on every dataset, 1 = best, shared by near-equal losses."""
-        return ranks(self.losses, "min")
+        return ranks(self.losses)
 
     def order(self) -> tuple[list[str], list[float]]:
         """(models by mean rank, then by name; their mean ranks)."""

@@ -32,7 +32,7 @@ def ranked(losses: np.ndarray, ranking: str) -> np.ndarray:
         return rankdata(snap(losses))
     if ranking != "average":
         losses = np.where(np.isnan(losses), np.inf, losses)
-    return ranks(losses, "min", ties="first" if ranking == "ordinal" else "average")
+    return ranks(losses, ties="first" if ranking == "ordinal" else "average")
 
 
 def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:

@@ -25,9 +25,9 @@ def orders(frame: pd.DataFrame) -> pd.DataFrame:
         metric = METRICS[str(part["metric"].iloc[0])]
         found = part[["dataset", "method"]].reset_index(drop=True)
         for side in ("published", "ours"):
-            values = part[side].to_numpy(dtype=float)
-            found[f"rank_{side}"] = ranks(values[None], metric.direction)[0]
-            found[f"gap_{side}"] = metric.sign * values - (metric.sign * values).min()
+            losses = metric.sign * part[side].to_numpy(dtype=float)
+            found[f"rank_{side}"] = ranks(losses[None])[0]
+            found[f"gap_{side}"] = losses - losses.min()
         found["rho"] = found["rank_published"].corr(found["rank_ours"])  # of ranks: Spearman's
         rows.append(found.sort_values(["rank_ours", "method"], kind="stable"))
     columns = "dataset method rank_published gap_published rank_ours gap_ours rho".split()

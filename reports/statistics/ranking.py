@@ -1,7 +1,8 @@
 """Ranks of models over datasets, and the figures of a leaderboard that follow from scores or ranks.
 
-Every function takes a matrix of shape (n_datasets, n_models), one number per dataset and model.
-NaN raises ValueError: the caller drops the dataset or imputes the cell, and notes it in the table.
+Every function takes a matrix of shape (n_datasets, n_models), one number per dataset and model:
+losses, of which the lower is better, or ranks. NaN raises ValueError: the caller drops the dataset
+or imputes the cell, and notes it in the table.
 """
 
 from __future__ import annotations
@@ -24,16 +25,14 @@ ELO_MEAN = 1000.0  # mean Elo of the models in a report
 Array = np.ndarray
 
 
-def _matrix(scores: Array, direction: str) -> Array:
-    """The scores as float64 losses (lower is better)."""
-    if direction not in ("max", "min"):
-        raise ValueError(f"direction must be 'max' or 'min', not {direction!r}")
-    matrix = np.asarray(scores, dtype=np.float64)
+def _matrix(losses: Array) -> Array:
+    """The losses as float64."""
+    matrix = np.asarray(losses, dtype=np.float64)
     if matrix.ndim != 2:
-        raise ValueError(f"scores must have shape (n_datasets, n_models), not {matrix.shape}")
+        raise ValueError(f"losses must have shape (n_datasets, n_models), not {matrix.shape}")
     if np.isnan(matrix).any():
-        raise ValueError("scores hold a missing cell; drop the dataset or impute the cell")
-    return -matrix if direction == "max" else matrix
+        raise ValueError("losses hold a missing cell; drop the dataset or impute the cell")
+    return matrix
 
 
 def snap(values: Array) -> Array:  # (..., n) -> the same shape
@@ -60,16 +59,16 @@ def snap(values: Array) -> Array:  # (..., n) -> the same shape
 
 
 def ranks(
-    scores: Array, direction: str = "max", *, ties: str = "average"
+    losses: Array, *, ties: str = "average"
 ) -> Array:  # (n_datasets, n_models) -> the same shape
     """Rank of every model on every dataset, 1 = best.
 
-    Near-equal scores share their average rank; `ties`: another word of `distributions.rankdata`.
+    Near-equal losses share their average rank; `ties`: another word of `distributions.rankdata`.
 
     >>> ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist()
-    [[2.5, 2.5, 1.0]]
+    [[1.5, 1.5, 3.0]]
     """
-    matrix = _matrix(scores, direction)
+    matrix = _matrix(losses)
     if not matrix.size:
         return matrix
     return rankdata(snap(matrix), ties)
@@ -109,7 +108,7 @@ def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, i
 
     Depends on which models are compared. Near-equal errors count as equal.
     """
-    errors = snap(_matrix(errors, "min"))
+    errors = snap(_matrix(errors))
     worst, best = errors.max(axis=1, keepdims=True), errors.min(axis=1, keepdims=True)
     span = worst - best
     return np.where(span > 0, (worst - errors) / np.where(span > 0, span, 1.0), 1.0)
@@ -117,7 +116,7 @@ def normalised(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, i
 
 def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same, in [0, 1]
     """1 - best error / own error on each dataset; 0 where they are equal or nearly so."""
-    errors = snap(_matrix(errors, "min"))
+    errors = snap(_matrix(errors))
     if (errors < 0).any():
         raise ValueError("improvability needs errors of at least 0")
     best = errors.min(axis=1, keepdims=True)

@@ -59,7 +59,7 @@ def variant_ranks(evidence: Evidence, published: PublishedTable) -> pd.DataFrame
         losses = losses.reindex(columns=list(VARIANTS)).dropna()
         if not len(losses):
             continue
-        rank = pd.DataFrame(ranks(losses.to_numpy(dtype=float), "min") - 1.0, columns=VARIANTS)
+        rank = pd.DataFrame(ranks(losses.to_numpy(dtype=float)) - 1.0, columns=VARIANTS)
         rows = printed.set_index("method")[["dataset", "value", "spread"]]
         rows = rows.rename(columns={"value": "published", "spread": "published_se"})
         rows = rows.assign(ours=rank.mean(), ours_se=rank.sem(), n_folds=len(rank))

@@ -14,8 +14,8 @@ from tabsweep.reports import report
 from tabsweep.reports.aggregation import rank_tests
 from tabsweep.reports.evidence import Evidence, EvidenceError
 from tabsweep.reports.sections import across_datasets
-from tabsweep.reports.statistics import ranking, wilcoxon
 from tabsweep.reports.statistics import tests as stats
+from tabsweep.reports.statistics import wilcoxon
 
 # --- Nemenyi's groups -----------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ def section_of(made, reference=None):
 
 def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
     (mine,) = matrices(evidence(spread()))
-    rank = np.sort(ranking.ranks(mine.losses, "min").mean(axis=0))
+    rank = np.sort(mine.ranks().mean(axis=0))
     near = int((rank - rank[0] < stats.critical_difference(4, 12)).sum()) - 1
     found = rank_tests.verdict(mine)
     assert found.startswith(f"m3 leads with mean rank {rank[0]:.2f} of 4 models on 12 datasets")

@@ -12,7 +12,6 @@ import pytest
 from matrices import evidence, matrices
 from tabsweep.reports.output.text_width import widest
 from tabsweep.reports.sections import critical_difference
-from tabsweep.reports.statistics import ranking
 from tabsweep.reports.statistics import tests as stats
 
 NAMES = [
@@ -37,7 +36,7 @@ def drawn(k=6, names=None):
 def test_every_model_hangs_at_its_mean_rank_in_order():
     matrix = drawn()
     drawing = critical_difference.diagram(matrix)
-    mean = ranking.ranks(matrix.losses, "min").mean(axis=0)
+    mean = matrix.ranks().mean(axis=0)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     feet = [line for line in drawing.lines if line.x1 == line.x2 and line.y1 == axis.y1]
     hung = sorted(1 + 5 * (line.x1 - axis.x1) / (axis.x2 - axis.x1) for line in feet)
@@ -49,7 +48,7 @@ def test_every_model_hangs_at_its_mean_rank_in_order():
 def test_bars_join_exactly_the_groups_and_the_difference_is_drawn_to_scale():
     matrix = drawn()
     drawing = critical_difference.diagram(matrix)
-    mean = sorted(ranking.ranks(matrix.losses, "min").mean(axis=0))
+    mean = sorted(matrix.ranks().mean(axis=0))
     cd = stats.critical_difference(6, 9)
     axis = [line for line in drawing.lines if line.width == 0.8][0]
     unit = (axis.x2 - axis.x1) / 5

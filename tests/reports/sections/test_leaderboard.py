@@ -60,7 +60,7 @@ def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
     from scipy.stats import sem, t
 
     found, section = rows(TOY)
-    rank = ranking.ranks(TOY)
+    rank = ranking.ranks(-TOY)
     half = t.isf(0.025, 5) * sem(rank)
     assert column(found, "mean_rank_low") == pytest.approx((rank.mean(axis=0) - half).tolist())
     assert column(found, "mean_rank_high") == pytest.approx((rank.mean(axis=0) + half).tolist())
@@ -72,7 +72,7 @@ def test_under_15_datasets_the_intervals_are_those_of_t_and_elo_has_none():
 def test_from_15_datasets_on_the_intervals_are_percentiles_over_resampled_datasets():
     scores = many()
     found, _ = rows(scores)
-    rank = ranking.ranks(scores)
+    rank = ranking.ranks(-scores)
     picks = np.random.default_rng(leaderboard.SEED).multinomial(25, np.full(25, 1 / 25), size=1000)
     resampled = np.array([np.repeat(rank, p, axis=0).mean(axis=0) for p in picks])
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
@@ -151,7 +151,7 @@ def test_the_first_view_leaves_the_dataset_out_for_everybody():
     scores = np.vstack([HOLE, np.tile(FULL[:3], (3, 1))])
     found, _ = rows(scores, **REGRESSION)
     complete = np.delete(scores, 3, axis=0)
-    want = ranking.ranks(complete, "min").mean(axis=0).tolist()
+    want = ranking.ranks(complete).mean(axis=0).tolist()
     assert column(found, "mean_rank", models=THREE) == pytest.approx(want)
     assert {r["n_datasets"] for r in found.values() if r["view"] == "complete"} == {len(complete)}
 

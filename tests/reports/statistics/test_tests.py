@@ -36,7 +36,7 @@ def digits(value, n):
 
 
 def test_example_a_ranks_and_friedman_of_demsar():
-    rank = ranking.ranks(DEMSAR)
+    rank = ranking.ranks(-DEMSAR)
     assert digits(rank.mean(axis=0), 6) == ["3.142857", "2.000000", "2.892857", "1.964286"]
     assert np.median(rank, axis=0).tolist() == [3.5, 2.0, 3.0, 2.0]
     error = ranking.standard_error(rank)
@@ -134,12 +134,11 @@ matrices = st.integers(2, 6).flatmap(
 @settings(max_examples=60, deadline=None)
 @given(matrices, st.randoms(use_true_random=False))
 def test_ranks_ignore_any_monotone_rescaling_of_the_metric_and_any_order(scores, random):
-    rank = ranking.ranks(scores)
-    assert (ranking.ranks(np.exp(scores)) == rank).all()
-    assert (ranking.ranks(-scores, "min") == rank).all()
+    rank = ranking.ranks(-scores)
+    assert (ranking.ranks(-np.exp(scores)) == rank).all()
     columns = random.sample(range(scores.shape[1]), scores.shape[1])
     rows = random.sample(range(len(scores)), len(scores))
-    assert (ranking.ranks(scores[rows][:, columns]) == rank[rows][:, columns]).all()
+    assert (ranking.ranks(-scores[rows][:, columns]) == rank[rows][:, columns]).all()
     assert (rank.sum(axis=1) == scores.shape[1] * (scores.shape[1] + 1) / 2).all()
     want = [
         np.mean([(a > b) + 0.5 * (a == b) for a, b in _duels(scores, j)])
@@ -184,10 +183,10 @@ def test_holm_never_lowers_a_p_value_and_keeps_their_order(p):
 
 
 def test_rounding_noise_makes_no_winner():
-    assert ranking.ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist() == [[2.5, 2.5, 1.0]]
+    assert ranking.ranks(np.array([[0.1 + 0.2, 0.3, 0.5]])).tolist() == [[1.5, 1.5, 3.0]]
     noisy = 0.5 + 1e-15 * np.arange(4)
     assert ranking.ranks(noisy[None]).tolist() == [[2.5] * 4]
-    assert ranking.ranks(np.array([[1e12, 1e3, 2e3]]), "min").tolist() == [[3, 1, 2]]
+    assert ranking.ranks(np.array([[1e12, 1e3, 2e3]])).tolist() == [[3, 1, 2]]
     assert ranking.normalised(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[1, 1]]
     assert ranking.improvability(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[0, 0]]
     gains = {"same": np.array([1e-17, -2e-17, 0.0]), "mixed": np.array([0.1, -0.1, 1e-12])}
@@ -211,7 +210,6 @@ def test_equal_differences_over_folds_are_tested_only_where_they_are_zero():
 def test_too_little_or_wrong_input_names_the_law():
     for call, law in (
         (lambda: ranking.ranks(np.array([[1.0, np.nan]])), "missing cell"),
-        (lambda: ranking.ranks(np.array([[1.0]]), "up"), "'max' or 'min'"),
         (lambda: ranking.ranks(np.ones(3)), "n_datasets, n_models"),
         (lambda: ours.friedman(np.ones((5, 2))), "at least 3 models"),
         (lambda: ours.friedman(np.ones((1, 3))), "2 datasets"),
@@ -274,7 +272,7 @@ def test_elo_wins_ranks_and_improvability_are_bencheval_s(n_models, n_datasets, 
         method_col="method", task_col="task", columns_to_agg_extra=None
     ).leaderboard(pd.DataFrame(rows), include_rescaled_loss=True)
     board = board.loc[[f"m{j}" for j in range(n_models)]]
-    rank = ranks(errors, "min")
+    rank = ranks(errors)
     assert board["rank"].tolist() == pytest.approx(rank.mean(axis=0).tolist())
     assert board["winrate"].tolist() == pytest.approx(ranking.win_rate(rank).mean(axis=0).tolist())
     share = ranking.improvability(errors).mean(axis=0)
