@@ -25,8 +25,6 @@ from .errors import ChecksumMismatch, DataError, DatasetUnavailable
 MANIFEST = "MANIFEST.csv"
 MAX_MANIFEST_BYTES = 16 << 20
 
-__all__ = ["ChecksumMismatch", "DatasetUnavailable", "cache_dir", "fetch"]
-
 
 def sha256_of(data: bytes) -> str:
     """The SHA-256 of `data` as 64 hex digits."""
@@ -37,11 +35,6 @@ def cache_dir(cache: str | Path | None = None) -> Path:
     """`cache`, or TABSWEEP_CACHE, or ~/.cache/tabsweep."""
     chosen = cache or os.environ.get("TABSWEEP_CACHE") or Path("~/.cache/tabsweep")
     return Path(chosen).expanduser()
-
-
-def mirror_of(mirror: str | Path | None = None) -> str:
-    """`mirror`, or TABSWEEP_MIRROR, or "" for none."""
-    return str(mirror or os.environ.get("TABSWEEP_MIRROR") or "")
 
 
 def read_if_there(path: Path, limit: int) -> bytes | None:
@@ -119,17 +112,12 @@ def _from_mirror(card: Card, file: SourceFile, mirror: str, net: NetworkAccess) 
     return data
 
 
-def _from_url(card: Card, file: SourceFile, net: NetworkAccess) -> bytes:
-    return net.get(file.url, limit=file.bytes, expected=file.bytes)
-
-
-def _checked(card: Card, file: SourceFile, data: bytes, where: str) -> bytes:
+def _check(card: Card, file: SourceFile, data: bytes, where: str) -> None:
     actual = sha256_of(data)
     if actual != file.sha256:
         if len(data) > file.bytes:
             actual = f"(not computed: more than {file.bytes} bytes)"
         raise ChecksumMismatch(card.name, file.name, file.sha256, actual, where)
-    return data
 
 
 @lru_cache(maxsize=1)
@@ -202,23 +190,21 @@ def fetch_file(
             return _opened(card, file, place, held)
         spoiled = sha256_of(held)
     tried = []
-    data = None
-    if mirror:
+    for where in (f"mirror {mirror}", file.url) if mirror else (file.url,):
         try:
-            data = _checked(card, file, _from_mirror(card, file, mirror, net), f"mirror {mirror}")
+            if where == file.url:
+                data = net.get(file.url, limit=file.bytes, expected=file.bytes)
+            else:
+                data = _from_mirror(card, file, mirror, net)
         except Unreachable as error:
             tried.append(str(error))
-    if data is None:
-        try:
-            data = _checked(card, file, _from_url(card, file, net), file.url)
-        except Unreachable as error:
-            tried.append(str(error))
-    if data is None:
-        if spoiled:
-            raise ChecksumMismatch(card.name, file.name, file.sha256, spoiled, f"cache {place}")
-        advice = "" if mirror else "; a mirror can be named (TABSWEEP_MIRROR)"
-        raise DatasetUnavailable(card.name, one_line("; ".join(tried)) + advice)
-    return _opened(card, file, _kept(place, data, cache), data)
+            continue
+        _check(card, file, data, where)
+        return _opened(card, file, _kept(place, data, cache), data)
+    if spoiled:
+        raise ChecksumMismatch(card.name, file.name, file.sha256, spoiled, f"cache {place}")
+    advice = "" if mirror else "; a mirror can be named (TABSWEEP_MIRROR)"
+    raise DatasetUnavailable(card.name, one_line("; ".join(tried)) + advice)
 
 
 def _opened(card: Card, file: SourceFile, place: Path, data: bytes) -> Path:
@@ -254,6 +240,6 @@ def fetch(
         return store.files(card)
     if card.archive and not card.files:
         raise DatasetUnavailable(card.name, card.archive)
-    where, chosen = cache_dir(cache), mirror_of(mirror)
+    where, chosen = cache_dir(cache), str(mirror or os.environ.get("TABSWEEP_MIRROR") or "")
     net = network or shared_network()
     return {f.role: fetch_file(card, f, mirror=chosen, cache=where, net=net) for f in card.files}
