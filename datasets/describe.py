@@ -13,7 +13,7 @@ from ..common.columns.numbers import is_missing, read_numbers
 from ..common.text import first_few, one_line
 from .errors import DataError
 from .infer import feature, table_from_cells
-from .passport import passport
+from .passport import class_counts, passport
 from .protocols import make_folds
 from .reading.cells import Cells
 from .reading.columns import Notes, Problems, Reading, column_problems
@@ -150,10 +150,6 @@ def target_text(table: Table) -> str:
     if not table.classes:
         low, middle, high = np.quantile(table.target, (0, 0.5, 1))
         return f"{low:g} to {high:g}, median {middle:g}"
-    counts = np.bincount(table.target, minlength=table.n_classes)
-    order = np.argsort(-counts, kind="stable")
-    parts = [
-        f"{one_line(table.classes[k], 20)} {counts[k]} ({counts[k] / table.n_rows:.1%})"
-        for k in order
-    ]
+    counts = sorted(class_counts(table).items(), key=lambda item: -item[1])
+    parts = [f"{one_line(c, 20)} {n} ({n / table.n_rows:.1%})" for c, n in counts]
     return first_few(parts, 8)

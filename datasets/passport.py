@@ -133,12 +133,19 @@ def duplicate_facts(
     return facts, flags
 
 
+def class_counts(table: Table) -> dict[str, int]:
+    """Class -> its rows, in the order of the codes; empty for a regression."""
+    if not table.classes:
+        return {}
+    counts = np.bincount(table.target, minlength=table.n_classes).tolist()
+    return dict(zip(table.classes, counts, strict=True))
+
+
 def class_flags(table: Table, folds: list[Fold]) -> list[Flag]:
     """Flags for classes with fewer than 10 rows, and for folds whose training or test part lacks a
     class."""
     flags = []
-    counts = np.bincount(table.target, minlength=table.n_classes)
-    small = [f"{c} ({n})" for c, n in zip(table.classes, counts, strict=True) if n < 10]
+    small = [f"{c} ({n})" for c, n in class_counts(table).items() if n < 10]
     if small:
         flags.append(
             flag("small-classes", "warning", f"fewer than 10 rows in class {listed(small)}")
@@ -321,10 +328,9 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
         if part.n_features == table.n_features:
             flags += duplicate_facts(part, probes.matrix(part), every)[1]
     flags += class_flags(table, every) if table.classes else []
-    counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
         "n_rows_counted": part.n_rows,
-        "class_counts": dict(zip(table.classes, counts, strict=True)),
+        "class_counts": class_counts(table),
         "columns": [{"name": name, **facts} for name, facts in columns.items()],
         "flags": sorted(flags, key=_urgency),
     }
@@ -350,7 +356,6 @@ def passport(
     flags += from_parts
     if overlaps:
         flags.append(flag("shared-rows", "warning", f"rows are also in {listed(overlaps)}"))
-    counts = np.bincount(table.target, minlength=table.n_classes).tolist() if table.classes else []
     return {
         "name": table.name,
         "task": table.task,
@@ -358,7 +363,7 @@ def passport(
         "n_rows": table.n_rows,
         "n_features": table.n_features,
         "n_classes": table.n_classes,
-        "class_counts": dict(zip(table.classes, counts, strict=True)),
+        "class_counts": class_counts(table),
         "columns": columns,
         "duplicates": duplicates,
         "skill": labels,
