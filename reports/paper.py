@@ -73,7 +73,12 @@ def files(
             pdfs[name] = critical_difference.to_pdf(drawing)
         else:
             name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
-        texts[name] = _diagram(name, drawing, matrix)
+        n = footnotes.count(len(matrix.datasets), "dataset")
+        said = (
+            f"Mean ranks on {n} ({matrix.scope.title}); a bar joins models that do not differ "
+            "significantly (Nemenyi's test, 5 % level)."
+        )
+        texts[name] = paper_figures.figure(name, critical_difference.to_tikz(drawing), said)
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
@@ -216,19 +221,6 @@ def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
         Panel(tuple([row[c] for c in columns] for row in panel.rows)) for panel in table.panels
     )
     return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
-
-
-def _diagram(name: str, drawing: critical_difference.Drawing, matrix: RankingMatrix) -> str:
-    n = footnotes.count(len(matrix.datasets), "dataset")
-    said = (
-        f"Mean ranks on {n} ({matrix.scope.title}); a bar joins models that do not differ "
-        "significantly (Nemenyi's test, 5 % level)."
-    )
-    return (
-        "\\begin{figure*}[tp]\n\\centering\n"
-        f"{critical_difference.to_tikz(drawing)}"
-        f"\\caption{{{escape.latex(said)}}}\n\\label{{fig:{name}}}\n\\end{{figure*}}\n"
-    )
 
 
 def setup(evidence: Evidence, matrix: RankingMatrix, sources: Sequence[str] = ()) -> str:

@@ -55,12 +55,18 @@ def plots(
 
 
 def to_latex(name: str, plot: Plot | Wins, caption: str, named: Callable[[str], str]) -> str:
-    """A figure across the page; the comment says how to take the PDF instead."""
+    """A figure of pgfplots; the comment says how to take the PDF instead."""
     return (
         "% Needs \\usepackage{pgfplots}; without it: \\includegraphics{" + name + ".pdf} of the "
-        "same numbers.\n\\begin{figure*}[tp]\n\\centering\n"
-        f"{plot.pgf(named)}\\caption{{{escape.latex(caption)}}}\n\\label{{fig:{name}}}\n"
-        "\\end{figure*}\n"
+        "same numbers.\n"
+    ) + figure(name, plot.pgf(named), caption)
+
+
+def figure(name: str, drawn: str, caption: str) -> str:
+    """A figure across the page."""
+    return (
+        f"\\begin{{figure*}}[tp]\n\\centering\n{drawn}\\caption{{{escape.latex(caption)}}}\n"
+        f"\\label{{fig:{name}}}\n\\end{{figure*}}\n"
     )
 
 
