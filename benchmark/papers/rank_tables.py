@@ -19,19 +19,17 @@ from ...reports.reproduction.published_table import PublishedTable
 def method_ranks(
     cells: pd.DataFrame, value: str, ranking: str, methods: Sequence[str]
 ) -> pd.DataFrame:
-    """`ranking_rules.rank_figures` of the methods, in their order, and `se`, the standard error of
-    the mean rank over datasets. cells: dataset, method, metric by our names, and the column
-    `value`."""
+    """`ranking_rules.rank_figures` of the methods, in their order. cells: dataset, method, metric
+    by our names, and the column `value`."""
     signs = cells["metric"].map(lambda name: METRICS[name].sign).astype(float)
     losses = cells.assign(loss=signs * cells[value].astype(float))
     matrix = losses.pivot(index="dataset", columns="method", values="loss")
-    figures = rank_figures(matrix.reindex(columns=list(methods)), ranking)
-    return figures.assign(se=figures["std"] / np.sqrt(figures["n_ranked"]))
+    return rank_figures(matrix.reindex(columns=list(methods)), ranking)
 
 
-def with_error(value: float, error: float, decimals: int = 2) -> TableCell:
+def with_error(value: float, error: float) -> TableCell:
     """A mean and, where it is known, its standard error."""
-    return TableCell(fixed(value, decimals), "" if np.isnan(error) else fixed(error, decimals))
+    return TableCell(fixed(value, 2), "" if np.isnan(error) else fixed(error, 2))
 
 
 def figures_table(

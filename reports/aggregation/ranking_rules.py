@@ -37,25 +37,24 @@ def ranked(losses: np.ndarray, ranking: str) -> np.ndarray:
 
 def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
     """Of each model (column) with a score: mean_rank, std (over its datasets, ddof 1; NaN for one),
-    median_rank, n_best and n_ranked, the number of its datasets. losses: datasets x models, lower
-    is better, NaN for a missing score.
+    se, the standard error of the mean, median_rank and n_datasets, on which it is ranked. losses:
+    datasets x models, lower is better, NaN for a missing score.
 
     >>> losses = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, np.nan]})
     >>> rank_figures(losses, "available").loc["b"].tolist()
-    [2.0, nan, 2.0, 0.0, 1.0]
+    [2.0, nan, nan, 2.0, 1.0]
     """
     rank = pd.DataFrame(ranked(losses.to_numpy(dtype=float), ranking), losses.index, losses.columns)
-    lowest = rank.min(axis=1)
     figures = pd.DataFrame(
         {
             "mean_rank": rank.mean(),
             "std": rank.std(ddof=1),
+            "se": rank.sem(ddof=1),
             "median_rank": rank.median(),
-            "n_best": rank.eq(lowest, axis=0).sum(),
-            "n_ranked": rank.notna().sum(),
+            "n_datasets": rank.notna().sum(),
         }
     )
-    return figures[figures["n_ranked"] > 0]
+    return figures[figures["n_datasets"] > 0]
 
 
 def in_brackets(mean: float, std: float) -> str:

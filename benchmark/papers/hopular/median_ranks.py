@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ....reports.aggregation.cells import headline_cells, studies
-from ....reports.aggregation.ranking_matrix import RankingMatrix, scopes
+from ....reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from ....reports.aggregation.ranking_rules import rank_figures
 from ....reports.evidence import Evidence
 from ....reports.output import escape, footnotes
@@ -138,18 +138,14 @@ def _table(
 
 def _pools(evidence: Evidence) -> list[RankingMatrix]:
     """The widest scope, with all datasets and with the subset where there is one."""
-    headline = headline_cells(evidence, studies(evidence))
-    every = scopes(evidence)
-    widest = [s for s in every if not s.subset][-1].name
-    return [RankingMatrix.of(evidence, headline, scope) for scope in every if scope.name == widest]
+    made = ranking_matrices(evidence, headline_cells(evidence, studies(evidence)))
+    return [matrix for matrix in made if matrix.scope.name == widest(made).scope.name]
 
 
 def _ranks(mine: RankingMatrix) -> pd.DataFrame:
     """One row per ranked model, the best median first."""
     figures = rank_figures(pd.DataFrame(mine.losses, columns=mine.models), "average")
     figures = figures.rename_axis("model").reset_index()
-    n = len(mine.losses)
-    figures = figures.assign(se=figures["std"] / np.sqrt(n), n_datasets=n)
     return figures.sort_values(["median_rank", "mean_rank", "model"])[
         ["model", "median_rank", "mean_rank", "se", "n_datasets"]
     ]

@@ -75,7 +75,7 @@ def table(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) ->
             if method not in found.index:
                 cells += [TableCell("n/a"), TableCell("0")]
                 continue
-            mean, std, n = found.loc[method, ["mean_rank", "std", "n_ranked"]]
+            mean, std, n = found.loc[method, ["mean_rank", "std", "n_datasets"]]
             cells += [
                 TableCell(in_brackets(mean, std), bold=bool(mean <= low + 1e-12)),
                 TableCell(f"{n:.0f}"),

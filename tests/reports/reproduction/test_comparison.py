@@ -221,8 +221,7 @@ def test_each_dataset_ranks_its_own_models_and_a_mean_is_over_a_models_own_datas
     found = rank_figures(LOSSES, "available")
     assert found["mean_rank"].to_dict() == pytest.approx({"a": 5 / 3, "b": 1.5, "c": 2.0})
     assert found["std"].to_dict() == pytest.approx({"a": 3**-0.5, "b": 0.5**0.5, "c": 2**0.5})
-    assert found["n_ranked"].to_dict() == {"a": 3, "b": 2, "c": 2}
-    assert found["n_best"].to_dict() == {"a": 1, "b": 1, "c": 1}
+    assert found["n_datasets"].to_dict() == {"a": 3, "b": 2, "c": 2}
 
 
 def test_ranks_ignore_any_monotone_rescaling_and_a_model_without_scores_has_none():
