@@ -30,17 +30,13 @@ Array = np.ndarray
 class Change:
     """The mean relative change of a model's error; positive is worse.
 
-    n: pairs of runs; n_datasets: datasets with one. mean; se: its standard error within datasets,
-    NaN where no dataset has two pairs; df: its degrees of freedom. p: one-sided, for worse; upper:
-    its one-sided 95 % bound; NaN where not known. Without any spread both are those of the sign
-    test. equal: every pair is equal to the last bit.
+    n: pairs of runs. p: one-sided, for worse; upper: its one-sided 95 % bound; NaN where no dataset
+    has two pairs. Without any spread within datasets both are those of the sign test. equal: every
+    pair is equal to the last bit.
     """
 
     n: int
-    n_datasets: int
     mean: float
-    se: float
-    df: int
     p: float
     upper: float
     equal: bool
@@ -71,27 +67,24 @@ def change_of(pairs: Mapping[str, tuple[Array, Array]]) -> Change:
     if not changes:
         raise ValueError("no pair of errors to compare")
     sizes = np.array([len(values) for values in changes])
-    n, n_datasets, df = int(sizes.sum()), len(changes), int((sizes - 1).sum())
+    n, df = int(sizes.sum()), int((sizes - 1).sum())
     mean = float(np.mean([values.mean() for values in changes]))
     if all(bool((a == b).all()) for a, b in pairs.values()):
-        return Change(n, n_datasets, 0.0, 0.0, df, 1.0, 0.0, True)
+        return Change(n, 0.0, 1.0, 0.0, True)
     if df == 0:
-        return Change(n, n_datasets, mean, math.nan, 0, math.nan, math.nan, False)
+        return Change(n, mean, math.nan, math.nan, False)
     variance = sum(float(((v - v.mean()) ** 2).sum()) for v in changes) / df
     same = SAME * max(float(np.abs(v).max()) for v in changes)
-    if variance <= same**2:
-        variance = 0.0  # the mean of equal floats is often a bit off
-    se = math.sqrt(variance * float((1.0 / sizes).sum())) / n_datasets
-    if se == 0.0:  # the same change in every pair, which a few small folds have by chance
+    if variance <= same**2:  # not 0: the mean of equal floats is often a bit off
+        # the same change in every pair, which a few small folds have by chance
         up, down = (sum(int((sign * v > same).sum()) for v in changes) for sign in (1, -1))
         by_chance = float(special.bdtr(min(up, down), up + down, 0.5))  # the sign test
         agrees = (up > down) == (mean > 0)
         upper = mean if by_chance <= BOUND and agrees else math.nan
         p = by_chance if mean > 0 and agrees else 1.0
-        return Change(n, n_datasets, mean, se, df, p, upper, False)
-    return Change(
-        n, n_datasets, mean, se, df, t_sf(mean / se, df), mean + t_isf(BOUND, df) * se, False
-    )
+        return Change(n, mean, p, upper, False)
+    se = math.sqrt(variance * float((1.0 / sizes).sum())) / len(changes)
+    return Change(n, mean, t_sf(mean / se, df), mean + t_isf(BOUND, df) * se, False)
 
 
 def verdicts(

@@ -98,7 +98,7 @@ def test_two_small_folds_raise_no_alarm_among_equal_models():
 def test_an_error_of_zero_is_no_nan():
     zero, one = np.zeros(2), np.ones(2)
     found = change_of({"d": (zero, one), "e": (one, zero), "f": (zero, zero.copy())})
-    assert found.mean == 0.0 and math.isfinite(found.se)
+    assert found.mean == 0.0 and math.isfinite(found.p)
 
 
 def test_one_pair_a_dataset_decides_nothing():
