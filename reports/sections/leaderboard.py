@@ -170,7 +170,7 @@ def figures(view: View) -> pd.DataFrame:
         "normalised": normalised(view.errors),
         "improvability": improvability(np.maximum(view.errors, 0.0)),
     }
-    figured["elo"] = elo(rank, centre=ELO_MEAN)
+    figured["elo"] = elo(rank)
     for name, values in each.items():
         figured[name] = values.mean(axis=0)
     figured["mean_rank_se"] = standard_error(rank) if n > 1 else math.nan
@@ -186,8 +186,7 @@ def figures(view: View) -> pd.DataFrame:
             figured[f"{name}_high"] = figured[name] + half
         return _rounded(figured)
     counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1.0 / n), size=RESAMPLES)
-    start = figured["elo"].to_numpy() - ELO_MEAN
-    resampled = {"elo": elo_of_wins(counts @ (k - rank), n, centre=ELO_MEAN, start=start)}
+    resampled = {"elo": elo_of_wins(counts @ (k - rank), n, start=figured["elo"].to_numpy())}
     resampled |= {name: counts @ values / n for name, values in each.items()}
     for name, values in resampled.items():
         figured[[f"{name}_low", f"{name}_high"]] = np.percentile(values, ends, axis=0).T

@@ -20,7 +20,7 @@ TIES = (
     f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
     "share their average rank."
 )
-ELO_MEAN = 1000.0  # mean Elo of the models in a report
+ELO_MEAN = 1000.0  # mean Elo of the models
 
 Array = np.ndarray
 
@@ -123,16 +123,16 @@ def improvability(errors: Array) -> Array:  # (n_datasets, n_models) -> the same
     return np.where(errors > 0, 1.0 - best / np.where(errors > 0, errors, 1.0), 0.0)
 
 
-def elo(rank: Array, *, centre: float = 0.0) -> Array:  # (n_datasets, n_models) -> (n_models,)
-    """Bradley-Terry strengths on Elo's scale (400 log10), their mean at `centre`."""
+def elo(rank: Array) -> Array:  # (n_datasets, n_models) -> (n_models,)
+    """Bradley-Terry strengths on Elo's scale (400 log10), their mean ELO_MEAN."""
     n_datasets, n_models = rank.shape
     if n_models < 2:
         raise ValueError("a rating needs an opponent; there is one model")
-    return elo_of_wins((n_models - rank).sum(axis=0)[None], n_datasets, centre=centre)[0]
+    return elo_of_wins((n_models - rank).sum(axis=0)[None], n_datasets)[0]
 
 
 def elo_of_wins(
-    wins: Array, n_games: int, *, centre: float = 0.0, start: float | Array = 0.0
+    wins: Array, n_games: int, start: float | Array = ELO_MEAN
 ) -> Array:  # (S, k) -> (S, k)
     """Elo of S leagues of k models in which every pair met `n_games` times; ties are half wins.
 
@@ -144,7 +144,7 @@ def elo_of_wins(
     n_models = wins.shape[1]
     extra = 1.0 * separable(wins, n_games)[:, None]
     share = (wins + 0.5 * (n_models - 1) * extra) / (n_games + extra)
-    log_strength = np.broadcast_to(start, wins.shape) * (math.log(10.0) / 400.0)
+    log_strength = np.broadcast_to(start - ELO_MEAN, wins.shape) * (math.log(10.0) / 400.0)
     diagonal = np.arange(n_models)
     for _ in range(100):
         strength = np.exp(log_strength)
@@ -157,7 +157,7 @@ def elo_of_wins(
         log_strength = log_strength + np.clip(step, -2.0, 2.0)
         if np.abs(step).max() < 1e-5:  # the next step would be about its square
             break
-    return centre + (log_strength - log_strength.mean(axis=1, keepdims=True)) * (
+    return ELO_MEAN + (log_strength - log_strength.mean(axis=1, keepdims=True)) * (
         400.0 / math.log(10.0)
     )
 

@@ -78,7 +78,7 @@ def test_from_15_datasets_on_the_intervals_are_percentiles_over_resampled_datase
     low, high = np.percentile(resampled, [2.5, 97.5], axis=0)
     assert column(found, "mean_rank_low") == pytest.approx(low.tolist())
     assert column(found, "mean_rank_high") == pytest.approx(high.tolist())
-    ratings = np.array([ranking.elo(np.repeat(rank, p, axis=0), centre=1000.0) for p in picks])
+    ratings = np.array([ranking.elo(np.repeat(rank, p, axis=0)) for p in picks])
     low, high = np.percentile(ratings, [2.5, 97.5], axis=0)
     assert column(found, "elo_low") == pytest.approx(low.tolist(), abs=1e-4)
     assert column(found, "elo_high") == pytest.approx(high.tolist(), abs=1e-4)
