@@ -1,8 +1,9 @@
-"""The repository: its root, its product modules and their syntax trees."""
+"""The repository: its root, its documents, its product modules and their syntax trees."""
 
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,12 +12,20 @@ HELPERS = [
     str(ROOT / "tests" / "helpers" / name) for name in ("", "cases", "networks", "processes")
 ]
 ROOMS = ("benchmark", "common", "datasets", "models", "reports", "sweeps")
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
 
 
 @cache
 def modules() -> tuple[Path, ...]:
     """The product's modules, room by room."""
     return tuple(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of a document that are in this language."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [block[3] for block in FENCE.finditer(text) if block[2] == language]
 
 
 @cache

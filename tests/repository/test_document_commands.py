@@ -19,11 +19,8 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
-from repo import ROOT
+from repo import DOCUMENTS, FENCE, ROOT, blocks
 from tabsweep.benchmark.cli import main
-
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
-FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILINE)
 
 ONE = "--folds 1 --trials 1 --workers 0 --tracking-uri none"
 
@@ -163,12 +160,6 @@ def appended(command: Command) -> list[str] | None:
 def codes(command: Command) -> tuple[int, ...]:
     """The exit codes that are right."""
     return next((c for pattern, c in CODES.items() if re.match(pattern, command.text)), (0,))
-
-
-def python_blocks(document: str) -> list[str]:
-    """The Python examples of a document."""
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return [block[3] for block in FENCE.finditer(text) if block[2] == "python"]
 
 
 BENCH = Path(sys.executable).with_name("bench")
@@ -317,7 +308,7 @@ def write_files(folder: Path) -> None:
         '[budgets.quick]\nmodels = ["linear", "knn"]\nfolds = 1\ntrials = 1\n',
         encoding="utf-8",
     )
-    (folder / "mymodel.py").write_text(python_blocks(MODEL)[0], encoding="utf-8")
+    (folder / "mymodel.py").write_text(blocks(MODEL, "python")[0], encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +316,7 @@ def write_files(folder: Path) -> None:
     ["docs/quick-start.md", *(pytest.param(d, marks=pytest.mark.nightly) for d in LONGER)],
 )
 def test_the_python_of_a_document_runs(document: str, tmp_path: Path, mirror: str) -> None:
-    for i, block in enumerate(python_blocks(document)):
+    for i, block in enumerate(blocks(document, "python")):
         (tmp_path / f"block_{i}.py").write_text(block, encoding="utf-8")
         done = call([sys.executable, f"block_{i}.py"], tmp_path, mirror)
         assert done.returncode == 0, f"{document}, block {i}: {done.stderr}"

@@ -12,17 +12,12 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from repo import ROOMS, ROOT, tree
+from repo import DOCUMENTS, ROOMS, ROOT, blocks, tree
 
 DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-DOCUMENTS = (
-    "README.md",
-    "CONTRIBUTING.md",
-    *(p.relative_to(ROOT).as_posix() for p in sorted(ROOT.glob("docs/**/*.md"))),
-)
 
 
 def modules(folder: str) -> list[Path]:
@@ -235,17 +230,12 @@ def test_the_examples_in_docstrings_are_true() -> None:
 # ---------------------------------------------------------------------- documents
 
 
-def blocks(document: str, language: str) -> list[str]:
-    text = (ROOT / document).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-
-
 def test_every_relative_link_in_a_document_leads_somewhere() -> None:
     gone = []
     for document in DOCUMENTS:
-        text = (ROOT / document).read_text(encoding="utf-8")
+        text = document.read_text(encoding="utf-8")
         for link, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
-            target = (ROOT / document).parent / link if link else ROOT / document
+            target = document.parent / link if link else document
             if "://" in link:
                 continue
             if not target.exists() or (anchor and anchor not in headings(target)):
@@ -299,7 +289,7 @@ def test_every_make_target_in_a_document_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
     for document in DOCUMENTS:
-        text = (ROOT / document).read_text(encoding="utf-8")
+        text = document.read_text(encoding="utf-8")
         named = re.findall(r"^make ([a-z]+)|`make ([a-z]+)", text, flags=re.MULTILINE)
         assert {a or b for a, b in named} <= targets, document
 

@@ -35,10 +35,6 @@ def test_the_site_is_built_without_a_warning_and_has_every_document_and_estimato
     assert {*tabsweep.__all__} <= set(re.findall(r'id="tabsweep\.(\w+)"', text))
 
 
-def documents() -> list[Path]:
-    return sorted((ROOT / "docs").glob("**/*.md"))
-
-
 @pytest.mark.parametrize(
     "example",
     [EXAMPLES[0], *(pytest.param(path, marks=pytest.mark.nightly) for path in EXAMPLES[1:])],
