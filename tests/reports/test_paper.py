@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import HOSTILE, evidence_of, mixed, readable, rows_of, texts
+from report_cases import HOSTILE, evidence_of, mixed, pdflatex, readable, rows_of, texts
 from tabsweep.reports import report
 from tabsweep.reports.output import escape
 from tabsweep.reports.output.curves import Curve, Plot
 from tabsweep.reports.output.text_width import TEXT_WIDTH_PT, width
 from tabsweep.reports.output.wins import Wins
 
-PDFLATEX = shutil.which("pdflatex")
 MODELS = ["catboost", "ft-transformer", "knn", "my.module:Mine"]
 LONGEST = "TabTransformer+CheAtt"
 NAMES = {"catboost": "CatBoost", "ft-transformer": "FT-Transformer", "my.module:Mine": "Mine"}
@@ -143,7 +140,6 @@ def test_files_of_an_earlier_report_go(tmp_path):
     assert not (tmp_path / "paper" / "critical-difference.tex").exists()
 
 
-@pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
 @pytest.mark.parametrize("options", ["", "[twocolumn]"])
 @pytest.mark.parametrize("models", [[*MODELS, LONGEST], HOSTILE], ids=["usual", "hostile"])
 def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options):
@@ -155,8 +151,6 @@ def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options
     )
     (tmp_path / "page.tex").write_text(head + inputs + "\\end{document}\n")
     for folder, page in ((tmp_path, "page"), (tmp_path / "paper", "main")):
-        command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", page]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
-        assert done.returncode == 0, done.stdout[-2000:]
+        log = pdflatex(folder, page)
         if models is not HOSTILE:
-            assert "Overfull \\hbox" not in done.stdout and "Float too large" not in done.stdout
+            assert "Overfull \\hbox" not in log and "Float too large" not in log

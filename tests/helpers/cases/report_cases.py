@@ -1,12 +1,15 @@
-"""Evidence for tests of the written report, and helpers that read its files."""
+"""Evidence for tests of the written report, and helpers that read and compile its files."""
 
 from __future__ import annotations
 
 import csv
 import io
+import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
+import pytest
 from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
 
@@ -31,6 +34,16 @@ HOSTILE = [
 ]
 METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 TASKS = ("binary", "multiclass", "regression")
+
+
+def pdflatex(folder, page="page"):
+    """The log of pdflatex on a page of the folder; the test is skipped where there is none."""
+    if shutil.which("pdflatex") is None:
+        pytest.skip("needs pdflatex: install texlive")
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", page]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0 and "Output written" in done.stdout, done.stdout[-2000:]
+    return done.stdout
 
 
 def rows_of(datasets, models, *, n_folds=2, score=None, seed=0):

@@ -5,33 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import TASKS, evidence_of, hostile_evidence, readable, rows_of, texts
+from report_cases import TASKS, evidence_of, hostile_evidence, pdflatex, readable, rows_of, texts
 from tabsweep.reports import report
 from tabsweep.reports.output import escape, tables
 
-PDFLATEX = shutil.which("pdflatex")
-needs_latex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex: install texlive")
+HEAD = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
 
 
 def compiled(evidence, folder):
     """The log of pdflatex on all tables of the report in a plain article with booktabs."""
     report.write(evidence, folder, html=False)
     parts = ("scores", "leaderboard", "tests", "folds", "coverage", "costs")
-    inputs = "".join(f"\\input{{{p}}}\n" for p in parts)
-    head = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
-    page = head + inputs
-    (folder / "page.tex").write_text(page + "\\end{document}\n")
-    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Output written" in done.stdout
-    return done.stdout
+    inputs = "".join(f"\\input{{{part}}}\n" for part in parts)
+    (folder / "page.tex").write_text(HEAD + inputs + "\\end{document}\n")
+    return pdflatex(folder)
 
 
 def test_a_spread_in_powers_of_ten_and_a_mark_stand_in_one_piece_of_mathematics():
@@ -40,7 +31,6 @@ def test_a_spread_in_powers_of_ten_and_a_mark_stand_in_one_piece_of_mathematics(
     assert r"0.0003$_{\mathrm{3.13e-5}}$\textsuperscript{$^1$}" in tables.to_latex([table])
 
 
-@needs_latex
 @pytest.mark.parametrize("n_models", [1, 7, 14])
 def test_25_datasets_fit_the_page_of_a_plain_article(tmp_path, n_models):
     names = """catboost constant decision-tree extra-trees gaussian-process gradient-boosting
@@ -63,18 +53,13 @@ def test_a_long_reason_over_several_columns_is_broken_into_lines():
     assert re.search(r"\\multicolumn\{2\}\{p\{\d+pt\}\}", tables.to_latex([spanning(40)]))
 
 
-@needs_latex
 def test_a_table_with_a_long_reason_is_no_wider_than_the_page(tmp_path):
-    text = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
-    text += tables.to_latex([spanning(n) for n in (5, 6, 7, 8, 9, 10, 40)])
+    text = HEAD + tables.to_latex([spanning(n) for n in (5, 6, 7, 8, 9, 10, 40)])
     (tmp_path / "page.tex").write_text(text + "\\end{document}\n")
-    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "page"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0 and "Overfull \\hbox" not in done.stdout, done.stdout[-2000:]
+    assert "Overfull \\hbox" not in pdflatex(tmp_path)
 
 
 @pytest.mark.fault(13)
-@needs_latex
 def test_hostile_names_compile(tmp_path):
     compiled(hostile_evidence(), tmp_path)
 

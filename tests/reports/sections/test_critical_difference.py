@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 from matrices import evidence, matrices
+from report_cases import pdflatex
 from tabsweep.reports.output.text_width import widest
 from tabsweep.reports.sections import critical_difference
 from tabsweep.reports.statistics import tests as stats
@@ -110,22 +109,11 @@ def test_hostile_names_stay_inert_in_the_diagrams():
     assert tikz.isascii() and not re.search(r"\\(input|write18)\b", tikz)
 
 
-PDFLATEX = shutil.which("pdflatex")
-
-
-def has(package):
-    found = subprocess.run(["kpsewhich", package], capture_output=True, text=True)
-    return bool(found.stdout.strip())
-
-
 @pytest.mark.fault(13)
-@pytest.mark.skipif(not (PDFLATEX and has("tikz.sty")), reason="needs pdflatex with tikz")
 def test_the_tikz_of_hostile_names_compiles_within_the_width_of_an_article(tmp_path):
     matrix = drawn(6, NAMES)
     tikz = critical_difference.to_tikz(critical_difference.diagram(matrix))
     (tmp_path / "cd.tex").write_text(tikz)
     page = "\\documentclass{article}\\usepackage{tikz}\\begin{document}\\noindent\\input{cd}\n"
     (tmp_path / "page.tex").write_text(page + "\\end{document}\n")
-    command = [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
+    assert "Overfull" not in pdflatex(tmp_path)
