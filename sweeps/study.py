@@ -58,7 +58,7 @@ class Needs:
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    What counts in it (`study_state.py`) follows from the results that `close` hands to its state.
+    `state` says what counts in it and what is chosen, by the results that `close` hands to it.
 
     make_trial: `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one
         on a rung.
@@ -121,16 +121,6 @@ class Study:
         """Whether search and evaluation have ended."""
         return self.tuned and self.state.finished
 
-    @property
-    def n_slots(self) -> int:
-        """How many slots the study will have used when it ends, as far as is known now."""
-        return self.state.n_slots
-
-    @property
-    def n_done(self) -> int:
-        """How many slots have ended."""
-        return self.state.n_done
-
     def next_slot(self) -> Slot | None:
         """The slot that may be opened now (see `open`), or None."""
         if self.tuned:
@@ -169,7 +159,7 @@ class Study:
         has it already; otherwise the sampler is asked."""
         if slot.stage == EVAL:
             self._next_eval += 1
-            best = self.best()
+            best = self.state.best
             assert best is not None
             return self.trial_of(slot, self._configs[best])
         rungs = self.state.rungs
@@ -196,7 +186,7 @@ class Study:
         if not (self.halving or self.save_every):
             return set()
         fits = [(config, self.seed) for config in self._configs.values()]
-        best = self.best()
+        best = self.state.best
         if best is not None:
             fits += [(self._configs[best], seed) for seed in self.seeds]
         return {self._trial(config, seed, 0).chain for config, seed in fits}
@@ -228,11 +218,3 @@ class Study:
         for index, (stage, config, loss) in ended.items():
             self.state.add(stage, index, loss)
             self._configs[index] = config
-
-    def best(self) -> int | None:
-        """The index of the chosen configuration: least validation loss, ties to the lower index."""
-        return self.state.best
-
-    def best_loss(self) -> float | None:
-        """The validation loss of the chosen configuration, None without one."""
-        return self.state.best_loss

@@ -112,8 +112,8 @@ class EventLog:
                 trial=trial.id, status="died", output=details.get("output", ""), **about
             )
         elif event == "study":
-            study = details["study"]
-            self.write("study", study=study.name, best=study.best(), loss=study.best_loss())
+            study, state = details["study"], details["study"].state
+            self.write("study", study=study.name, best=state.best, loss=state.best_loss)
         elif event == "result":
             self._result(details)
         elif event in ("worker", "node", "lost worker", "lost node", "warning"):

@@ -226,10 +226,10 @@ class Progress:
             study = details["study"]
             self._pace.end(study.name)
             if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
-                spared = planned_slots(dict(study.meta)) - study.n_slots
+                spared = planned_slots(dict(study.meta)) - study.state.n_slots
                 self.total -= spared
                 self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
-            loss = study.best_loss()
+            loss = study.state.best_loss
             metric = study.meta.get("metric", "loss")
             self._best = f"{study.name}: " + (
                 f"best val {metric} {score_of(loss, metric):.4g}"

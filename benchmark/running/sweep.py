@@ -319,12 +319,12 @@ class _Sweep:
         )
         studies = list(self._studies())
         about: dict[str, Any] = {
-            "known": sum(study.n_done for study in studies),
+            "known": sum(study.state.n_done for study in studies),
             "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
             "workers": self._ray.n_workers,
         }
         for study in studies:
-            left = about["left"][study.name] - study.n_done
+            left = about["left"][study.name] - study.state.n_done
             about["left"][study.name] = 0 if study.finished else left
         self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
         self._listener("started", {})

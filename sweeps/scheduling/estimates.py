@@ -70,4 +70,4 @@ class Estimates:
         """Expected seconds of work that are left in a study."""
         total, weight = self._seconds[study.meta.get("model", "")]
         rate = total / weight if weight else 1.0
-        return rate * study.weight * max(1, study.n_slots - study.n_done)
+        return rate * study.weight * max(1, study.state.n_slots - study.state.n_done)

@@ -68,10 +68,10 @@ def study_record(study: Study) -> Record:
     return {
         "kind": "study",
         "study": study.name,
-        "best": study.best(),
-        "loss": study.best_loss(),
+        "best": study.state.best,
+        "loss": study.state.best_loss,
         "n_trials": study.n_trials,
-        "n_slots": study.n_slots,
+        "n_slots": study.state.n_slots,
         "time": utc_now(),
     }
 

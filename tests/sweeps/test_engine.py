@@ -30,7 +30,7 @@ def test_neither_workers_nor_the_order_of_results_change_a_suggestion_or_a_choic
         made = studies()
         pool = ScriptedPool(seed=seed, slots=1 + 2 * seed)
         found = run(tmp_path / str(seed), made, pool)
-        best = {study.name: (study.best(), study.best_loss()) for study in made}
+        best = {study.name: (study.state.best, study.state.best_loss) for study in made}
         assert expected in (None, (found, best))
         expected = (found, best)
         assert len(found) == 12 + 5 + 5 + 5 + 3 + 2 and all(study.finished for study in made)
@@ -337,6 +337,6 @@ def test_a_failure_stands_in_the_history_as_failed_and_is_never_chosen(tmp_path)
     for index, config, loss in told:
         assert (loss is None) == (config["k"] < 3)
         assert found[f"s#tune#{index}"][1] == config
-    best = study.best()
+    best = study.state.best
     assert told[best][2] == min(loss for *_, loss in told if loss is not None)
     assert all(found[f"s#eval#{i}"][1] == told[best][1] for i in range(2))

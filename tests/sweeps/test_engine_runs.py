@@ -28,7 +28,7 @@ def test_the_chosen_configuration_runs_once_on_each_further_seed(tmp_path):
     study = make_study(seeds=(0, 1, 2))
     pool = ScriptedPool()
     found = run(tmp_path, [study], pool)
-    chosen = found[f"s#tune#{study.best()}"]
+    chosen = found[f"s#tune#{study.state.best}"]
     evaluations = [found[f"s#eval#{i}"] for i in range(3)]
     assert all(config == chosen[1] for _, config, *_ in evaluations)
     assert evaluations[0][0] == chosen[0]  # the tuning seed's cell has run already

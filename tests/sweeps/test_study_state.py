@@ -279,13 +279,13 @@ def test_a_search_ends_with_the_trial_that_reaches_the_seconds(tmp_path, sampler
         seconds = recorded(folder)
         n = first_to_reach(seconds, 40.0)
         assert sum(seconds[:n]) >= 40.0 > sum(seconds[: n - 1])
-        assert made.finished and made.best() < n and made.n_slots == n + 2
+        assert made.finished and made.state.best < n and made.state.n_slots == n + 2
         assert len(seconds) <= n + slots  # what ran beside the last trials
         if slots == 1:
             assert len(seconds) == n
         (end,) = Ledger(folder).records("study")
-        assert end["n_slots"] == n + 2 and end["best"] == made.best()
-        choices.add((n, made.best(), made.best_loss()))
+        assert end["n_slots"] == n + 2 and end["best"] == made.state.best
+        choices.add((n, made.state.best, made.state.best_loss))
     assert len(choices) == 1  # neither workers nor the order in which trials end change the search
 
 
@@ -304,7 +304,7 @@ def test_a_sampler_learns_of_no_trial_beyond_the_end_of_its_search():
     assert len(opened) == 9  # by the mean of the first all of them fit
     for slot, trial in reversed(opened[1:]):
         made.close(slot, ended_after(trial, 19.5))
-    assert told == [0, 1] and made.tuned and made.n_slots == 2
+    assert told == [0, 1] and made.tuned and made.state.n_slots == 2
 
 
 def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_path):
@@ -317,7 +317,7 @@ def test_a_run_that_was_killed_anywhere_ends_its_search_at_the_same_trial(tmp_pa
         made = study()
         pool = ScriptedPool(slots=1, script=costly)
         assert run(folder, [made], pool) == expected
-        assert (made.best(), made.n_slots) == (whole.best(), whole.n_slots)
+        assert (made.state.best, made.state.n_slots) == (whole.state.best, whole.state.n_slots)
     done = ScriptedPool(script=costly)
     assert run(tmp_path / "whole", [study()], done) == expected and not done.submitted
 

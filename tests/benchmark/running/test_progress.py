@@ -26,7 +26,8 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress = Progress(quiet=False, color=False)
     progress.begin(7, "r")
     (study,) = plan(seeds=3)["studies"]
-    ended = SimpleNamespace(name=NAME, n_slots=4, meta=study, best_loss=lambda: None)
+    state = SimpleNamespace(n_slots=4, best_loss=None)
+    ended = SimpleNamespace(name=NAME, meta=study, state=state)
     for index in range(4):
         slot = Slot(NAME, "tune", index)
         progress.listen("result", {"slot": slot, "result": failure("error", "\x1b[2Jbad")})
@@ -129,7 +130,8 @@ def test_the_best_score_keeps_its_sign(capsys):
     progress = Progress(quiet=False, color=False, verbose=True)
     for metric, loss in (("r2", 6.204), ("r2", 0.0), ("roc_auc", -0.9), ("rmse", 2.5)):
         meta = {"metric": metric}
-        ended = SimpleNamespace(name=NAME, n_slots=4, meta=meta, best_loss=lambda loss=loss: loss)
+        state = SimpleNamespace(n_slots=4, best_loss=loss)
+        ended = SimpleNamespace(name=NAME, meta=meta, state=state)
         progress.listen("study", {"study": ended})
     progress.end()
     said = [line.split("best val ")[1] for line in capsys.readouterr().err.splitlines()]

@@ -179,7 +179,7 @@ def test_a_search_that_ended_is_settled_from_its_rows_without_ray(tmp_path):
     search = search_of(study, "asha", ledger)
     search.replay()
     assert search.finished and study.tuned and not study.finished
-    assert (study.best(), study.best_loss(), study.n_slots) == (0, 1 / 15, 4)
+    assert (study.state.best, study.state.best_loss, study.state.n_slots) == (0, 1 / 15, 4)
     slot = study.next_slot()
     assert slot is not None and (slot.stage, slot.index) == ("eval", 0)
     evaluated = study.open(slot)

@@ -47,7 +47,7 @@ def test_the_order_in_which_trials_end_decides_nothing(tmp_path, sampler):
     for seed in range(5):
         study = make_study(sampler=sampler, n_trials=9, seeds=(0, 1), **rungs)
         pool = ScriptedPool(seed=seed, slots=1 + 2 * seed)
-        found.append((run(tmp_path / str(seed), [study], pool), study.best()))
+        found.append((run(tmp_path / str(seed), [study], pool), study.state.best))
     assert found == found[:1] * 5
     stages = Counter(key.split("#")[1] for key in found[0][0])
     assert stages == {"rung0": 9, "rung1": 3, TUNE: 1, EVAL: 2}
