@@ -272,7 +272,7 @@ def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) 
     parts = []
     for fold in sorted(run.chosen[model]):
         where = {"val": run.predictions[model, fold]["val"]}
-        parts.append(table.target[folds[fold].val] - ledger.get_predictions(where)["val"])
+        parts.append(table.target[folds[fold].val] - ledger.predictions.get(where)["val"])
     gaps = np.sort(np.concatenate(parts))
     kept = np.linspace(0, len(gaps) - 1, min(len(gaps), MOST_RESIDUALS)).round().astype(int)
     return gaps[kept]

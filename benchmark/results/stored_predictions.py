@@ -44,7 +44,7 @@ class Predicted:
         """(n, C) probabilities or (n,) values of "val" and "test", or of these `parts` alone.
         LedgerError where they are gone."""
         where = self.ledger.at(self.position)["predictions"]
-        return self.ledger.get_predictions({part: where[part] for part in parts or PARTS})
+        return self.ledger.predictions.get({part: where[part] for part in parts or PARTS})
 
 
 @dataclass

@@ -150,7 +150,7 @@ def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> 
                 continue
             record = ledger.at(at)
             try:
-                check(record, ledger.get_predictions(record["predictions"]))
+                check(record, ledger.predictions.get(record["predictions"]))
             except WrongScores as error:
                 damage.append(f"{record['study']} ({id}): {error}")
                 trials = _with_scores(trials, id, error.scores)

@@ -59,7 +59,7 @@ def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reus
     """The recorded result with its scores computed again from the stored predictions, because the
     id alone proves nothing. Raises an exception where predictions are missing, damaged or those of
     other rows, or give other scores than the recorded ones."""
-    arrays = ledger.get_predictions(record["predictions"])
+    arrays = ledger.predictions.get(record["predictions"])
     data = plan.data[trial.dataset]
     scores = rescored(data.table, data.folds[trial.fold], arrays)
     check_scores(record, scores)

@@ -115,7 +115,7 @@ class Batch:
         """Add a result, and a link for each slot after the first; predictions are put at once."""
         where: Mapping[str, Any] = {}
         if result.predictions:
-            where = self._to.ledger.put_predictions(result.predictions)
+            where = self._to.ledger.predictions.put(result.predictions)
             self._predictions = True
         self._records.append(result_record(slots[0], trial, result, predictions=where, **more))
         self._records.extend(link_record(slot, trial) for slot in slots[1:])
@@ -124,7 +124,7 @@ class Batch:
         """Make everything durable, predictions before the records that point at them."""
         ledger = self._to.ledger
         if self._predictions:
-            ledger.sync_predictions()
+            ledger.predictions.sync()
         position = len(ledger)
         ledger.append(self._records)
         for at, record in enumerate(self._records, start=position):

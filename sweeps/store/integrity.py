@@ -106,6 +106,6 @@ def _checked(ledger: Ledger, record: Mapping[str, Any], check: Check) -> int:
     places = record.get("predictions")
     if not isinstance(places, Mapping) or not places:
         raise LedgerError("its record names no predictions")
-    arrays = ledger.get_predictions(places)
+    arrays = ledger.predictions.get(places)
     check(record, arrays)
     return sum(array.nbytes for array in arrays.values())

@@ -19,11 +19,11 @@ import hashlib
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...common.files import write_atomically
 from ..trial import canonical
@@ -49,7 +49,8 @@ class Ledger:
     counted in `torn_bytes`. `Ledger(path, write=True)` opens for appending, creates what is missing
     and moves damaged bytes into quarantine. Every checksum of the log is compared at once.
 
-    `warnings` are sentences on damage; an open writer may still add some. `notices` are
+    `predictions`: the arrays that its records point at, to be synced before these records are
+    written. `warnings` are sentences on damage; an open writer may still add some. `notices` are
     sentences on oddities that lost nothing.
     """
 
@@ -62,7 +63,7 @@ class Ledger:
         self.torn_bytes = 0
         self.torn_tail = 0  # of them the unfinished last line: it may be being written
         self._log = LogReader(self.folder / LOG)
-        self._predictions = Predictions(self.run / "predictions", warn=self.warnings.append)
+        self.predictions = Predictions(self.run / "predictions", warn=self.warnings.append)
         self._file: LogFile | None = None
         if write:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +77,7 @@ class Ledger:
                 self._mend(damaged, columns_are_right)
             self._file = LogFile(self._log.path)
             self._save_columns()
-            self._predictions.open()
+            self.predictions.open()
 
     def _look_round(self) -> None:
         """Account for every file in the folder. Raises LedgerError where it holds some and no
@@ -312,22 +313,4 @@ class Ledger:
             with suppress(OSError):
                 self._file.close()
         self._file = None
-        self._predictions.close()
-
-    # ------------------------------------------------------------------ predictions
-
-    def put_predictions(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Append arrays to the predictions; returns what the record keeps (`Predictions.put`).
-
-        The caller makes them durable with one `sync_predictions`, before the record is written.
-        """
-        return self._predictions.put(arrays)
-
-    def sync_predictions(self) -> None:
-        """Make everything durable that `put_predictions` wrote."""
-        self._predictions.sync()
-
-    def get_predictions(self, where: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays that a record points at. Raises LedgerError where their bytes are missing or
-        differ from what was written."""
-        return self._predictions.get(where)
+        self.predictions.close()

@@ -131,7 +131,7 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
     assert plan["datasets"]["t"]["n_features"] == 4
     tested: dict[str, int] = {}
     for record in ledger.records("result"):
-        parts = ledger.get_predictions(record["predictions"])
+        parts = ledger.predictions.get(record["predictions"])
         assert all(np.isfinite(values).all() for values in parts.values())
         tested[record["model"]] = tested.get(record["model"], 0) + len(parts["test"])
     assert tested == {"knn": n, "decision-tree": n}, "rows are missing from the tests"

@@ -189,10 +189,10 @@ def test_of_two_runs_that_contradict_each_other_the_first_counts_and_both_are_na
     mine = Path(shutil.copytree("b/wine", tmp_path / "mine"))
     (first, *_) = [r for r in of_disjoint("b/wine") if r["model"] == "constant"]
     ledger = Ledger(mine, write=True)
-    arrays = ledger.get_predictions(first["predictions"])
+    arrays = ledger.predictions.get(first["predictions"])
     nearly = {part: values * (1 + 1e-13) for part, values in arrays.items()}
-    where = ledger.put_predictions(nearly)
-    ledger.sync_predictions()
+    where = ledger.predictions.put(nearly)
+    ledger.predictions.sync()
     ledger.append([{**first, "predictions": where}])
     ledger.close()
     out = tmp_path / "ours"

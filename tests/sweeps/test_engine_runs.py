@@ -218,7 +218,7 @@ def test_a_trial_that_another_run_vouches_for_is_copied_with_its_origin(tmp_path
     ledger = Ledger(tmp_path / "run")
     for record in ledger.records("result"):
         assert (record["origin"], record["time"], record["study"]) == ("other", "then", "s")
-        assert ledger.get_predictions(record["predictions"])["val"][0] == record["val"]["loss"]
+        assert ledger.predictions.get(record["predictions"])["val"][0] == record["val"]["loss"]
 
 
 SMALL = suite_of("small", ["wine"], ["knn"], trials=3, sampler="tpe", seeds=2)

@@ -72,7 +72,7 @@ def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
     seen = set()
     made = {name: values(task=task) for name, task in TASKS.items()}
     for record in ledger.records("result"):
-        stored = ledger.get_predictions(record["predictions"])
+        stored = ledger.predictions.get(record["predictions"])
         for part in ("val", "test"):
             y = made[record["dataset"]][part]["y"]  # in the rows' own order
             if record["dataset"] == "tabred-form":

@@ -294,7 +294,7 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     assert done.output == "number 0 at 10\n" and done.costs["fit_s"] == 1.5
     assert done.info["rung_losses"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
     assert (tally.ran, tally.done, tally.failed, tally.interrupted) == (6, 2, 4, False)
-    arrays = ledger.get_predictions(rows[0]["predictions"])
+    arrays = ledger.predictions.get(rows[0]["predictions"])
     assert arrays["val"].tolist() == [1 / 15] * 3
 
 

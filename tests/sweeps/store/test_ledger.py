@@ -190,7 +190,7 @@ def test_a_place_that_is_a_path_or_lacks_something_is_refused(tmp_path):
     ledger = Ledger(tmp_path)
     for place in (*({**PLACE, "file": name} for name in PATHS), {}, None, "x", {"file": "0.bin"}):
         with pytest.raises(LedgerError, match="refused"):
-            ledger.get_predictions({"val": place})
+            ledger.predictions.get({"val": place})
 
 
 IMPOSSIBLE = [
@@ -212,11 +212,11 @@ IMPOSSIBLE = [
 def test_impossible_predictions_are_refused_before_memory_is_asked_for(tmp_path):
     for change in IMPOSSIBLE:
         ledger = Ledger(tmp_path, write=True)
-        where = ledger.put_predictions({"val": np.arange(6.0).reshape(3, 2)})
-        ledger.sync_predictions()
-        assert np.array_equal(ledger.get_predictions(where)["val"], np.arange(6.0).reshape(3, 2))
+        where = ledger.predictions.put({"val": np.arange(6.0).reshape(3, 2)})
+        ledger.predictions.sync()
+        assert np.array_equal(ledger.predictions.get(where)["val"], np.arange(6.0).reshape(3, 2))
         with pytest.raises(LedgerError):
-            ledger.get_predictions({"val": {**where["val"], **change}})
+            ledger.predictions.get({"val": {**where["val"], **change}})
         ledger.close()
 
 
@@ -230,17 +230,17 @@ def test_predictions_come_back_bit_for_bit_across_files(tmp_path, monkeypatch):
     arrays, places = [], []
     for n in range(6):
         arrays.append({"val": chance.random((n, 3)), "test": chance.random(n).astype("float32")})
-        places.append(ledger.put_predictions(arrays[-1]))
-    ledger.sync_predictions()
+        places.append(ledger.predictions.put(arrays[-1]))
+    ledger.predictions.sync()
     ledger.close()
     assert len(list((tmp_path / "predictions").iterdir())) > 2
     ledger = Ledger(tmp_path, write=True)  # a new driver writes behind what is there
     arrays.append({"val": np.array([1, 2, 3])})
-    places.append(ledger.put_predictions(arrays[-1]))
-    ledger.sync_predictions()
+    places.append(ledger.predictions.put(arrays[-1]))
+    ledger.predictions.sync()
     ledger.close()
     for expected, where in zip(arrays, places, strict=True):
-        found = Ledger(tmp_path).get_predictions(where)
+        found = Ledger(tmp_path).predictions.get(where)
         for part, array in expected.items():
             assert found[part].dtype == array.dtype and np.array_equal(found[part], array)
 
@@ -249,7 +249,7 @@ def test_predictions_come_back_bit_for_bit_across_files(tmp_path, monkeypatch):
 def test_objects_are_never_stored_as_predictions(tmp_path):
     ledger = Ledger(tmp_path, write=True)
     with pytest.raises(LedgerError, match="object"):
-        ledger.put_predictions({"val": np.array([object()])})
+        ledger.predictions.put({"val": np.array([object()])})
     ledger.close()
 
 

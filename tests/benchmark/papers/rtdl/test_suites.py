@@ -217,7 +217,7 @@ def test_an_ensemble_is_the_mean_of_the_stored_predictions_of_five_seeds(folder)
     assert forest["seeds"].tolist() == ["0, 1, 2, 3, 4", "5, 6, 7, 8, 9"]
     ledger = Ledger(folder)
     stored = [
-        ledger.get_predictions(record["predictions"])["test"]
+        ledger.predictions.get(record["predictions"])["test"]
         for record in ledger.records("result")
         if (record["dataset"], record["model"]) == ("diabetes", "random-forest")
         and record["seed"] in range(5, 10)
