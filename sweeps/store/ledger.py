@@ -112,7 +112,8 @@ class Ledger:
         blocks = blocks_in(self.folder / COLUMNS, self._log)
         size = self._log.size()
         damaged: list[tuple[int, bytes]] = []
-        checked = self._checked(blocks)
+        with ThreadPoolExecutor(READERS) as pool:
+            checked = list(pool.map(Block.is_right, blocks))
         for block, right in zip(blocks, checked, strict=True):
             if block.end > size:
                 self.warnings.append(
@@ -134,14 +135,6 @@ class Ledger:
         if not self.writable and self.torn_bytes > self.torn_tail:
             self.warnings.append(self._sentence(damaged))
         return damaged, all(checked)
-
-    def _checked(self, blocks: list[Block]) -> list[bool]:
-        """Whether each block is whole, and stands for what the log holds."""
-
-        if not blocks:
-            return []
-        with ThreadPoolExecutor(READERS) as pool:
-            return list(pool.map(Block.is_right, blocks))
 
     def _decode(self, start: int, end: int) -> list[tuple[int, bytes]]:
         """Add the records between two places of the log; returns the damaged lines."""
