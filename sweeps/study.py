@@ -13,9 +13,9 @@ from .study_state import EVAL, Shape, StudyState
 from .trial import DONE, Limits, Result, Trial
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slot:
-    """A trial's place in its study.
+    """A trial's place in its study; as text "<study>#<stage>#<index>".
 
     stage: "tune", "rung<k>" (the search on a lower rung) or "eval".
     index: number of the configuration in the search, or of the evaluation seed.
@@ -27,16 +27,8 @@ class Slot:
     stage: str
     index: int
 
-    @property
-    def key(self) -> str:
-        """ "<study>#<stage>#<index>"."""
+    def __str__(self) -> str:
         return f"{self.study}#{self.stage}#{self.index}"
-
-    @staticmethod
-    def parse(key: str) -> tuple[str, str, int]:
-        """(study, stage, index) of a key."""
-        study, stage, index = key.rsplit("#", 2)
-        return study, stage, int(index)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ...sweeps.scheduling.estimates import LIMIT_TIMES
 from ...sweeps.search.samplers import make_sampler
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
-from ...sweeps.study import Slot, Study
+from ...sweeps.study import Study
 from ...sweeps.trial import DONE
 from .costs.history import costs_in
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
@@ -86,7 +86,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     )
     low = high = longest = mb = 0.0
     models: dict[str, float] = defaultdict(float)
-    ended = Counter(Slot.parse(key)[0] for key in finished_slots)
+    ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
         n = planned_slots(study.meta)
         if study.study_s is not None:
@@ -98,7 +98,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         total.finished += already
         while already < n and (slot := study.next_slot()) is not None:
             id = study.open(slot).id
-            if slot.key not in finished_slots and id in ids:
+            if slot not in finished_slots and id in ids:
                 total.cached += 1
                 left -= 1
             if not study.sampler.history_free:

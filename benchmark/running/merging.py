@@ -105,7 +105,7 @@ class _Part:
     def config(self, study: Study, slot: Slot) -> Config | None:
         """The configuration that a slot has in this run, None where it has none. Raises ValueError
         for one that is not that of its trial."""
-        id, at = self.slots[slot.key]
+        id, at = self.slots[slot]
         config = self.ledger.at(at).get("config")
         try:
             same = isinstance(config, dict) and study.trial_of(slot, config).id == id
@@ -120,7 +120,7 @@ class _Part:
 
     def newest(self, slot: Slot) -> int | None:
         """The position of the newest record on a slot, None without one."""
-        id, at = self.slots.get(slot.key, ("", None))
+        id, at = self.slots.get(slot, ("", None))
         return at if at is None else max(at, self.results.get(id, -1))
 
     def content(self, id: str) -> tuple[Any, ...] | None:
@@ -150,7 +150,7 @@ class _Union:
             found = self._find(slot, trial)
             if slot.stage == study.stages[0]:
                 for part in self._parts:
-                    counts = part.slots.get(slot.key, ("",))[0] == (trial.id if found else "")
+                    counts = part.slots.get(slot, ("",))[0] == (trial.id if found else "")
                     if found and part.content(trial.id) != found[0].content(trial.id):
                         counts = False
                     histories[part.run].add(part.newest(slot), counts=counts)
@@ -176,14 +176,14 @@ class _Union:
         if slot.stage != study.stages[0]:
             return None
         for part in self._parts:
-            if slot.key not in part.slots:
+            if slot not in part.slots:
                 continue
             try:
                 config = part.config(study, slot)
             except ValueError as error:
-                self.merged.refused[f"{part.run} {slot.key}"] = str(error)
+                self.merged.refused[f"{part.run} {slot}"] = str(error)
                 continue
-            at = part.slots[slot.key][1]
+            at = part.slots[slot][1]
             led = study.sampler.history_free or histories[part.run].led_to(slot.index, at)
             if led and config is not None:
                 return config
@@ -197,7 +197,7 @@ class _Union:
             try:
                 copy = self._verified(part, trial)
             except Exception as error:  # a run may come from anybody, with right checksums
-                self.merged.refused[f"{part.run} {slot.key}"] = str(error)
+                self.merged.refused[f"{part.run} {slot}"] = str(error)
                 continue
             self._compare(trial, part, having)
             return part, copy

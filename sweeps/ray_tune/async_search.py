@@ -169,7 +169,7 @@ class Asynchronous:
             record, study = self.ledger.at(at), self.studies[name]
             trial = study.make_trial(record["config"], record["seed"], record["fidelity"])
             if trial.id != record["id"]:
-                changed.append(Slot(name, record["stage"], index).key)
+                changed.append(Slot(name, record["stage"], index))
             if trial.id != record["id"] or not self._trials.ended(trial):
                 self._stale[name, index] = record["stage"]
             else:

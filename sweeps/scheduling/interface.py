@@ -20,13 +20,10 @@ class SourceChanged(Exception):
     `count` is the number of finished slots that would have to run again.
     """
 
-    def __init__(self, changed: list[str], known: Iterable[str]) -> None:
+    def __init__(self, changed: list[Slot], known: Iterable[Slot]) -> None:
         # Slots after a changed one in a sequential study cannot be checked: they count too.
-        first = {(name, stage): index for name, stage, index in map(Slot.parse, reversed(changed))}
-        parsed = (Slot.parse(key) for key in known)
-        self.count = sum(
-            index >= first.get((name, stage), index + 1) for name, stage, index in parsed
-        )
+        first = {(slot.study, slot.stage): slot.index for slot in reversed(changed)}
+        self.count = sum(s.index >= first.get((s.study, s.stage), s.index + 1) for s in known)
         super().__init__(
             f"{self.count} finished cells of this run were computed by other code, data or library "
             f"versions (first: {changed[0]}). Go back to those, start another run with bench "

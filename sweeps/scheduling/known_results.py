@@ -33,7 +33,7 @@ class KnownResults:
     def _of_this_run(self, slot: Slot, trial: Trial) -> Result | None:
         if not self._records.ended(trial) and trial.id not in self._copied:
             return None
-        if self._records.slots.get(slot.key, ("", 0))[0] != trial.id:
+        if self._records.slots.get(slot, ("", 0))[0] != trial.id:
             self._batch.link(slot, trial)
         return self._copied.get(trial.id) or self._records.result(trial)
 

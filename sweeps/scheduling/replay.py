@@ -26,7 +26,7 @@ def replay(
     unless `allow_code_change`. No link is written in that case.
     """
     unfinished: list[Waiting] = []
-    changed: list[str] = []
+    changed: list[Slot] = []
     links: list[Link] = []
     last = last_indices(records.slots)
     for study in studies:
@@ -42,7 +42,7 @@ def _replay_study(
     records: TrialRecords,
     last: dict[tuple[str, str], int],
     unfinished: list[Waiting],
-    changed: list[str],
+    changed: list[Slot],
     links: list[Link],
 ) -> None:
     ledger = records.ledger
@@ -50,7 +50,7 @@ def _replay_study(
     while (slot := study.next_slot()) is not None:
         if slot.index > last.get((study.name, slot.stage), -1):
             break
-        before = place = records.slots.get(slot.key)
+        before = place = records.slots.get(slot)
         lowest = slot.stage == study.stages[0]
         if place is not None and lowest and not study.sampler.history_free:
             if not history.led_to(slot.index, place[1]):
@@ -64,7 +64,7 @@ def _replay_study(
             if before is not None and before[0] not in records.retried:
                 # Not `trial`: a suggestion or a choice may be another one by now.
                 if study.trial_of(slot, ledger.at(before[1])["config"]).id != before[0]:
-                    changed.append(slot.key)
+                    changed.append(slot)
         elif place and place[0] == trial.id:
             at = max(place[1], records.position(trial))
         else:  # this slot's trial has run, for another slot or before the code changed

@@ -142,10 +142,10 @@ def deaths_since(ends: Mapping[str, int], ledger: Ledger) -> dict[str, Counter[s
     return deaths
 
 
-def last_indices(slot_keys: Iterable[str]) -> dict[tuple[str, str], int]:
+def last_indices(slots: Iterable[Slot]) -> dict[tuple[str, str], int]:
     """{(study, stage): the highest index that has a slot}."""
     last: dict[tuple[str, str], int] = {}
-    for key in slot_keys:
-        name, stage, index = Slot.parse(key)
-        last[name, stage] = max(index, last.get((name, stage), -1))
+    for slot in slots:
+        place = slot.study, slot.stage
+        last[place] = max(slot.index, last.get(place, -1))
     return last

@@ -110,9 +110,9 @@ def latest_results(ledger: Ledger) -> dict[str, int]:
     return {head.id: at for at, head in ledger.heads("result")}
 
 
-def slot_places(ledger: Ledger) -> dict[str, tuple[str, int]]:
-    """{slot key: (trial id, position of its record)} of slots that ended, the last counting."""
-    places: dict[str, tuple[str, int]] = {}
+def slot_places(ledger: Ledger) -> dict[Slot, tuple[str, int]]:
+    """{slot: (trial id, position of its record)} of slots that ended, the last counting."""
+    places: dict[Slot, tuple[str, int]] = {}
     for at, head in ledger.heads("result", "slot"):
-        places[Slot(head.study, head.stage, head.index).key] = (head.id, at)
+        places[Slot(head.study, head.stage, head.index)] = (head.id, at)
     return places

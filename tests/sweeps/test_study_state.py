@@ -26,7 +26,7 @@ from tabsweep.sweeps.engine import Stop
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
-from tabsweep.sweeps.study import Slot, Study
+from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.study_state import EVAL, TUNE, History, Shape, StudyState
 from tabsweep.sweeps.trial import FAILED, Result, Trial, failure
 from tabsweep.sweeps.workers.pool import Job, JobOutcome
@@ -123,11 +123,11 @@ def rows_in(folder: Path) -> Rows:
     ledger = Ledger(folder)
     results = {record["id"]: record for record in ledger.records("result")}
     found: Rows = {}
-    for key, (id, _) in slot_places(ledger).items():
-        _, stage, index = Slot.parse(key)
+    for slot, (id, _) in slot_places(ledger).items():
         if id in results:
             record = results[id]
-            found[stage, index] = record["val"].get("loss"), record["costs"].get("cpu_s", 0.0)
+            seconds = record["costs"].get("cpu_s", 0.0)
+            found[slot.stage, slot.index] = record["val"].get("loss"), seconds
     return found
 
 

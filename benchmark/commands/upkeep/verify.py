@@ -86,8 +86,8 @@ def slots_of_trials(ledger: Ledger, reasons: dict[str, str]) -> list[dict[str, A
     """[{"id", "slot", "reason"}] of these trials, by slot; a trial that fills several slots counts
     once, under the first."""
     first: dict[str, str] = {}
-    for key, (id, _) in sorted(slot_places(ledger).items()):
-        first.setdefault(id, key)
+    for slot, (id, _) in sorted(slot_places(ledger).items(), key=lambda item: str(item[0])):
+        first.setdefault(id, str(slot))
     trials: Iterable[dict[str, Any]] = (
         {"id": id, "slot": first.get(id, ""), "reason": reason} for id, reason in reasons.items()
     )

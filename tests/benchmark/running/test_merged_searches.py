@@ -85,7 +85,7 @@ def resumed(out: Path) -> int:
 
 
 def slots(run: Path) -> dict[str, str]:
-    return {key: id for key, (id, _) in slot_places(Ledger(run)).items()}
+    return {str(slot): id for slot, (id, _) in slot_places(Ledger(run)).items()}
 
 
 def searched(run: Path) -> list[int]:

@@ -156,9 +156,9 @@ def ended(folder: Path) -> dict[str, tuple[Any, ...]]:
     ledger = Ledger(folder)
     results = {record["id"]: record for record in ledger.records("result")}
     return {
-        key: (id, results[id]["config"], results[id]["status"], results[id]["cause"])
+        str(slot): (id, results[id]["config"], results[id]["status"], results[id]["cause"])
         + (results[id]["val"].get("loss"),)
-        for key, (id, _) in sorted(slot_places(ledger).items())
+        for slot, (id, _) in slot_places(ledger).items()
     }
 
 
