@@ -1,6 +1,6 @@
 """Parameters of a search space: Fixed, Choice, Float, Int, Maybe, and Variants of many at once.
 
-A parameter is frozen, comparable, hashable and printable, and it turns into plain data and back.
+A parameter is frozen, comparable and printable, and it turns into plain data and back.
 Its axes tell a sampler which numbers to draw. `read` turns drawn numbers into a value, `write`
 turns a value back into numbers, so that one description serves random search, Optuna and hyperopt
 alike.
@@ -90,9 +90,6 @@ class Param:
         if not isinstance(other, Param):
             return NotImplemented
         return canonical(self.to_data()) == canonical(other.to_data())
-
-    def __hash__(self) -> int:
-        return hash(canonical(self.to_data()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...common.text import suggest
-from ..trial import canonical
 from .params import Axis, Choice, Draw, Fixed, Float, Int, Maybe, Param, Variants, parse_param
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ __all__ = ["Axis", "Choice", "Fixed", "Float", "Int", "Maybe", "Param", "Space",
 _REMARKS = {"note", "source", "search"}  # about the origin of a space, not part of it
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Space:
     """Named parameters.
 
@@ -51,7 +49,7 @@ class Space:
         if twice:
             raise ValueError(f"{twice[0]!r} is set by two parameters; remove one of them")
         params = {name: self.params[name] for name in sorted(self.params)}
-        object.__setattr__(self, "params", MappingProxyType(params))
+        object.__setattr__(self, "params", params)
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> Space:
@@ -77,20 +75,6 @@ class Space:
     def to_data(self) -> dict[str, Any]:
         """Plain data; `Space.parse(space.to_data()) == space`."""
         return {"params": {name: param.to_data() for name, param in self.params.items()}}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Space):
-            return NotImplemented
-        return canonical(self.to_data()) == canonical(other.to_data())
-
-    def __hash__(self) -> int:
-        return hash(canonical(self.to_data()))
-
-    def __repr__(self) -> str:
-        return f"Space({dict(self.params)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy is not picklable
-        return Space, (dict(self.params),)
 
     def __contains__(self, config: object) -> bool:
         """Whether `config` has exactly the parameters of the space, each within its range."""

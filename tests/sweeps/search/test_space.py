@@ -68,7 +68,7 @@ def check_plain(value: object) -> None:
 def test_a_space_survives_plain_data_and_pickling(space: Space) -> None:
     data = json.loads(json.dumps(space.to_data()))
     for back in (Space.parse(data), pickle.loads(pickle.dumps(space))):
-        assert back == space and hash(back) == hash(space) and repr(back) == repr(space)
+        assert back == space and repr(back) == repr(space)
 
 
 @laws
