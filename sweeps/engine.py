@@ -130,7 +130,7 @@ class Engine:
         finally:
             if self._pool is not None:
                 self._pool.close()
-        self.tally.interrupted = any(not study.finished for study in self.studies.values())
+        self.tally.interrupted |= any(not study.finished for study in self.studies.values())
         return self.tally
 
     def _hear(self, timeout_s: float) -> None:

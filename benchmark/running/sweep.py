@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,7 @@ class _Sweep:
                 slots=ray.n_workers,
                 paths=request.paths,
                 common=self._common,
+                tally=self._engine.tally,
                 **common,
             )
 
@@ -286,7 +287,7 @@ class _Sweep:
             state = None
             raise
         except KeyboardInterrupt:
-            self._log.write("end", **asdict(replace(self._tally(), interrupted=True)))
+            self._log.write("end", **asdict(replace(self._engine.tally, interrupted=True)))
             state = "interrupted"
             raise
         except BaseException as error:
@@ -351,16 +352,7 @@ class _Sweep:
                         raise
                     search.tally.interrupted = True
             self._engine.admit(study for study in search.studies.values() if not search.left(study))
-        self._engine.run()
-        return self._tally()
-
-    def _tally(self) -> Tally:
-        """What was done so far."""
-        if self._search is None:
-            return self._engine.tally
-        one, other = self._engine.tally, self._search.tally
-        parts = {f.name: getattr(one, f.name) + getattr(other, f.name) for f in fields(Tally)}
-        return Tally(**{**parts, "interrupted": one.interrupted or other.interrupted})
+        return self._engine.run()
 
     def _listen(self, event: str, details: Mapping[str, Any]) -> None:
         self._still_owner()

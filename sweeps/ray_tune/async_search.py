@@ -74,7 +74,7 @@ class Asynchronous:
     Ray only. The other parameters are as for `Engine` and `RayWorkerPool`.
 
     studies: {name: study}.
-    tally: what this search did so far.
+    tally: counts what this search did.
     ended: {study: {index: how the search ended for that configuration}}.
     trouble: what kept trials of this Tuner from going on, where no trial caused it.
     """
@@ -94,6 +94,7 @@ class Asynchronous:
     allow_code_change: bool = False
     listener: Listener = lambda event, details: None
     stop: Stop = field(default_factory=Stop)
+    tally: Tally = field(default_factory=Tally)
     still_owner: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -101,7 +102,7 @@ class Asynchronous:
             known = ", ".join(METHODS)
             raise ValueError(f"unknown asynchronous search {self.how!r}; known: {known}")
         self.folder = self.ledger.run / "tune"
-        self.tally, self.trouble = Tally(), ""
+        self.trouble = ""
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)
         self.attempts = Attempts(defaultdict(Counter))
         self._trials = TrialRecords(self.ledger, self.retry, self.lost)
