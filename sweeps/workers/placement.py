@@ -64,7 +64,7 @@ class Placement:
     def __init__(self, nodes: Mapping[str, Node], limit: int | None = None) -> None:
         self.limit = limit
         self.reserve = 0
-        self.refused: Mapping[str, str] = {}  # {id of a node that is not used: the reason}
+        self.refused: set[str] = set()  # ids of nodes that are not used any more
         self._nodes = dict(nodes)
         self._gpu_mb: dict[str, float] = {}
         self._context_mb: dict[str, float] = {}
@@ -87,10 +87,6 @@ class Placement:
             self._nodes = dict(nodes)
             for rooms in self._rooms.values():
                 rooms.clear()
-
-    def refuse(self, node: str, reason: str) -> None:
-        """Use a node no more."""
-        self.refused = {**self.refused, node: reason}
 
     def usable(self) -> list[Node]:
         """The nodes that are not refused."""

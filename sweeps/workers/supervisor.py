@@ -96,7 +96,7 @@ class Supervisor:
 
     def _refuse(self, node: Node, reason: str) -> list[JobOutcome]:
         """Leave a node out, and end its actors. Raises ClusterLost where it was the last one."""
-        self._placement.refuse(node.id, reason)
+        self._placement.refused.add(node.id)
         if not any(other.cpus for other in self._placement.usable()):
             raise ClusterLost(f"no machine of the cluster can be used; {node.host}: {reason}")
         self._news.append(("warning", {"message": f"{node.host} is left out: {reason}"}))
@@ -108,7 +108,7 @@ class Supervisor:
     def _leaves(self, node: Node) -> list[JobOutcome]:
         """Send no more trials to a node that is about to leave the cluster. Trials that its actors
         already have may finish. If the machine comes back, it counts as a new node."""
-        self._placement.refuse(node.id, "it leaves the cluster")
+        self._placement.refused.add(node.id)
         self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
         outcomes: list[JobOutcome] = []
         for actor in self._group.on(node.id):
@@ -188,6 +188,6 @@ class Supervisor:
             for actor in self._group.on(id):
                 outcomes.extend(self._group.worker_died(actor, "lost"))
         outcomes.extend(self._end_stopped())
-        for id in self._calls.draining() & found.keys() - self._placement.refused.keys():
+        for id in self._calls.draining() & found.keys() - self._placement.refused:
             outcomes.extend(self._leaves(found[id]))
         return outcomes

@@ -39,6 +39,7 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
     assert placement.shape(needs) == Shape(8, 0.0, 8192.0)
     placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
     assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
+    assert placement.place(Shape(1, 0.0, 1024.0)) == placement.nodes["a"]  # where no GPU is
     for size in (1000.0, 9000.0):  # nothing is known of the GPU yet
         assert placement.shape(Needs(gpu_mb=size)) == Shape(1, 1.0, 1024.0)
     assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, 65_536.0)
@@ -48,7 +49,7 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
     placement.know_gpu("b", 80_000.0)
     for size, share in ((9000.0, 1 / 8), (30_000.0, 1 / 2), (float("inf"), 1.0)):
         assert placement.shape(Needs(gpu_mb=size)) == Shape(1, share, 1024.0)
-    placement.refuse("b", "other libraries")
+    placement.refused.add("b")
     assert placement.shape(Needs(gpu_mb=1000.0)) is None
 
 

@@ -1,4 +1,4 @@
-"""Placement of workers, and the Ray pool on several nodes of one machine with GPUs in name only."""
+"""The Ray pool on several nodes of one machine with GPUs in name only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -27,7 +27,7 @@ from tabsweep.sweeps.workers import crash_report, ray_calls
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost, Job
 from tabsweep.sweeps.workers.ray_actors import TrialActor
-from tabsweep.sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray
+from tabsweep.sweeps.workers.ray_cluster import nodes, on_node, start_ray
 from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.ray_private import fewer_parts
 from tabsweep.sweeps.workers.ray_start import daemons_below
@@ -146,25 +146,6 @@ class Run:
 
     def info(self, model: str, key: str) -> list[Any]:
         return [r["info"][key] for r in self.records if r["model"] == model]
-
-
-class Held(NamedTuple):
-    shape: Shape
-    node: Node
-
-
-def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
-    small, large = Node("a", "a", 2, 0, 4096.0), Node("b", "b", 4, 1, 8192.0)
-    placement = Placement({"a": small, "b": large}, limit=4)
-    one = Shape(1, 0.0, 1024.0)
-    assert placement.place(one) == small  # first where no GPU is
-    placement.add(Held(Shape(2, 0.0, 1024.0), small))
-    assert placement.place(one) == large
-    assert placement.place(Shape(3, 0.0, 1024.0)) is None  # 2 + 3 CPUs exceed the limit
-    assert placement.place(Shape(3, 0.0, 1024.0), ending_idle=True) == large
-    placement.refuse("a", "other libraries")
-    assert placement.place(Shape(1, 0.0, 9000.0)) is None
-    assert placement.place(one) == large
 
 
 class Where:
