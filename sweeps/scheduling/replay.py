@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..store.records import result_of
+from ..store.ledger import Record
+from ..store.records import link_record, result_of
 from ..study import Slot, Study
 from ..study_state import History
-from ..trial import Trial
 from .interface import SourceChanged
 from .ready_studies import Waiting
 from .trial_records import TrialRecords, last_indices
-
-Link = tuple[Slot, Trial]
 
 
 def replay(
@@ -27,13 +25,13 @@ def replay(
     """
     unfinished: list[Waiting] = []
     changed: list[Slot] = []
-    links: list[Link] = []
+    links: list[Record] = []
     last = last_indices(records.slots)
     for study in studies:
         _replay_study(study, records, last, unfinished, changed, links)
     if changed and not allow_code_change:
         raise SourceChanged(changed, records.slots)
-    records.write_links(links)
+    records.ledger.append(links, sync=False)
     return unfinished
 
 
@@ -43,7 +41,7 @@ def _replay_study(
     last: dict[tuple[str, str], int],
     unfinished: list[Waiting],
     changed: list[Slot],
-    links: list[Link],
+    links: list[Record],
 ) -> None:
     ledger = records.ledger
     history = History(study.lag)
@@ -69,7 +67,7 @@ def _replay_study(
             at = max(place[1], records.position(trial))
         else:  # this slot's trial has run, for another slot or before the code changed
             at = len(ledger) + len(links)  # where its link will stand
-            links.append((slot, trial))
+            links.append(link_record(slot, trial))
         if lowest:
             history.add(at)
         if records.ended(trial):

@@ -75,10 +75,6 @@ class TrialRecords:
         }
         self.ledger.append([lease], sync=False)
 
-    def write_links(self, links: Iterable[tuple[Slot, Trial]]) -> None:
-        """Record, in this order, that slots are filled by trials that have run; not synced."""
-        self.ledger.append([link_record(slot, trial) for slot, trial in links], sync=False)
-
     def write_end(self, study: Study) -> None:
         """Record that a study has ended; not synced."""
         self.ledger.append([study_record(study)], sync=False)
