@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...common.portable import PINS, pinned
-from .ray_private import answer_agents, confined, fewer_parts, say_deaths_of_workers, unconfined
+from .ray_private import answer_agents, confined, fewer_parts, reread_token, say_deaths_of_workers
 from .ray_start import daemons_below
 from .ray_thread import ANSWER_S, RAY, bounded
 
@@ -181,7 +181,7 @@ def start_ray(*, slots: int | None, address: str = "local") -> None:
     else:
         if pinned():  # a local Ray inherits the variables
             options["runtime_env"] = {"env_vars": PINS}
-        unconfined()
+        reread_token()
         ray.init(**options)
     say_deaths_of_workers(False)
 
@@ -194,7 +194,7 @@ def stop_ray() -> None:
 
     RAY.watch(())  # its daemons end now
     ray.shutdown()
-    unconfined()
+    reread_token()
     say_deaths_of_workers(True)
 
 

@@ -55,7 +55,7 @@ def confined() -> Iterator[None]:
     os.environ.update(settings())
     ray_constants.ENABLE_RAY_CLUSTER = False  # read from the environment when Ray was imported
     try:
-        _read_token_again()
+        reread_token()
         yield
         address = ray.util.get_node_ip_address()
         if not ipaddress.ip_address(address).is_loopback:
@@ -74,14 +74,9 @@ def confined() -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
-def unconfined() -> None:
-    """Before a cluster of the user is joined: forget the token of a confined Ray that ran in this
-    process."""
-    _read_token_again()
-
-
-def _read_token_again() -> None:
-    """Ray keeps mode and token from its first look at the environment."""
+def reread_token() -> None:
+    """Let Ray look at the environment again: it keeps mode and token from its first look, so a
+    process in which a confined Ray has run would join another one with that token."""
     raylet: Any = import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
