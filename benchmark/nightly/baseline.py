@@ -12,7 +12,7 @@ from typing import Any
 from ...common.files import write_atomically
 from ...sweeps.trial import DONE, FAILED
 from ..planning.environment import cpu_model
-from .checkout import BASELINE, SHORT
+from .checkout import SHORT
 from .context import NightContext
 from .sides import Row, fit, head_of, ids, lock_of
 
@@ -21,11 +21,6 @@ FORMAT = 1
 
 class BaselineError(ValueError):
     """A baseline that cannot be read or must not be accepted, with the way out."""
-
-
-def file_of(root: Path, given: Path | None) -> Path:
-    """The baseline's file: the given one, or the one in the checkout."""
-    return given if given is not None else root / BASELINE
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -49,24 +44,21 @@ def _way(path: Path) -> str:
     return f"git checkout {path.name}, or write it anew: bench baseline accept --reason TEXT"
 
 
-def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
+def accept(context: NightContext, reason: str) -> dict[str, Any]:
     """Fit every cell of the suite and write the baseline of this commit; returns its content.
 
-    Raises BaselineError where single models are asked for, files differ from the commit, a dataset
-    could not be had, a fit returned nothing, or one failed that the baseline before it has: such a
-    baseline would hide it from now on.
+    Raises BaselineError where files differ from the commit, a dataset could not be had, a fit
+    returned nothing, or one failed that the baseline before it has: such a baseline would hide it
+    from now on.
     """
-    if context.models:
-        raise BaselineError(
-            f"a baseline holds every model of the suite, not {', '.join(context.models)} alone"
-        )
+    path = context.baseline_file
     if context.changed:
         raise BaselineError(
             f"files differ from commit {context.commit[:SHORT]}: a baseline names a commit that "
             "can be had again; commit them first"
         )
     head = head_of(context)
-    planned = ids(context, head, models=context.models)
+    planned = ids(context, head)
     if planned["left_out"]:
         told = "; ".join(f"{name}: {why}" for name, why in sorted(planned["left_out"].items()))
         raise BaselineError(f"not every dataset could be had ({told}); --mirror DIR brings them")
@@ -75,7 +67,7 @@ def accept(context: NightContext, reason: str, path: Path) -> dict[str, Any]:
     missing = sorted({*planned["cells"]} - {key_of(row) for row in rows})
     if missing:
         raise BaselineError(f"{len(missing)} fits returned no row ({', '.join(missing[:5])})")
-    old = read(path)
+    old = context.baseline
     failed = sorted(key_of(row) for row in rows if row["status"] == FAILED)
     known = {key for key, cell in (old or {}).get("cells", {}).items() if cell["status"] == FAILED}
     broken = [key for key in failed if key not in known]

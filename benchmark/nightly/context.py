@@ -25,11 +25,11 @@ class NightContext:
     commit: str
     night: Path
     store: Path
+    baseline_file: Path
     mirror: str | None = None
     cache: str | None = None
     workers: int = 0
     baseline: Mapping[str, Any] | None = None
-    baseline_file: Path | None = None
     against: str | None = None
     suite: str = "nightly"
     models: tuple[str, ...] = ()

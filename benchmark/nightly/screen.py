@@ -33,8 +33,7 @@ def screen(context: NightContext) -> StepResult:
     """
     baseline = context.baseline
     if baseline is None:
-        where = context.baseline_file or "the repository"
-        reason = f"{where} does not exist; {ACCEPT}"
+        reason = f"{context.baseline_file} does not exist; {ACCEPT}"
         return StepResult(NAME, NO_DATA, "there is no accepted baseline", reason=reason)
     try:
         head = head_of(context)

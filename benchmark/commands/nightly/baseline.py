@@ -7,7 +7,7 @@ from typing import Any
 
 from ....sweeps.store.run_lock import RunLock
 from ...console import OK, Console, count
-from ...nightly.baseline import accept, file_of
+from ...nightly.baseline import accept
 from ...nightly.checkout import SHORT, checkout_of
 from ...planning.environment import ROOT
 from .night import context_of
@@ -21,9 +21,8 @@ def accept_command(console: Console, *, reason: str, **given: Any) -> int:
     name = f"accepted-{checkout.label}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     context = context_of(console, checkout, against=None, night=name, **given)
     context.night.mkdir(parents=True, exist_ok=True)
-    path = file_of(checkout.root, given["baseline"])
     with RunLock(context.night, note=console.say), RunLock(context.store, note=console.say):
-        found = accept(context, reason.strip(), path)
+        found, path = accept(context, reason.strip()), context.baseline_file
     console.data({"file": str(path), "commit": found["commit"], "cells": len(found["cells"])})
     console.say(
         f"{path}: {count(len(found['cells']), 'cell')} of {count(len(found['models']), 'model')} "

@@ -11,8 +11,8 @@ from typing import Any
 
 from ....sweeps.store.run_lock import RunLock
 from ...console import OK, REGRESSION, Console, count, duration
-from ...nightly.baseline import file_of, read
-from ...nightly.checkout import Checkout, checkout_of
+from ...nightly.baseline import read
+from ...nightly.checkout import BASELINE, Checkout, checkout_of
 from ...nightly.context import NightContext
 from ...nightly.night import name_of, run_night
 from ...nightly.step_result import NOT_RUN
@@ -64,7 +64,7 @@ def context_of(
     nights = out.resolve()
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     folder = nights / (night or name_of(today, checkout.label, against))
-    file = file_of(checkout.root, baseline).resolve()
+    file = (baseline or checkout.root / BASELINE).resolve()
     local = mirror is not None and "://" not in mirror
     return NightContext(
         root=checkout.root,

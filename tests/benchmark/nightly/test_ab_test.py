@@ -123,7 +123,7 @@ def outcome(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], St
 
 def context_of(folder: Path, **given: Any) -> NightContext:
     places = {"root": folder, "night": folder / "night", "store": folder / "store"}
-    return NightContext(**places, commit="7" * 40, **given)
+    return NightContext(**places, baseline_file=folder / "x", commit="7" * 40, **given)
 
 
 @pytest.mark.parametrize(

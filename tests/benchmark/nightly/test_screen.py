@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from calls import bench
 from tabsweep.benchmark.nightly.ab_test import not_planned
-from tabsweep.benchmark.nightly.baseline import BaselineError, accept, content, read
-from tabsweep.benchmark.nightly.context import NightContext
+from tabsweep.benchmark.nightly.baseline import BaselineError, content, read
 from tabsweep.benchmark.nightly.screen import compared, failures, missing, result_of, unstable
 from tabsweep.sweeps.store.run_lock import RunLock
 
@@ -141,13 +140,6 @@ def test_a_night_without_a_baseline_is_red_and_says_what_writes_one(work: Path) 
 
 def test_a_baseline_of_single_models_is_refused(work: Path) -> None:
     assert bench("baseline", "accept", "--reason", "x", "--model", "knn").code == 2
-    context = NightContext(
-        **{"root": work, "commit": "c" * 40, "night": work / "night", "store": work / "store"},
-        models=("knn",),
-    )
-    with pytest.raises(BaselineError, match="every model of the suite, not knn alone"):
-        accept(context, "x", work / "baseline.json")
-    assert not (work / "baseline.json").exists()
 
 
 def test_runs_that_share_a_store_are_one_at_a_time(work: Path) -> None:

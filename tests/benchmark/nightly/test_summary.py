@@ -44,9 +44,8 @@ def written(folder: Path, steps: list[StepResult]) -> str:
     """The summary of a night."""
     place = folder / "2026-11-22-77aa001"
     place.mkdir(parents=True)
-    context = NightContext(
-        root=folder, commit=HEAD, night=place, store=folder / "store", baseline=BASELINE
-    )
+    places = {"root": folder, "night": place, "store": folder, "baseline_file": folder / "x"}
+    context = NightContext(**places, commit=HEAD, baseline=BASELINE)
     return write_summary(night(steps), context).read_text(encoding="utf-8")
 
 
@@ -84,8 +83,7 @@ def test_hostile_names_and_messages_do_nothing(tmp_path):
 
 
 def test_the_command_to_repeat_fits_what_the_night_fitted(tmp_path):
-    context = NightContext(
-        root=tmp_path, commit=HEAD, night=tmp_path, store=tmp_path, suite="mine.toml"
-    )
+    places = dict.fromkeys(("root", "night", "store", "baseline_file"), tmp_path)
+    context = NightContext(**places, commit=HEAD, suite="mine.toml")
     repeated = ab_test.command(context, HEAD, "knn")
     assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml"
