@@ -17,7 +17,7 @@ from .space import Axis, Space
 class HyperoptTPE:
     """One `hyperopt.Trials`, kept in memory. Configurations must lie inside `space`."""
 
-    def __init__(self, space: Space, startup: int = 20) -> None:
+    def __init__(self, space: Space, startup: int) -> None:
         from hyperopt import Trials
         from hyperopt.base import Domain
 

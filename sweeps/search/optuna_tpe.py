@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class OptunaTPE:
     """Optuna's sampler on a study kept in memory. Configurations must lie inside `space`."""
 
-    def __init__(self, space: Space, startup: int = 10) -> None:
+    def __init__(self, space: Space, startup: int) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)

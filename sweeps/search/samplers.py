@@ -47,8 +47,7 @@ def make_sampler(
     """
     if name not in SAMPLERS:
         raise ValueError(f"unknown sampler {name!r}; {messages.suggest(name, SAMPLERS)}")
-    options = {} if startup is None or SAMPLERS[name] is not TPESampler else {"startup": startup}
-    return SAMPLERS[name](name, space, seed=seed, first=first, lag=lag, **options)
+    return SAMPLERS[name](name, space, seed=seed, first=first, lag=lag, startup=startup)
 
 
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
@@ -78,8 +77,9 @@ class Sampler:
         seed: int,
         first: Sequence[Mapping[str, Any]],
         lag: int,
+        startup: int | None,
     ) -> None:
-        self.name, self.space, self.seed, self.lag = name, space, seed, lag
+        self.name, self.space, self.seed, self.lag, self.startup = name, space, seed, lag, startup
         self.first: tuple[Config, ...] = tuple(plain(config) for config in first)
 
     def ask(self, index: int) -> Config:
@@ -139,11 +139,8 @@ class TPESampler(Sampler):
 
     history_free = False
 
-    def __init__(
-        self, name: str, space: Space, *, startup: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, name: str, space: Space, **options: Any) -> None:
         super().__init__(name, space, **options)
-        self._startup = {} if startup is None else {"startup": startup}
         self._results: dict[int, tuple[Config, float | None]] = {}
         self._backend: OptunaTPE | HyperoptTPE | None = None
         self._n_added = 0  # results that the backend knows, those of the first indices
@@ -157,7 +154,7 @@ class TPESampler(Sampler):
         if not self.space.axes:  # nothing to draw
             return self.space.decode(lambda axis: 0)
         if self._backend is None:
-            self._backend = _backend(self.name, self.space, **self._startup)
+            self._backend = _backend(self.name, self.space, self.startup)
         n_visible = max(0, index - self.lag + 1)
         assert n_visible >= self._n_added, "a study asks for its suggestions in order"
         for i in range(self._n_added, n_visible):
@@ -184,14 +181,14 @@ SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 
-def _backend(name: str, space: Space, **options: int) -> OptunaTPE | HyperoptTPE:
+def _backend(name: str, space: Space, startup: int | None) -> OptunaTPE | HyperoptTPE:
     if name == "tpe":
         from .optuna_tpe import OptunaTPE
 
-        return OptunaTPE(space, **options)
+        return OptunaTPE(space, 10 if startup is None else startup)
     from .hyperopt_tpe import HyperoptTPE
 
-    return HyperoptTPE(space, **options)
+    return HyperoptTPE(space, 20 if startup is None else startup)
 
 
 def _key(space: Space, config: Config) -> str:
