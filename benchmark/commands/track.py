@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -53,7 +54,7 @@ def track_sync(console: Console, run: Path, trials: int | None, tracking_uri: st
     from ..tracking.ui import place_of
 
     synced = sync(run, uri=tracking_uri, trials_shown=trials)
-    console.data(synced.to_data())
+    console.data(asdict(synced))
     console.say(str(synced))
     console.say(place_of(run, tracking_uri))
     return OK

@@ -51,10 +51,6 @@ class SyncReport:
     report: bool = False
     seconds: float = 0.0
 
-    def to_data(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
-        return asdict(self)
-
     def __str__(self) -> str:
         text = (
             f"{self.experiment} in {self.uri}: {self.runs} studies, {self.created} created, "
@@ -93,7 +89,7 @@ def sync(
             store.write_studies()
             store.write_report()
         report.seconds = time.monotonic() - started
-        cursor = {**report.to_data(), "trials_shown": trials_shown}
+        cursor = {**asdict(report), "trials_shown": trials_shown}
         write_atomically(_cursor_path(run, uri), json.dumps(cursor, indent=1).encode() + b"\n")
     return report
 
