@@ -54,7 +54,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         self._late: set[int] = set()
         self._leased: set[int] = set()
         self._calls = RayCalls()
-        self._outputs = CrashOutputs(self._calls.here())
+        self._outputs = CrashOutputs(self._calls.here)
         self._beat = self._looked = 0.0
 
     @contextlib.contextmanager
@@ -131,7 +131,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
 
     def _output(self, trial: Any, index: int) -> str:
         """What a trial whose process died had printed, from the machine of its last report."""
-        here, there = self._calls.here(), self._calls.nodes()
+        here, there = self._calls.here, self._calls.nodes()
         host = trial.run_metadata.last_result.get("hostname")
         on_host = [node.id for node in there.values() if node.host == host]
         place = here if here in on_host or not on_host else on_host[0]

@@ -222,8 +222,7 @@ def run(search: Asynchronous) -> Tally:
     `interrupted`, when asked to stop; what was running then goes on from its last boundary another
     time."""
     search.replay()
-    calls = RayCalls()
-    sender = Sender(calls, search.load, search.checkpoints.path, calls.here())
+    sender = Sender(RayCalls(), search.load, search.checkpoints.path)
     try:
         for study in search.studies.values():
             _run_study(search, study, sender)

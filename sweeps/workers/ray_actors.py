@@ -131,12 +131,11 @@ class Sender:
     """Hands jobs to actors: data objects are put once, checkpoints are kept by one actor here."""
 
     def __init__(
-        self, calls: RayCalls, load: Callable[[str], Any], checkpoints: Path | None, here: str
+        self, calls: RayCalls, load: Callable[[str], Any], checkpoints: Path | None
     ) -> None:
         self._calls = calls
         self._load = load
         self._folder = checkpoints
-        self._here = here  # the id of the driver's own node
         self._data: dict[str, Any] = {}
         self._keeper: Any = None
 
@@ -161,7 +160,7 @@ class Sender:
                 num_cpus=0,
                 max_restarts=-1,
                 max_task_retries=-1,
-                scheduling_strategy=on_node(self._here),
+                scheduling_strategy=on_node(self._calls.here),
             )
         return self._keeper
 
@@ -193,7 +192,6 @@ class ActorGroup:
         placement: Placement,
         *,
         grace_s: float,
-        here: str,
         news: list[News],
     ) -> None:
         self.actors: dict[int, TrialActor] = {}  # by number
@@ -202,9 +200,8 @@ class ActorGroup:
         self._calls = calls
         self._placement = placement
         self._grace_s = grace_s
-        self._here = here
         self._news = news
-        self._outputs = CrashOutputs(here)
+        self._outputs = CrashOutputs(calls.here)
         # Of each shape, those that can take another job, by rank: how many jobs they have, and
         # whether their process is up. Within a rank, the first has waited longest.
         self._open: dict[Shape, list[dict[int, TrialActor]]] = {}
@@ -223,7 +220,7 @@ class ActorGroup:
         """The process of an actor has come up, so that its first trial begins."""
         self.starting.pop(actor.starting, None)
         actor.starting, actor.pid = None, pid
-        actor.here = actor.node.id == self._here
+        actor.here = actor.node.id == self._calls.here
         actor.begins()
         self._changed(actor)
 

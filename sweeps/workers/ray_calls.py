@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any
 
 from .ray_cluster import Node, nodes
@@ -28,10 +29,10 @@ class RayCalls:
         self._ended: queue.SimpleQueue[tuple[Any, Future[Any]]] = queue.SimpleQueue()
         self._classes: dict[type, Any] = {}  # registered once: Ray stores a class for each `remote`
 
-    @bounded
+    @cached_property
     def here(self) -> str:
         """The id of the driver's own node."""
-        return self._ray.get_runtime_context().get_node_id()
+        return RAY.ask(lambda: self._ray.get_runtime_context().get_node_id())
 
     def nodes(self) -> dict[str, Node]:
         """{id: node} of the nodes that are alive now."""

@@ -52,15 +52,12 @@ class RayWorkerPool:
         calls: RayCalls | None = None,
     ) -> None:
         self._calls = calls or RayCalls()
-        here = self._calls.here()
         self._news: list[News] = []
         self._launcher = Launcher(self._calls, run_trial, paths, common)
-        self._sender = Sender(self._calls, load, checkpoints, here)
+        self._sender = Sender(self._calls, load, checkpoints)
         self._placement = Placement(self._calls.nodes(), slots)
-        self._group = ActorGroup(
-            self._calls, self._placement, grace_s=grace_s, here=here, news=self._news
-        )
-        self._supervisor = Supervisor(self._calls, self._group, self._placement, self._news, here)
+        self._group = ActorGroup(self._calls, self._placement, grace_s=grace_s, news=self._news)
+        self._supervisor = Supervisor(self._calls, self._group, self._placement, self._news)
         self._most_losses = most_losses
         self._losses: Counter[str] = Counter()  # {trial id: losses since its last result}
 

@@ -38,13 +38,11 @@ class Supervisor:
         group: ActorGroup,
         placement: Placement,
         news: list[News],
-        here: str,
     ) -> None:
         self._calls = calls
         self._group = group
         self._placement = placement
         self._news = news
-        self._here = here  # the id of the driver's own node
         self._failed_starts: Counter[str] = Counter()  # in a row, by node
         self._stopped: dict[int, float] = {}  # process id: since when it was seen stopped (SIGSTOP)
         self._looked = self._timed = awake_s()
@@ -156,7 +154,7 @@ class Supervisor:
 
     def _end_stopped(self) -> list[JobOutcome]:
         """End workers of this machine that somebody stopped: their trials run elsewhere."""
-        here = self._group.on(self._here)
+        here = self._group.on(self._calls.here)
         up = {actor.pid: actor for actor in here if actor.here}
         coming = workers_below() if any(actor.starting is not None for actor in here) else []
         now, before = awake_s(), self._stopped

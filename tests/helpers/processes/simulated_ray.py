@@ -71,6 +71,7 @@ class SimulatedRay(RayCalls):
         """Simulated seconds."""
         return time.process_time() + self._skipped
 
+    @property
     def here(self) -> str:
         """The first node."""
         return next(iter(self._nodes))
