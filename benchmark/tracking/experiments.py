@@ -20,14 +20,6 @@ VIEW = "tabsweep"  # the name of the view, which an address selects by ?viewStat
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"  # where MLflow's UI looks for it
 
 
-def page_of(experiment_id: str) -> str:
-    """The part of an address that opens an experiment's runs in the view `_view`."""
-    return (
-        f"/#/experiments/{experiment_id}/runs"
-        f"?workflowType=machine_learning&viewStateShareKey={VIEW}"
-    )
-
-
 def experiment_of(client: MlflowClient, shown: Projection, run: Path, uri: str) -> Any:
     """The experiment of a run that may be written to, made where it is not there.
 

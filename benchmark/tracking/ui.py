@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from ..errors import command_on
-from .experiments import page_of
+from .experiments import VIEW
 from .store import TrackingError, check, default_uri, is_server, redact, sqlite_path
 from .sync import last_sync, sync
 
@@ -36,8 +36,10 @@ def store_option(run: Path, uri: str) -> list[str]:
 
 
 def _page(run: Path, uri: str) -> str:
+    """The part of an address that opens the runs of the run's experiment in its view."""
     id = last_sync(run, uri=uri).get("experiment_id")
-    return page_of(id) if id else ""
+    view = f"runs?workflowType=machine_learning&viewStateShareKey={VIEW}"
+    return f"/#/experiments/{id}/{view}" if id else ""
 
 
 def ui_command(run: Path, uri: str | None = None, port: int = 5000) -> list[str]:
