@@ -10,7 +10,6 @@ from ...common.text import first_few
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import Shape
-from ...sweeps.trial import Limits
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.options import BOTH, KEPT, LARGER, SAME, STAYS, Options
@@ -177,17 +176,9 @@ def with_first_code(record: Record, old: Record | None) -> Record:
 
 def runs_again(request: Request, plan: Plan, record: Record) -> bool:
     """Whether a recorded trial runs again: asked for, or failed under a limit that has grown."""
-    return request.retry(record) or failed_under_less(record, plan.limits)
-
-
-def failed_under_less(record: Record, limits: Limits) -> bool:
-    """Whether a trial hit a limit of time or memory that is larger now."""
-    was = record.get("limits") or {}
-    if record["cause"] == "timeout":
-        return limits.timeout_s > was.get("timeout_s", limits.timeout_s)
-    if record["cause"] == "oom":
-        return limits.memory_mb > was.get("memory_mb", limits.memory_mb)
-    return False
+    name = {"timeout": "timeout_s", "oom": "memory_mb"}.get(record["cause"], "")
+    now, was = plan.limits.to_data(), record.get("limits") or {}
+    return request.retry(record) or (name in was and now[name] > was[name])
 
 
 def all_ended(ledger: Ledger) -> bool:
