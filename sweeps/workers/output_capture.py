@@ -30,8 +30,7 @@ _MODULES = re.compile(r"^Extension modules: .*\n?", re.MULTILINE)  # kilobytes i
 class Captured:
     """The output of one trial; `text` may be called during the trial and after it."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
+    def __init__(self) -> None:
         self._file: int | None = None
         self._head = b""  # the beginning, once the file had to be shortened
         self._dropped = 0
@@ -39,7 +38,7 @@ class Captured:
         self._lock = threading.Lock()
 
     def text(self) -> str:
-        """Head, "... N bytes left out ..." and tail; at most `limit` characters, no NUL."""
+        """Head, "... N bytes left out ..." and tail; at most LIMIT characters, no NUL."""
         with self._lock:
             return self._text if self._file is None else self._read()
 
@@ -48,12 +47,12 @@ class Captured:
         size = os.fstat(self._file).st_size
         if not size and not self._dropped:
             return ""
-        head = self._head or os.pread(self._file, self.limit, 0)
-        return shortened(head, self._tail(size), self._dropped + size, self.limit)
+        head = self._head or os.pread(self._file, LIMIT, 0)
+        return shortened(head, self._tail(size), self._dropped + size)
 
     def _tail(self, size: int) -> bytes:
         assert self._file is not None
-        return os.pread(self._file, self.limit, max(0, size - self.limit))
+        return os.pread(self._file, LIMIT, max(0, size - LIMIT))
 
     def _open(self, path: Path) -> int:
         self._file = _new_file(path)
@@ -73,23 +72,23 @@ class Captured:
         with self._lock:
             if self._file is None or (size := os.fstat(self._file).st_size) <= DISK_LIMIT:
                 return
-            self._head = self._head or os.pread(self._file, self.limit, 0)
+            self._head = self._head or os.pread(self._file, LIMIT, 0)
             tail = self._tail(size)
             os.ftruncate(self._file, 0)
             os.write(self._file, tail)
             self._dropped += size - len(tail)
 
 
-def shortened(head: bytes, tail: bytes, size: int, limit: int) -> str:
+def shortened(head: bytes, tail: bytes, size: int) -> str:
     """`size` bytes of output as text, of which `head` and `tail` hold the ends.
 
-    >>> shortened(b"abc", b"abc", 3, 100)
+    >>> shortened(b"abc", b"abc", 3)
     'abc'
     """
-    if size <= limit and len(tail) >= size:
+    if size <= LIMIT and len(tail) >= size:
         return _clean(tail)
-    first = (limit - NOTE) // 4
-    last = limit - NOTE - first
+    first = (LIMIT - NOTE) // 4
+    last = LIMIT - NOTE - first
     note = f"\n... {size - first - last} bytes left out ...\n"
     return _clean(head[:first]) + note + _clean(tail[-last:])
 
@@ -98,7 +97,7 @@ def _clean(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def tail_of(path: Path, limit: int = LIMIT) -> str:
+def tail_of(path: Path) -> str:
     """The output in the file of a dead worker, shortened like `Captured.text`; "" without one."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -108,8 +107,8 @@ def tail_of(path: Path, limit: int = LIMIT) -> str:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             return ""
-        tail = os.pread(file, limit, max(0, found.st_size - limit))
-        text = shortened(os.pread(file, limit, 0), tail, found.st_size, limit)
+        tail = os.pread(file, LIMIT, max(0, found.st_size - LIMIT))
+        text = shortened(os.pread(file, LIMIT, 0), tail, found.st_size)
         return _MODULES.sub("", text)
     except OSError:
         return ""
@@ -132,14 +131,14 @@ def remove_abandoned(folder: Path) -> None:
 
 
 @contextmanager
-def captured(path: Path, limit: int = LIMIT) -> Iterator[Captured]:
+def captured(path: Path) -> Iterator[Captured]:
     """Redirect descriptors 1 and 2 of this process into one file while the block runs.
 
     The file has the name `path` until the block ends, and keeps it where the process dies in the
     block. Output that cannot be kept (no room for the file) is lost; the block runs anyway. Not
     for several threads at once: a process has one descriptor 1.
     """
-    output = Captured(limit)
+    output = Captured()
     before = sys.stdout, sys.stderr
     _flush(*before)
     saved = [_duplicate(number) for number in (1, 2)]

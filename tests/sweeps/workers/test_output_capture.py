@@ -108,8 +108,9 @@ def test_whatever_a_trial_does_the_descriptors_come_back(tmp_path):
         assert output.text() == "next\n"
 
 
-def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(tmp_path):
-    with captured(tmp_path / "out", limit=1000) as output:
+def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(output_capture, "LIMIT", 1000)
+    with captured(tmp_path / "out") as output:
         for number in range(10_000):
             print(f"line {number}")
     text = output.text()
@@ -124,8 +125,9 @@ def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(tmp_pa
 
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(output_capture, "DISK_LIMIT", 50_000)
+    monkeypatch.setattr(output_capture, "LIMIT", 1000)
     path = tmp_path / "worker"
-    with captured(path, limit=1000) as output:
+    with captured(path) as output:
         print("first line")
         for number in range(20_000):
             print("x" * 20)
