@@ -52,11 +52,10 @@ class Study:
 
     `state` says what counts in it and what is chosen, by the results that `close` hands to it.
 
+    sampler: suggests configurations; of one that uses results at most `lag` trials run at once.
     make_trial: `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one
         on a rung.
     loss_of: the validation loss of a finished trial, None where it has none.
-    lag: the suggestion for an index uses the results up to index - lag (1: sequential). Samplers
-        that use no history do not wait.
     seeds: the evaluation seeds. A single seed equal to the tuning seed adds no work.
     limit_follows: its time limit comes from an estimate, which finished trials correct.
     data_key: names the data of its trials.
@@ -77,7 +76,6 @@ class Study:
     loss_of: Callable[[Result], float | None]
     seed: int = 0
     seeds: tuple[int, ...] = ()
-    lag: int = 1
     limits: Limits = field(default_factory=Limits)
     limit_follows: bool = False
     needs: Needs = field(default_factory=Needs)
@@ -123,7 +121,7 @@ class Study:
         if self._opened[stage] >= len(members):
             return None
         index = members[self._opened[stage]]
-        waits = not self.sampler.history_free and self._told < index - self.lag + 1
+        waits = not self.sampler.history_free and self._told < index - self.sampler.lag + 1
         if len(rungs) == 1 and (waits or self._may_be_spent()):
             return None
         return Slot(self.name, stage, index)

@@ -110,7 +110,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         low += fits * cost.seconds
         high += fits * cost.high
         models[str(study.meta["model"])] += fits * cost.seconds
-        in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.lag))
+        in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.sampler.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:

@@ -443,7 +443,6 @@ class Plan:
             loss_of=loss_function(self.metric[plan.task]),
             seed=self.options.seed,
             seeds=plan.seeds if len(plan.seeds) > 1 else (),
-            lag=plan.lag,
             limits=self.limits,
             needs=Needs(
                 threads=spec.threads,

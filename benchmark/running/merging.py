@@ -144,7 +144,7 @@ class _Union:
     def write(self, study: Study) -> None:
         """Write all results that the runs have of a study, and its end if it has ended."""
         batch, written = Batch(self._records), set[str]()
-        histories = {part.run: History(study.lag) for part in self._parts}
+        histories = {part.run: History(study.sampler.lag) for part in self._parts}
         while (slot := study.next_slot()) is not None:
             trial = study.open(slot, self._suggested(study, slot, histories))
             found = self._find(slot, trial)

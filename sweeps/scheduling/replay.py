@@ -44,7 +44,7 @@ def _replay_study(
     links: list[Record],
 ) -> None:
     ledger = records.ledger
-    history = History(study.lag)
+    history = History(study.sampler.lag)
     while (slot := study.next_slot()) is not None:
         if slot.index > last.get((study.name, slot.stage), -1):
             break

@@ -113,7 +113,7 @@ def make_study(
     space = SMALL if sampler == "grid" else SPACE
     made = make_sampler(sampler, space, seed=seed, lag=lag)
     loss_of: Callable[[Result], float | None] = lambda result: result.val["loss"]  # noqa: E731
-    return Study(name, made, n_trials, make_trial, loss_of, lag=lag, **more)
+    return Study(name, made, n_trials, make_trial, loss_of, **more)
 
 
 def study_of(trial: Trial, limits: Limits, **more: Any) -> Study:
