@@ -153,7 +153,6 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._synced = True
         self.file = open_to_append(path)
 
     def append(self, data: bytes, *, sync: bool) -> None:
@@ -162,7 +161,6 @@ class LogFile:
         try:
             self.file.write(data)
             self.file.flush()
-            self._synced = False
             if sync:
                 self.sync()
         except OSError:
@@ -171,9 +169,7 @@ class LogFile:
 
     def sync(self) -> None:
         """Make durable what was appended. Raises OSError."""
-        if not self._synced:
-            os.fsync(self.file.fileno())
-            self._synced = True
+        os.fsync(self.file.fileno())
 
     def _cut(self, length: int) -> None:
         try:
