@@ -51,12 +51,6 @@ def test_a_model_that_was_edited_after_the_sweep_began_is_refused_and_not_blamed
         run(target, claimed)
 
 
-def test_a_comment_changes_nothing(target, tmp_path):
-    claimed = str(source_print(target)["source"])
-    (tmp_path / "my_edited_model.py").write_text("# a remark\n" + MODEL)
-    assert run(target, claimed).status == DONE
-
-
 def test_machines_agree_on_versions_and_sources_or_say_where_not():
     target = "tabsweep.models.knn:KNN"
     found = computes_with([target], ["numpy"])
