@@ -158,12 +158,7 @@ class TPESampler(Sampler):
         n_visible = max(0, index - self.lag + 1)
         assert n_visible >= self._n_added, "a study asks for its suggestions in order"
         for i in range(self._n_added, n_visible):
-            if i not in self._results:
-                raise ValueError(
-                    f"the suggestion for index {index} needs the results up to {index - self.lag},"
-                    f" but {i} is missing; call tell for it first (None if it failed)"
-                )
-            config, loss = self._results[i]
+            config, loss = self._results[i]  # a study waits for them
             if config in self.space:
                 self._backend.add(i, config, loss)
             self._n_added += 1

@@ -95,8 +95,6 @@ def test_a_lag_fixes_which_results_a_suggestion_sees(name: str) -> None:
             waiting = []
     rows = [(i, c, loss_of(c)) for i, c in enumerate(asked)]
     assert canonical(suggest(name, TREES, rows[:36], 39, 3, lag=4)) == canonical(asked[39])
-    with pytest.raises(ValueError, match="35.*20"):
-        suggest(name, TREES, rows[:20], 39, 3, lag=4)
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
@@ -319,7 +317,6 @@ def test_libraries_stay_silent(capfd: pytest.CaptureFixture[str]) -> None:
 WRONG_CALLS = [
     (lambda: make_sampler("tpee", TREES, seed=0), "'tpee'.*'tpe'"),
     (lambda: make_sampler("grid", TREES, seed=0), "gamma, lr, reg"),
-    (lambda: make_sampler("tpe", TREES, seed=0).ask(1), "missing"),
     (lambda: make_sampler("tpe", TREES, seed=0).tell(0, {}, math.nan), "finite"),
     (lambda: make_sampler("tpe", TREES, seed=0).tell(0, {}, "bad"), "'bad'"),
 ]
