@@ -50,7 +50,6 @@ from ..workers.pool import Job, JobOutcome, RunTrial
 from ..workers.trial_actor import Common
 from .trial_state import Curve, Track
 
-METHODS = ("asha", "pbt")
 RUNG_LOSSES = "rung_losses"  # what a row's info calls a configuration's [[step, loss], ...]
 
 
@@ -73,7 +72,7 @@ class Asynchronous:
     seeds. `slots` is the number of CPUs that trials may use (None: all); PBT keeps to it on a local
     Ray only. The other parameters are as for `Engine` and `RayWorkerPool`.
 
-    studies: {name: study}.
+    studies: {name: study}. how: "asha" or "pbt".
     tally: counts what this search did.
     ended: {study: {index: how the search ended for that configuration}}.
     trouble: what kept trials of this Tuner from going on, where no trial caused it.
@@ -98,9 +97,6 @@ class Asynchronous:
     still_owner: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
-        if self.how not in METHODS:
-            known = ", ".join(METHODS)
-            raise ValueError(f"unknown asynchronous search {self.how!r}; known: {known}")
         self.folder = self.ledger.run / "tune"
         self.trouble = ""
         self.ended: dict[str, dict[int, Ended]] = defaultdict(dict)

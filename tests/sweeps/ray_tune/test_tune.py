@@ -145,13 +145,7 @@ def a_ray():
     stop_ray()
 
 
-# ---------------------------------------------------------------------- what is refused
-
-
-def test_an_unknown_asynchronous_search_is_refused(tmp_path):
-    ledger = Ledger(tmp_path / "run", write=True)
-    with pytest.raises(ValueError, match="hyperband.*asha"):
-        search_of(toy_study(tmp_path / "log", 2), "hyperband", ledger)
+# ---------------------------------------------------------------------- rows without Ray
 
 
 def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[str, Any]]]:
