@@ -114,14 +114,10 @@ def column_types(more: Iterable[str] = ()) -> dict[str, pa.DataType]:
     }
 
 
-def is_score(name: str) -> bool:
-    """Whether a column holds a score."""
-    return name.startswith(tuple(f"{part}_" for part in SCORES))
-
-
 def _at_times(name: str) -> bool:
     """Whether a column is there only in tables with a value for it."""
-    return is_score(name) or name == WARNINGS or name in RARE_COSTS
+    score = name.startswith(tuple(f"{part}_" for part in SCORES))
+    return score or name == WARNINGS or name in RARE_COSTS
 
 
 def has_columns(schema: pa.Schema) -> bool:
