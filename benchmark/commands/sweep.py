@@ -309,7 +309,9 @@ def run_and_report(console: Console, request: Request) -> int:
     if behind:
         console.warn(behind)
     elif syncer is not None:
-        console.say(f"MLflow: {syncer.place}")
+        from ..tracking.ui import place_of
+
+        console.say(f"MLflow: {place_of(request.folder, syncer.uri)}")
     return BEHIND if behind and code == OK else code
 
 

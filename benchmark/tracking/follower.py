@@ -19,7 +19,7 @@ from ..console import duration
 from ..errors import command_on
 from .store import Refused, TrackingError, check, default_uri, is_server, redact
 from .sync import sync
-from .ui import place_of, store_option
+from .ui import store_option
 
 URI_VARIABLE = "TABSWEEP_TRACKING_URI"  # how it is told the address: a command line is public
 NICENESS = 5  # trials go first
@@ -86,11 +86,6 @@ class Syncer:
         self.process.wait()
         again = command_on(self.run, "track sync", *store_option(self.run, self.uri))
         return f"MLflow is behind: {error}. Results are safe in the ledger; run `{again}`"
-
-    @property
-    def place(self) -> str:
-        """Where to look at the run in MLflow."""
-        return place_of(self.run, self.uri)
 
 
 def follow(run: Path, uri: str) -> str | None:
