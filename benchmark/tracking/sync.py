@@ -182,13 +182,10 @@ class _Store:
         inherited = {PARENT: id, **{k: tags[k] for k in INHERITED if k in tags}}
         inherited["mlflow.user"] = tags["mlflow.user"]
         with ThreadPoolExecutor(self.at_once) as pool:
-            list(pool.map(lambda trial: self._write_trial(trial, inherited), study.trials))
+            list(pool.map(lambda one: self._fill(self._create(one, inherited), one), study.trials))
         self.report.trials += len(study.trials)
         self._fill(id, study)
         return id
-
-    def _write_trial(self, trial: Shown, tags: dict[str, str]) -> None:
-        self._fill(self._create(trial, tags), trial)
 
     def _create(self, shown: Shown, tags: dict[str, str]) -> str:
         made = self.client.create_run(
