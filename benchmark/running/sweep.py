@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import utc_now
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.store.run_lock import RunLock, RunLocked
-from ...sweeps.study import Study
 from ...sweeps.trial import DONE
 from ...sweeps.workers.pool import ClusterLost, InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
@@ -230,7 +229,7 @@ class _Sweep:
             "still_owner": still_owner,
         }
         marked = {study.name for study in plan.studies if study.asynchronous and not study.reason}
-        studies = plan.build()
+        self._studies = studies = plan.build()
         set_limits(plan, studies)
         self._engine = Engine(
             [study for study in studies if study.name not in marked],
@@ -318,7 +317,7 @@ class _Sweep:
             left_out=self.plan.left_out,
             quarantined_bytes=self.ledger.torn_bytes,
         )
-        studies = list(self._studies())
+        studies = list(self._engine.studies.values())
         about: dict[str, Any] = {
             "known": sum(study.state.n_done for study in studies),
             "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
@@ -333,9 +332,6 @@ class _Sweep:
     def _show(self, stage: str) -> None:
         """Say what a start waits for; "" for nothing any more."""
         self._listener("waiting", {"for": stage})
-
-    def _studies(self) -> Iterable[Study]:
-        return self._engine.studies.values()
 
     def _execute(self) -> Tally:
         search = self._search
@@ -396,7 +392,7 @@ class _Sweep:
         """The workers, made when the first trial needs them."""
         request, plan, n_workers = self.request, self.plan, self._ray.n_workers
         if n_workers == 0:
-            if any(study.needs.gpu_mb for study in self._studies()):
+            if any(study.needs.gpu_mb for study in self._studies):
                 check_gpu("cuda")
             self._show("")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
@@ -415,8 +411,7 @@ class _Sweep:
     def _check_gpus(self) -> None:
         """Raises NoGpu where a study needs a GPU and no machine has one, before a trial runs: some
         boosting libraries would go on on the CPU."""
-        studies = [*self._studies(), *(self._search.studies.values() if self._search else ())]
-        wanting = sorted({s.meta["model"] for s in studies if s.needs.gpu_mb})
+        wanting = sorted({s.meta["model"] for s in self._studies if s.needs.gpu_mb})
         if wanting and not any(node.gpus for node in nodes().values()):
             raise NoGpu(
                 f"--device cuda: no machine of this Ray has a GPU for {', '.join(wanting)} (see "
