@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
-from ...sweeps.store.ledger import Ledger, LedgerError
+from ...sweeps.store.ledger import LedgerError
 from ...sweeps.store.run_lock import owner_of
 from ..arguments import RUN
 from ..console import OK, Console, common, count, duration, printable
 from ..errors import check_run, command_on
 from ..planning.absences import by_reason
-from ..results.run_status import RunCounts, RunStatus, status_of
+from ..results.run_status import RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
 
 SILENT_S = 20.0  # a heartbeat that stands still so long is reported
@@ -58,16 +58,13 @@ class Watcher:
 
     def look(self) -> View:
         """Raises LedgerError."""
-        owner = owner_of(self.run)  # first: what it wrote before it ended is then seen below
-        ledger = Ledger(self.run)
-        counts = RunCounts().add_all(ledger)
-        status = counts.status(self.run, owner, torn_bytes=ledger.torn_bytes)
+        status = status_of(self.run)
         live = read_live(self.run) or {}
         now = time.monotonic()
         beat = live.get("pid"), live.get("beat")
         if beat != self._beat:
             self._beat, self._moved = beat, now
-        working = owner is not None and live.get("state") == RUNNING
+        working = status.owner is not None and live.get("state") == RUNNING
         since = now - self._moved
         workers = []
         for worker in live.get("workers", []) if working else []:
@@ -79,7 +76,7 @@ class Watcher:
             status=status,
             workers=workers,
             queue=live.get("queue", {}) if working else {},
-            state="running" if owner else "ended" if status.finished else "stopped",
+            state="running" if status.owner else "ended" if status.finished else "stopped",
             silent_s=since if working else None,
         )
 

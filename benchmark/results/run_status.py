@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...sweeps.store.ledger import Head, Ledger, Record
+from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
@@ -20,8 +19,8 @@ from ..planning.plan_record import checked, no_plan, study_name
 
 RECENT = 200  # results whose times give the pace
 
-Read = Callable[[], Record]  # decodes one record
 Place = tuple[str, str, int]  # study, stage and index of a slot
+NO_RANK = math.nan, 0.0  # of a result in a study whose slots count by their number alone
 
 
 @dataclass
@@ -57,127 +56,109 @@ class RunStatus:
         return self.left == 0
 
 
-class RunCounts:
-    """Counts of a run's slots, from its records in the order of the ledger. Adding records a second
-    time, in their order, changes nothing.
-    """
+def status_of(run: Path) -> RunStatus:
+    """The status of a run. Raises LedgerError where `run` is not the folder of one, or holds no
+    plan."""
+    owner = owner_of(run)  # first: what it wrote before it ended is then seen below
+    return status_in(Ledger(run), owner)
 
-    def __init__(self) -> None:
-        self.plan: Record | None = None
-        self._shapes: dict[str, Shape] = {}  # study -> its slots in the plan in force
-        self._selective = False  # whether a study of the plan is
-        self._results: dict[str, tuple[str, str]] = {}  # trial id -> (status, cause)
-        # Trial id -> (loss, CPU seconds), where a study of the plan needs them (`selective`).
-        self._ranked: dict[str, tuple[float, float]] = {}
-        self._slots: dict[Place, str] = {}  # ended, with its trial
-        self._open: set[Place] = set()  # sent to a worker, not ended
-        self._ended: dict[str, int] = {}  # study -> slots that it had when it ended
-        self._recent: dict[str, Read] = {}  # results, by trial id
 
-    def add_all(self, ledger: Ledger) -> RunCounts:
-        """Add every record of a ledger; returns self."""
-        for position in ledger.positions():
-            self.add(ledger.head(position), partial(ledger.at, position))
-        return self
-
-    def add(self, head: Head, read: Read) -> None:
-        """Add one record by its head; `read` decodes the record where more is needed."""
+def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
+    """The status of a run from its records, which `owner` is adding to. Raises LedgerError where
+    there is no plan."""
+    plan: Record = {}
+    shapes: dict[str, Shape] = {}  # study -> its slots in the plan in force
+    results: dict[str, tuple[int, str]] = {}  # trial id -> place and status of its last result
+    slots: dict[Place, str] = {}  # ended, with its trial
+    running: set[Place] = set()  # sent to a worker, not ended
+    ended: dict[str, int] = {}  # study -> slots that it had when it ended
+    for position, head in ledger.heads():
+        key = head.study, head.stage, head.index
         if head.kind == "plan":
-            self._replan(read())
+            before, plan = shapes, checked(ledger.at(position))
+            shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
+            for study in [s for s in ended if shapes.get(s) != before.get(s)]:
+                del ended[study]  # it has been extended
         elif head.kind == "study":
-            n_slots = read().get("n_slots")
+            n_slots = ledger.at(position).get("n_slots")
             if n_slots is not None:
-                self._ended[head.study] = n_slots
+                ended[head.study] = n_slots
         elif head.kind in ("lease", "result", "slot"):
-            key = head.study, head.stage, head.index
-            self._ended.pop(head.study, None)  # a study that continues ends once more
+            ended.pop(head.study, None)  # a study that continues ends once more
             if head.kind == "lease":
-                self._open.add(key)
-                return
+                running.add(key)
+                continue
             for stage in (head.stage, *([TUNE] if head.stage.startswith("rung") else [])):
-                self._open.discard((head.study, stage, head.index))
-            self._slots[key] = head.id
+                running.discard((head.study, stage, head.index))
+            slots[key] = head.id
             if head.kind == "result":
-                cause = read()["cause"] if head.status == FAILED else ""
-                self._results[head.id] = head.status, cause
-                if self._selective:
-                    self._ranked[head.id] = self._rank(read())
-                self._recent.pop(head.id, None)
-                self._recent[head.id] = read
-                if len(self._recent) > RECENT:
-                    del self._recent[next(iter(self._recent))]
+                results.pop(head.id, None)
+                results[head.id] = position, head.status
+    if not plan:
+        raise no_plan(ledger.run, len(results))
+    states = _states(ledger, plan, shapes, slots, results)
+    statuses: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
+    for study, state in states.items():
+        for slot in state.slots():
+            position, status = results[slots[study, *slot]]
+            statuses[status] += 1
+            if status == FAILED:
+                causes[ledger.at(position)["cause"]] += 1
+    planned = {study: ended.get(study, shape.n_slots) for study, shape in shapes.items()}
+    done = {study: state.n_done for study, state in states.items()}
+    left = sum(max(0, n - done.get(study, 0)) for study, n in planned.items())
+    recent = [ledger.at(position) for position, _ in [*results.values()][-RECENT:]]
+    pace = pace_of([record["time"] for record in recent if not record.get("origin")])
+    return RunStatus(
+        run=str(ledger.run),
+        suite=plan["suite"]["name"],
+        budget=plan["options"]["budget"],
+        planned=sum(planned.values()),
+        done=statuses[DONE],
+        failed=dict(sorted(causes.items())),
+        unsupported=statuses["unsupported"],
+        running=len(running) if owner else 0,
+        left=left,
+        eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
+        owner=owner,
+        datasets=len(plan["datasets"]),
+        models=len({study["model"] for study in plan["studies"]}),
+        left_out=plan["left_out"],
+        unsupported_studies=sum(bool(study["reason"]) for study in plan["studies"]),
+        quarantined_bytes=ledger.torn_bytes,
+        per_minute=round(60 * pace, 2) if pace else None,
+    )
 
-    def _replan(self, plan: Record) -> None:
-        before, self.plan = self._shapes, checked(plan)
-        self._shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
-        self._selective = any(shape.selective for shape in self._shapes.values())
-        for study in [s for s in self._ended if self._shapes.get(s) != before.get(s)]:
-            del self._ended[study]  # it has been extended
 
-    def _rank(self, record: Record) -> tuple[float, float]:
-        """(validation loss, NaN where it has none, CPU seconds) of a result."""
-        from ...reports.metrics import METRICS
+def _states(
+    ledger: Ledger,
+    plan: Record,
+    shapes: Mapping[str, Shape],
+    slots: Mapping[Place, str],
+    results: Mapping[str, tuple[int, str]],
+) -> dict[str, StudyState]:
+    """{study: where it stands} of the planned studies in which a slot has ended."""
+    stages: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+    for (study, stage, index), id in slots.items():
+        if study in shapes and id in results:
+            ranked = _rank(plan, ledger.at(results[id][0])) if shapes[study].selective else NO_RANK
+            stages[study, stage].append((index, *ranked))
+    states: dict[str, StudyState] = {}
+    for (study, stage), of_stage in stages.items():
+        state = states.setdefault(study, StudyState(shapes[study]))
+        state.add_all(stage, *zip(*of_stage, strict=True))
+    return states
 
-        loss = math.nan
-        if self.plan is not None and record["status"] == DONE:
-            metric = self.plan["metric"][self.plan["datasets"][record["dataset"]]["task"]]
-            value = record["val"].get(metric)
-            loss = math.nan if value is None else METRICS[metric].loss(value)
-        return loss, (record.get("costs") or {}).get("cpu_s") or 0.0
 
-    def status(self, run: Path, owner: dict[str, Any] | None, *, torn_bytes: int = 0) -> RunStatus:
-        """The status from the records so far. Raises LedgerError before the first plan."""
-        plan = self.plan
-        if plan is None:
-            raise no_plan(run, len(self._results))
-        statuses: Counter[str] = Counter()
-        causes: Counter[str] = Counter()
-        states = self._states()
-        for study, state in states.items():
-            for stage, index in state.slots():
-                status, cause = self._results[self._slots[study, stage, index]]
-                statuses[status] += 1
-                if status == FAILED:
-                    causes[cause] += 1
-        planned = {
-            study: self._ended.get(study, shape.n_slots) for study, shape in self._shapes.items()
-        }
-        ended = {study: state.n_done for study, state in states.items()}
-        left = sum(max(0, n - ended.get(study, 0)) for study, n in planned.items())
-        recent = [read() for read in self._recent.values()]
-        pace = pace_of([record["time"] for record in recent if not record.get("origin")])
-        return RunStatus(
-            run=str(run),
-            suite=plan["suite"]["name"],
-            budget=plan["options"]["budget"],
-            planned=sum(planned.values()),
-            done=statuses[DONE],
-            failed=dict(sorted(causes.items())),
-            unsupported=statuses["unsupported"],
-            running=len(self._open) if owner else 0,
-            left=left,
-            eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
-            owner=owner,
-            datasets=len(plan["datasets"]),
-            models=len({study["model"] for study in plan["studies"]}),
-            left_out=plan["left_out"],
-            unsupported_studies=sum(bool(study["reason"]) for study in plan["studies"]),
-            quarantined_bytes=torn_bytes,
-            per_minute=round(60 * pace, 2) if pace else None,
-        )
+def _rank(plan: Record, record: Record) -> tuple[float, float]:
+    """(validation loss, NaN where it has none, CPU seconds) of a result."""
+    from ...reports.metrics import METRICS
 
-    def _states(self) -> dict[str, StudyState]:
-        """{study: where it stands} of the planned studies in which a slot has ended."""
-        unknown = math.nan, 0.0  # not needed, or of a result from before the plan
-        stages: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
-        for (study, stage, index), id in self._slots.items():
-            if study in self._shapes and id in self._results:
-                stages[study, stage].append((index, *self._ranked.get(id, unknown)))
-        states: dict[str, StudyState] = {}
-        for (study, stage), slots in stages.items():
-            state = states.setdefault(study, StudyState(self._shapes[study]))
-            state.add_all(stage, *zip(*slots, strict=True))
-        return states
+    metric = plan["metric"][plan["datasets"][record["dataset"]]["task"]]
+    value = record["val"].get(metric) if record["status"] == DONE else None
+    loss = math.nan if value is None else METRICS[metric].loss(value)
+    return loss, (record.get("costs") or {}).get("cpu_s") or 0.0
 
 
 def pace_of(times: Sequence[str]) -> float | None:
@@ -194,9 +175,3 @@ def pace_of(times: Sequence[str]) -> float | None:
     while len(gaps) > 10 and gaps[-1] > sum(gaps[:-1]):
         gaps.pop()
     return len(gaps) / sum(gaps) if sum(gaps) > 0 else None
-
-
-def status_of(run: Path) -> RunStatus:
-    """The status of a run. Raises LedgerError where `run` is not the folder of one."""
-    ledger = Ledger(run)
-    return RunCounts().add_all(ledger).status(run, owner_of(run), torn_bytes=ledger.torn_bytes)

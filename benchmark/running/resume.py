@@ -14,8 +14,8 @@ from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.options import BOTH, KEPT, LARGER, SAME, STAYS, Options
 from ..planning.plan import Plan
-from ..planning.plan_record import key_of, study_name
-from ..results.run_status import RunCounts
+from ..planning.plan_record import key_of, last_plan, study_name
+from ..results.run_status import status_in
 from .request import Request
 
 
@@ -183,5 +183,4 @@ def runs_again(request: Request, plan: Plan, record: Record) -> bool:
 
 def all_ended(ledger: Ledger) -> bool:
     """Whether no slot of the plan in force is left: a resume then most likely runs nothing."""
-    counts = RunCounts().add_all(ledger)
-    return counts.plan is not None and counts.status(ledger.run, None).finished
+    return last_plan(ledger) is not None and status_in(ledger).finished

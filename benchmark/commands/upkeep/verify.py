@@ -15,7 +15,7 @@ from ...arguments import RUN
 from ...console import ENVIRONMENT, OK, Console, common, count, size
 from ...errors import check_run, command_on
 from ...planning.options import DATA
-from ...results.run_status import RunCounts
+from ...results.run_status import status_in
 
 SHOWN = 20  # trials that are named on a terminal; --json names all
 
@@ -37,7 +37,7 @@ def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -
     integrity = integrity_of(ledger, check)
     integrity.notes += check.notes
     try:
-        left = RunCounts().add_all(ledger).status(run, None).left
+        left = status_in(ledger).left
     except LedgerError as error:  # it holds no plan: the record was damaged, or torn
         integrity.ledger.append(str(error))
         left = 0

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_records import NAME, end, lease, plan, result
+from run_records import NAME, end, lease, make_run, plan, result
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
-from tabsweep.benchmark.results import run_status
 from tabsweep.benchmark.results.evidence_builder import load_results
-from tabsweep.benchmark.results.run_status import RunCounts, pace_of, status_of
+from tabsweep.benchmark.results.run_status import RunStatus, pace_of, status_of
 from tabsweep.benchmark.running import sweep
 from tabsweep.sweeps.store import ledger as ledgers
 
 
-def count_of(*records: dict[str, Any]) -> run_status.RunStatus:
-    found = RunCounts()
-    for record in records:
-        found.add(ledgers.head_of(record), lambda record=record: record)  # type: ignore[misc]
-    return found.status(Path("run"), None)
+@pytest.fixture
+def count_of(tmp_path: Path) -> Callable[..., RunStatus]:
+    """The status of a run that holds these records."""
+    numbers = count()
+    return lambda *records: status_of(make_run(tmp_path / f"run{next(numbers)}", *records))
 
 
-def test_an_asynchronous_search_has_one_slot_a_configuration_wherever_it_ends():
+def test_an_asynchronous_search_has_one_slot_a_configuration_wherever_it_ends(count_of):
     records = [
         plan(rungs=[4, 2, 1], **{"async": "asha"}),
         result(0, stage="rung0"),
@@ -39,7 +40,7 @@ def test_an_asynchronous_search_has_one_slot_a_configuration_wherever_it_ends():
     assert (found.planned, found.done, found.failed, found.left) == (4, 4, {}, 0)
 
 
-def test_a_study_that_ended_with_fewer_slots_than_planned_has_none_left():
+def test_a_study_that_ended_with_fewer_slots_than_planned_has_none_left(count_of):
     failed = [result(i, cause="error") for i in range(4)]
     found = count_of(plan(seeds=3), *failed)
     assert (found.planned, found.left) == (7, 3), "nobody knows yet that nothing is evaluated"
@@ -49,7 +50,7 @@ def test_a_study_that_ended_with_fewer_slots_than_planned_has_none_left():
     assert count_of(plan(seeds=3), *failed, old).left == 3, "of a version that did not say it"
 
 
-def test_what_a_study_ended_with_counts_until_it_goes_on():
+def test_what_a_study_ended_with_counts_until_it_goes_on(count_of):
     ended = [plan(seeds=3), *(result(i, cause="error") for i in range(4)), end(4)]
     assert count_of(*ended, plan(seeds=3)).left == 0, "the same plan once more"
     assert count_of(*ended, plan(seeds=5)).left == 5, "extended by evaluation seeds"
@@ -61,7 +62,7 @@ def test_what_a_study_ended_with_counts_until_it_goes_on():
     assert (found.planned, found.done, found.left) == (7, 4, 0)
 
 
-def test_a_search_that_its_seconds_ended_is_counted_up_to_its_end():
+def test_a_search_that_its_seconds_ended_is_counted_up_to_its_end(count_of):
     def costly(index: int, cpu_s: float, **more: Any) -> dict[str, Any]:
         return result(index, costs={"cpu_s": cpu_s}, **more)
 
@@ -74,21 +75,6 @@ def test_a_search_that_its_seconds_ended_is_counted_up_to_its_end():
     retried = costly(2, 0.01)  # the search goes on to the next trial
     found = count_of(timed, *ran, costly(4, 1.0, cause="error"), retried)
     assert (found.done, found.failed) == (4, {})
-
-
-def test_records_that_are_counted_twice_change_nothing():
-    records = [
-        plan(seeds=3),
-        lease(0),
-        result(0),
-        lease(1),
-        *(result(i, cause="oom") for i in range(1, 4)),
-        *(result(i, stage="eval") for i in range(3)),
-        end(7),
-        lease(1),
-    ]
-    for start in range(1, len(records)):
-        assert count_of(*records, *records[start:]) == count_of(*records)
 
 
 @pytest.mark.fault(8)
