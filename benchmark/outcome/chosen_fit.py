@@ -38,6 +38,7 @@ from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE, Trial
 from ..column_encoding import encoding_identity
 from ..errors import FitError, SweepError, command_on
+from ..planning.plan import loss_function
 from ..planning.plan_record import variants_of
 from ..results.evidence_builder import planned_rows
 from ..results.run_status import status_of
@@ -47,6 +48,7 @@ from ..running.run_trial import run_trial
 if TYPE_CHECKING:
     from ...datasets.protocols import Fold
     from ...datasets.table import Table
+    from ...models.model_spec import ModelSpec
 
 MOST_RESIDUALS = 2000  # of a model file, for its intervals
 
@@ -247,22 +249,23 @@ def score_cell(
     data: tuple[Table, Mapping[int, Fold]],
 ) -> Score:
     """A configuration on a fold that it was not tried on; a failure has no loss."""
-    spec = registry.spec(model)
-    identity: dict[str, Any] = {"target": spec.target, "threads": spec.threads}
-    identity["device"] = run.device
-    if run.time_limit_s is not None and spec.resource:
-        identity["time_limit_s"] = run.time_limit_s
-    identity |= encoding_identity(spec, data[0])
+    identity = identity_of(registry.spec(model), data[0], run.device, run.time_limit_s)
     trial = Trial(run.dataset, fold, model, config, run.seed, identity)
     try:
         result = run_trial(trial, data)
     except Exception:  # a model's own error: this configuration is no candidate
         return Score(None, None)
-    value = result.val.get(run.metric) if result.status == DONE else None
-    return Score(
-        None if value is None else METRICS[run.metric].loss(value),
-        result.info.get("best_iteration"),
-    )
+    return Score(loss_function(run.metric)(result), result.info.get("best_iteration"))
+
+
+def identity_of(
+    spec: ModelSpec, table: Table, device: str = "cpu", time_limit_s: float | None = None
+) -> dict[str, Any]:
+    """What the fit of a trial outside of a run needs to know."""
+    identity = {"target": spec.target, "threads": spec.threads, "device": device}
+    if time_limit_s is not None and spec.resource:
+        identity["time_limit_s"] = time_limit_s
+    return identity | encoding_identity(spec, table)
 
 
 def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) -> np.ndarray:

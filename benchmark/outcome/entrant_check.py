@@ -16,6 +16,7 @@ from ...models import registry
 from ...sweeps.trial import Trial
 from ..results.entrants import CARD, RESULTS, DatasetFacts, folder_of, read_card
 from ..running.run_trial import run_trial
+from .chosen_fit import identity_of
 
 CLOSE = 0.05  # of a score: as far as another rounding moves the training of a network
 TELLING = ("roc_auc", "accuracy", "log_loss", "rmse")  # metrics that are compared, where they are
@@ -92,14 +93,13 @@ def _repeat(
     fold = catalog.splits(facts.ours, protocol, seed=int(drawn or 0), mirror=mirror, cache=cache)[
         about["fold"]
     ]
-    spec = registry.spec(model)
     trial = Trial(
         dataset=about["dataset"],
         fold=about["fold"],
         model=about["model"],
         config=json.loads(row["config"] or "{}"),
         seed=about["seed"],
-        identity={"target": spec.target, "threads": spec.threads, "device": "cpu"},
+        identity=identity_of(registry.spec(model), table),
     )
     result = run_trial(trial, (table, {about["fold"]: fold}))
     scores = {m: result.test[m] for m in stored if result.test.get(m) is not None}
