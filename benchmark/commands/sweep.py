@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -87,8 +87,11 @@ def request_of(chosen: suites.Suite | None, options: Options) -> Request:
 def check_places(options: Options) -> None:
     """Refuse, before anything is written, a number of workers, published results and an address of
     MLflow that cannot be used. Raises SweepError, DataError, TrackingError."""
+    from ..results.entrants import results_file
+
     check_workers(options.workers, options.address)
-    known_entrants(options.beside)
+    for name in split_names(options.beside):
+        results_file(Path(name))
     if options.tracking_uri and options.tracking_uri != "none":
         check(options.tracking_uri)
 
@@ -290,7 +293,7 @@ def run_and_report(console: Console, request: Request) -> int:
                 None,
                 mirror=request.options.mirror,
                 cache=request.options.cache,
-                beside=known_entrants(request.options.beside),
+                beside=split_names(request.options.beside),
             )
             code, document = summary(console, request, outcome, files, sections)
             if request.options.predict_missing:
@@ -340,16 +343,6 @@ def predict_missing(console: Console, request: Request) -> list[str]:
         console.say(f"{count(n, 'row')} without a target: {out}")
         written.append(str(out))
     return written
-
-
-def known_entrants(names: Sequence[str]) -> list[str]:
-    """The entrants of `--beside`, checked before anything runs. Raises DataError."""
-    from ..results.entrants import results_file
-
-    entrants = split_names(names)
-    for name in entrants:
-        results_file(Path(name))
-    return entrants
 
 
 def was_planned(run: Path) -> bool:
