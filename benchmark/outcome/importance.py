@@ -114,15 +114,12 @@ def importance_of(
         return {}
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # no line for each study
     storage = optuna.storages.InMemoryStorage()  # add_trial would validate each against all
-    name = storage.get_study_name_from_id(
-        storage.create_new_study([optuna.study.StudyDirection.MINIMIZE], "importance")
-    )
-    number = storage.get_study_id_from_name(name)
+    number = storage.create_new_study([optuna.study.StudyDirection.MINIMIZE], "importance")
     for k, loss in enumerate(losses.tolist()):
         params = {name: columns[name][k] for name in spread}
         trial = optuna.trial.create_trial(params=params, distributions=spread, value=loss)
         storage.create_new_trial(number, trial)
-    study = optuna.load_study(study_name=name, storage=storage)
+    study = optuna.load_study(study_name="importance", storage=storage)
     evaluator = FanovaImportanceEvaluator(n_trees=TREES, seed=0)
     shares = get_param_importances(study, evaluator=evaluator)
     ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
