@@ -20,7 +20,7 @@ from ...sweeps.trial import DONE
 from .costs.history import costs_in
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
 from .plan import INTERPRETER_MB, Plan, StudyPlan
-from .plan_record import ended_slots, planned_slots
+from .plan_record import planned_slots
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -77,7 +77,8 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     ids = {r["id"] for ledger in ledgers for r in ledger.records("result") if r["status"] == DONE}
     costs = TrialCosts(plan, ledgers)
     finished_slots = slot_places(own) if own is not None else {}
-    at_end = ended_slots(own) if own is not None else {}
+    ends = own.records("study") if own is not None else ()
+    at_end = {(end["study"], end.get("n_trials")): end.get("n_slots") for end in ends}
     planned = {study.name: study for study in plan.studies}
     total = Estimate(
         studies=len(plan.studies),
@@ -91,7 +92,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         n = planned_slots(study.meta)
         if study.study_s is not None:
             likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
-            n = at_end.get((study.name, study.n_trials), likely)
+            n = at_end.get((study.name, study.n_trials)) or likely
         already = min(n, ended[study.name])
         left = n - already
         total.cells += n

@@ -77,22 +77,6 @@ def planned_slots(study: Mapping[str, Any]) -> int:
     return Shape.of(study).n_slots
 
 
-def ended_slots(ledger: Ledger) -> dict[tuple[str, int], int]:
-    """{(study, number of planned trials): number of slots when it ended}.
-
-    Holds only studies whose search ends by CPU seconds (`study_s`); most run fewer than planned.
-    """
-    plan = last_plan(ledger)
-    timed = {study_name(s) for s in (plan["studies"] if plan else ()) if s.get("study_s")}
-    if not timed:
-        return {}
-    return {
-        (end["study"], end["n_trials"]): end["n_slots"]
-        for end in ledger.records("study")
-        if end["study"] in timed
-    }
-
-
 def study_name(study: Mapping[str, Any]) -> str:
     """The name of a planned study: dataset/fold/model."""
     return f"{study['dataset']}/{study['fold']}/{study['model']}"
