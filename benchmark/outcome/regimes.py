@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ...reports.evidence import Evidence
     from ...reports.metrics import Metric
-    from ..results.stored_predictions import Block
 
 MOST_TRIALS = 2000  # with which a report makes these tables unasked; their cost grows with trials
 
@@ -71,12 +70,12 @@ def regimes_of(
     by_fold = {(b.dataset, b.fold): b for b in blocks}
     rows: list[dict[str, Any]] = []
     damage: list[str] = []
-    for (dataset, fold), mine in table.groupby(["dataset", "fold"], sort=True):
-        task = str(mine["task"].iloc[0])
+    for (dataset, fold), of_fold in table.groupby(["dataset", "fold"], sort=True):
+        task = str(of_fold["task"].iloc[0])
         head = metric(evidence.headline(task))
         block = by_fold.get((dataset, fold))
         base = {"dataset": dataset, "task": task, "fold": fold, "metric": head.name}
-        for study in mine.itertuples(index=False):
+        for study in of_fold.itertuples(index=False):
             place = {**base, "model": study.model}
             first = firsts.get((dataset, fold, study.model))
             begun = study.model in begins
@@ -85,7 +84,8 @@ def regimes_of(
             n_tried = counts.get((dataset, fold, study.model), 0)
             tuned = {"score": score, "reason": _open(study), "n_candidates": n_tried}
             rows.append({**place, "regime": TUNED, **tuned})
-            ensemble = _ensemble(block, study.model, head, damage)
+            mine = [t for t in block.trials if t.model == study.model] if block else []
+            ensemble = ensemble_row(block, candidates_of(mine), head, damage)
             if study.state == "unsupported":
                 ensemble = {"reason": _open(study)}
             rows.append({**place, "regime": ENSEMBLED, **ensemble})
@@ -115,9 +115,3 @@ def _open(study: Any) -> str:
     if study.state == "complete":
         return ""
     return f"{study.state}: {study.cause}" if study.cause else str(study.state)
-
-
-def _ensemble(block: Block | None, model: str, head: Metric, damage: list[str]) -> dict[str, Any]:
-    """The greedy ensemble of a model's trials."""
-    trials = [t for t in block.trials if t.model == model] if block else []
-    return ensemble_row(block, candidates_of(trials), head, damage)
