@@ -21,7 +21,9 @@ def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
     pinball loss of one), or of the frequencies of their classes; a metric without a meaning on a
     fold is left out, a fold with a part of no weight, too."""
     known = [fold for _, fold in sorted(folds.items())]
-    scores = [constant_scores(table, fold) for fold in known if not _empty(table, fold)]
+    scores = [
+        constant_scores(table, fold) for fold in known if not nothing_counts(table.weights, fold)
+    ]
     return {
         "sizes": [[len(fold.train), len(fold.val), len(fold.test)] for fold in known],
         "constant": {
@@ -30,10 +32,6 @@ def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
             if all(one[name] is not None for one in scores)
         },
     }
-
-
-def _empty(table: Table, fold: Fold) -> bool:
-    return table.weights is not None and bool(nothing_counts(table.weights, fold))
 
 
 def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:

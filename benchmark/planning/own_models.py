@@ -37,9 +37,11 @@ def without_weights(spec: registry.ModelSpec) -> str:
     return "" if spec.sample_weight else f"{spec.name} takes no weights of rows"
 
 
-def nothing_counts(weights: np.ndarray, fold: Fold) -> str:
+def nothing_counts(weights: np.ndarray | None, fold: Fold) -> str:
     """Why no model can run on a fold with row weights (N,), or "" if models can. Training,
     validation and test part each need a weight above 0."""
+    if weights is None:
+        return ""
     parts = {"training": fold.train, "validation": fold.val, "test": fold.test}
     empty = [part for part, rows in parts.items() if len(rows) and not weights[rows].any()]
     return f"all {' and '.join(empty)} rows of fold {fold.index} have weight 0" if empty else ""
