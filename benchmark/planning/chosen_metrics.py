@@ -71,7 +71,7 @@ LEARNT = {"log": "log(1 + y)", "rank": "the normal values of its ranks"}
 
 def target_notes(
     specs: Mapping[str, registry.ModelSpec],
-    named: Callable[[registry.ModelSpec], str],
+    named: Callable[[str], str],
     metric: str,
     transform: str | None,
     tables: Sequence[Table],
@@ -92,7 +92,7 @@ def target_notes(
                 "--target-transform rank"
             )
     models = [name for name, spec in specs.items() if REGRESSION in spec.tasks]
-    told = {name: target_settings(named(specs[name]), metric, transform) for name in models}
+    told = {name: target_settings(named(name), metric, transform) for name in models}
     notes = []
     if METRICS[metric].quantile is not None:
         able = [name for name in models if "quantile" in told[name]]

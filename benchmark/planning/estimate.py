@@ -176,7 +176,7 @@ class TrialCosts:
 
     def _cost(self, study: StudyPlan, shape: tuple[int, int, int]) -> TrialCost:
         spec = self._plan.specs[study.model]
-        asked = self._plan.budget.asked(self._plan.given[study.model])
+        asked = self._plan.asked(study.model)
         model = asked if asked in MODELS else study.model
         gpu = self._plan.device(spec) != "cpu"
         defaults = self._defaults(model)

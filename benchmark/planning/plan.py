@@ -134,7 +134,7 @@ class Plan:
             name: replace(each, table=replace(each.table, metric=self.metric[each.table.task]))
             for name, each in data.items()
         }
-        self.given: dict[str, str] = {}  # name in the tables -> what the registry was asked for
+        self.given: dict[str, str] = {}  # name in the tables -> name in the budget
         self.specs: dict[str, registry.ModelSpec] = {}
         for asked in dict.fromkeys(options.models or self.budget.models):
             spec = self._spec(asked)
@@ -162,7 +162,7 @@ class Plan:
         self.notes += weight_notes(self.specs, weighted)
         transform, tables = options.target_transform, [one.table for one in self.data.values()]
         learnt = self.metric[REGRESSION], transform, tables
-        self.notes += target_notes(self.specs, self._named, *learnt)
+        self.notes += target_notes(self.specs, self.asked, *learnt)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -176,9 +176,9 @@ class Plan:
     def _sees(self, model: str, dataset: str | None = None) -> str | None:
         """The hyperparameter by which a model of a transductive suite sees the rows to predict, or
         None if it has none or the suite switches it off."""
-        asked = self.given[model]
-        by = transductive_by(self.budget.asked(asked))
-        pinned = by is None or self.budget.search(asked, dataset).fixed.get(by, True)
+        by = transductive_by(self.asked(model))
+        search = self.budget.search(self.given[model], dataset)
+        pinned = by is None or search.fixed.get(by, True)
         return by if pinned is True else None
 
     @cached_property
@@ -201,8 +201,8 @@ class Plan:
         self, model: str, task: str, dataset: str | None = None
     ) -> tuple[str, Space, str, int]:
         """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
-        budget, options, asked = self.budget, self.options, self.given[model]
-        search, of = budget.search(asked, dataset), budget.asked(asked)
+        budget, options, of = self.budget, self.options, self.asked(model)
+        search = budget.search(self.given[model], dataset)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
         told = target_settings(of, self.metric[task], options.target_transform)
         fixed = told | dict(search.fixed)
@@ -242,13 +242,13 @@ class Plan:
                     ) from None
                 fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
                 starts = self.budget.start_with_default and sampler != "grid"
-                asked = self.budget.asked(self.given[model])
-                check_constructor(asked, task, name, fixed, starts_with_default=starts)
+                of = self.asked(model)
+                check_constructor(of, task, name, fixed, starts_with_default=starts)
 
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
-        asked, spec = self.given[model], self.specs[model]
-        search = budget.search(asked, dataset)
+        of, spec = self.asked(model), self.specs[model]
+        search = budget.search(self.given[model], dataset)
         task = data.table.task
         reason = search.absent or absence(spec, data.table, data.folds[fold])
         # a planned absence need not have a space
@@ -257,8 +257,7 @@ class Plan:
         if task in spec.tasks:
             space_name, space, sampler, n_trials = self.search(model, task, dataset)
             if budget.start_with_default and sampler != "grid":
-                choices = search.choices
-                first = (default_first(budget.asked(asked), task, space_name, space, choices),)
+                first = (default_first(of, task, space_name, space, search.choices),)
             if n_trials == space.size:  # a default outside the space takes the trial of no point
                 asked_for = options.trials or search.trials or budget.trials
                 n_trials = min(asked_for, n_distinct(space, first) or asked_for)
@@ -270,7 +269,7 @@ class Plan:
             halving = Halving(rungs.eta, rungs.rungs) if rungs else Halving()
         if halving is not None or save_every is not None:
             refuse_time_limits(model, self.study_s, self.time_limit_s)
-            refuse_empty_schedules(budget.asked(asked), spec.resource, space, first)
+            refuse_empty_schedules(of, spec.resource, space, first)
             if data.table.weights is not None and not reason:
                 refuse_weights(model)
         return StudyPlan(
@@ -306,7 +305,7 @@ class Plan:
         }
         for study in self.studies:
             own = self.budget.dataset.get(study.dataset)
-            names = {self.given[study.model], self.budget.asked(self.given[study.model])}
+            names = {self.given[study.model], self.asked(study.model)}
             alone = own is not None and names & own.model.keys()
             key = f"{study.model} on {study.dataset if alone else f'{study.task} data'}"
             identity["space"][key] = digest([study.space.to_data(), list(study.first)], length=16)
@@ -357,16 +356,16 @@ class Plan:
     def _own_code(self) -> dict[str, Any]:
         """{"own_code": {class: its file, the fingerprint of its source, and the name by which an
         installed package registers it}} of classes from outside tabsweep; {} without any."""
-        outside = from_outside(map(self._named, self.specs.values()))
+        outside = from_outside(map(self.asked, self.models))
         code = {
             target: {**own_code(target), **({"name": name} if name else {})}
             for target, name in sorted(outside.items())
         }
         return {"own_code": code} if code else {}
 
-    def _named(self, spec: registry.ModelSpec) -> str:
-        """What the registry is asked for a model: a name, or "package.module:Class"."""
-        return self.budget.asked(self.given[spec.name])
+    def asked(self, model: str) -> str:
+        """What the registry is asked for a model of the tables: a name or "module:Class"."""
+        return self.budget.asked(self.given[model])
 
     # ------------------------------------------------------------------ studies that run
 
@@ -420,10 +419,9 @@ class Plan:
                 fidelity=fidelity,
             )
 
-        asked = self.budget.asked(self.given[plan.model])
-
         def length_of(config: dict[str, Any]) -> int:
-            known = config if spec.resource in config else registry.defaults(asked)
+            in_config = spec.resource in config
+            known = config if in_config else registry.defaults(self.asked(plan.model))
             return int(known[spec.resource])
 
         seed = derive_seed(self.options.seed, plan.name)
