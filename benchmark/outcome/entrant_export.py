@@ -23,12 +23,11 @@ from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
 from ..planning.plan_record import drawn_by, plan_in, variants_of
+from ..results.csv_lines import COSTS
 from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, results_file
 from ..results.evidence_builder import evidence_of
 from ..results.learning_curves import CURVE
 
-COSTS = {"fit_s": "seconds", "predict_s": "predict_seconds", "cpu_s": "cpu_seconds"}
-COSTS |= {"peak_ram_mb": "memory_mb"}
 KEYS = {"model": "method", "dataset": "dataset", "task": "task", "fold": "split", "seed": "seed"}
 MORE = ["cause", "message", "config", "id"]
 ENDS = ["steps", "limit", "unit"]  # where a fit in steps ended, and where it would have at last
@@ -132,7 +131,7 @@ def _rows(trials: pd.DataFrame) -> pd.DataFrame:
         for part in ("val", "test"):
             if f"{part}_{name}" in rows:
                 table[f"{part}_{name}"] = _defined(rows, f"{part}_{name}")
-    for column, name in COSTS.items():
+    for name, column in COSTS.items():
         table[name] = rows[column].round(3)
     return table.assign(**{name: rows[name] for name in MORE}).reset_index(drop=True)
 
@@ -180,10 +179,7 @@ def _csv(rows: pd.DataFrame) -> str:
 
 def _packed(rows: pd.DataFrame) -> bytes:
     """The rows as a gzipped CSV with the same bytes whenever it is written."""
-    text = io.BytesIO()
-    with gzip.GzipFile(fileobj=text, mode="wb", mtime=0, compresslevel=9) as file:
-        file.write(_csv(rows).encode())
-    return text.getvalue()
+    return gzip.compress(_csv(rows).encode(), mtime=0)
 
 
 def _facts(
