@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TextIO
 
 import click
@@ -123,7 +123,7 @@ class Console:
     verbose: bool = False
     color: bool = True
     teller: Any = None  # of `running/watched.py`, where another process watches this one
-    _document: list[Any] = field(default_factory=list)
+    _document: Any = None
     _out: TextIO | None = None  # the real standard output, under --json
 
     def say(self, text: str = "") -> None:
@@ -141,12 +141,12 @@ class Console:
 
     def data(self, value: Any) -> None:
         """Set the document that --json prints when the command ends; the last one set counts."""
-        self._document = [value]
+        self._document = value
 
     def print_document(self) -> None:
         """Print the document, under --json."""
-        if self.json and self._document:
-            click.echo(json.dumps(plain(self._document[0]), indent=1, sort_keys=True))
+        if self.json and self._document is not None:
+            click.echo(json.dumps(plain(self._document), indent=1, sort_keys=True))
 
     def line(self, value: Any) -> None:
         """Print one JSON object on a line of its own, at once, under --json: for commands that

@@ -127,8 +127,7 @@ def _features(console: Console, run: Path, model: str | None, **where: Any) -> i
     importance = feature_importance(
         run, models=[model] if model else [], note=console.tell, **where
     )
-    rows = importance.astype(object).where(importance.notna(), None).to_dict("records")
-    console.data({"run": str(run), "features": rows})
+    console.data({"run": str(run), "features": importance.to_dict("records")})
     words = importance.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
     console.table(list(importance.columns), words.to_numpy().tolist())
     console.say(f"\nbench report {shlex.quote(str(run))} puts it on the dataset's page")
