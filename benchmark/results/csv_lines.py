@@ -136,9 +136,9 @@ def literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def some(names: Iterable[object], most: int = 12) -> str:
-    """Names joined by commas; after `most` of them their number."""
-    return first_few((one_line(name, 60) for name in names), most)
+def some(names: Iterable[object]) -> str:
+    """Names joined by commas; after 12 of them their number."""
+    return first_few((one_line(name, 60) for name in names), 12)
 
 
 def _one_score_a_line(lines: Lines) -> Lines:

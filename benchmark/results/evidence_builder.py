@@ -54,7 +54,7 @@ def planned_frame(
     Consumes `columns`. plan: the one in force, where it is known. compact: see `results_frame`."""
     plan = plan or plan_in(ledger)
     frame = results_frame(columns, compact=compact)
-    import pandas as pd  # late: see `outcome.run_report`
+    import pandas as pd
 
     from ...reports.evidence import starts
 
@@ -156,7 +156,7 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
         cpus |= set(frame.pop("cpu"))
         gpus |= set(frame.pop("gpu"))
         parts.append((plan, frame))
-    import pandas as pd  # late: see `outcome.run_report`
+    import pandas as pd
 
     from ...reports.evidence import Evidence
 

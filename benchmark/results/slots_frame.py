@@ -70,7 +70,7 @@ def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
     are not copied; each row points at its own, see `_pointed_at`.
     """
     at, result, linked = _ends(columns)
-    import pandas as pd  # late: see `outcome.run_report._imports_meanwhile`
+    import pandas as pd
 
     # In one order, whichever trial ended first: a table of all trials is part of a report.
     scores = [n for part in ("val_", "test_") for n in sorted(columns) if n.startswith(part)]
