@@ -31,8 +31,6 @@ def contamination_notes(specs: Mapping[str, ModelSpec], data: Mapping[str, Any])
     """One sentence for each checkpoint of the plan: which of the plan's datasets it was pretrained
     on, by the list beside it. data: {dataset: its `plan.Data`}."""
     notes: list[str] = []
-    if not any(spec.checkpoint for spec in specs.values()):
-        return notes
     tasks = {name: one.table.task for name, one in data.items()}
     added = {name: str(one.description.get("added") or "") for name, one in data.items()}
     for model, spec in sorted(specs.items()):

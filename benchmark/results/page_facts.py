@@ -105,22 +105,17 @@ def with_cards(evidence: Evidence) -> Evidence:
     Built-in cards, and those of datasets that were added here; a dataset without a card keeps what
     its plan says.
     """
+    from ...datasets import catalog
     from ...datasets.errors import DataError
 
     facts = {}
     for name, known in evidence.meta["facts"].items():
         try:
-            card = None if known["own"] else _card(known["added"] or name)
-        except DataError:  # removed since, or written by another version
+            card = None if known["own"] else catalog.card(known["added"] or name)
+        except DataError:  # there is none, or none any more, or another version wrote it
             card = None
         facts[name] = {**known, **(_of_card(card, known) if card else {})}
     return evidence.but(meta={**evidence.meta, "facts": facts})
-
-
-def _card(name: str) -> Card | None:
-    from ...datasets import catalog
-
-    return catalog.card(name) if name in catalog.names() else None
 
 
 def _of_card(card: Card, known: Mapping[str, Any]) -> dict[str, Any]:
