@@ -114,18 +114,15 @@ def _nearest(folder: Path) -> Path:
 
 def _store(runs: Path) -> tuple[str, str]:
     folder = _nearest(runs)
-    probe = folder / f".doctor-{os.getpid()}"
-    start = time.perf_counter()
-    try:
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as scratch:
+        probe = Path(scratch, "probe")
+        start = time.perf_counter()
         with open(probe, "wb") as file:
             file.write(b"x" * 4096)
             file.flush()
             os.fsync(file.fileno())
         os.replace(probe, probe.with_suffix(".moved"))
-    finally:
-        for path in (probe, probe.with_suffix(".moved")):
-            path.unlink(missing_ok=True)
-    took = (time.perf_counter() - start) * 1000
+        took = (time.perf_counter() - start) * 1000
     return OKAY, f"{folder}: write, fsync and rename take {took:.1f} ms"
 
 
@@ -133,16 +130,13 @@ def _run_lock(runs: Path) -> tuple[str, str]:
     """Two drivers on one run would write over each other: the second must find it taken."""
     from ...sweeps.store.run_lock import RunLock, RunLocked
 
-    folder = Path(tempfile.mkdtemp(prefix=".doctor-", dir=_nearest(runs)))
-    try:
-        with RunLock(folder):
-            try:
-                RunLock(folder).acquire().release()
-            except RunLocked:
-                return OKAY, "a run in use is refused to other processes"
-        return PROBLEM, f"two processes can take the same run in {folder.parent}: use another disk"
-    finally:
-        shutil.rmtree(folder)
+    folder = _nearest(runs)
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as run, RunLock(Path(run)):
+        try:
+            RunLock(Path(run)).acquire().release()
+        except RunLocked:
+            return OKAY, "a run in use is refused to other processes"
+    return PROBLEM, f"two processes can take the same run in {folder}: use another disk"
 
 
 def _disk(runs: Path) -> tuple[str, str]:

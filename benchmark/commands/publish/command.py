@@ -9,8 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import secrets
-import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,9 +114,10 @@ def write_site(
 
     check_out(out)
     runs = read_runs(paths)
-    staging = out.absolute().with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        damage: list[str] = []
+    beside = out.absolute().parent
+    beside.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=beside) as folder:
+        staging, damage = Path(folder), list[str]()
         for run in runs:
             shown = [f"runs/{run.name}"]  # no folder of this machine
             report = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
@@ -133,8 +133,6 @@ def write_site(
         write_atomically(staging / ".nojekyll", b"", sync=False)  # GitHub leaves files as they are
         write_atomically(staging / MARK, b'{"made_by": "tabsweep"}\n', sync=False)
         return move(staging, out), damage
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
