@@ -266,11 +266,11 @@ def meta_of(
     if suite.folds_mean:
         notes.append(suite.folds_mean)
     failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
-    struck = failed[failed["cause"].isin(LIMITED)].drop_duplicates()
-    promises = promises_of(plans, struck.to_dict("records"))
+    struck = sorted(set(failed.loc[failed["cause"].isin(LIMITED), "study"]))
+    promises = promises_of(plans, struck)
     warnings = warnings_of(datasets)
     notes += [*promises, *warnings]
-    where = sorted({study.rsplit("/", 2)[0] for study in struck["study"]})
+    where = sorted({study.rsplit("/", 2)[0] for study in struck})
     limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
     environment = first["environment"]
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
@@ -351,8 +351,9 @@ def default_first(plans: list[Record], start_with_default: bool) -> list[str]:
 LIMITED = ("timeout", "oom", "gpu_oom", "killed")
 
 
-def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
-    """Notes on why another sweep of the same suite may give other tables."""
+def promises_of(plans: list[Record], struck: Sequence[str]) -> list[str]:
+    """Notes on why another sweep of the same suite may give other tables. struck: the studies in
+    which a trial hit a limit."""
     promises = []
     studies = [study for plan in plans for study in plan["studies"]]
     for how in sorted({study["async"] for study in studies if study.get("async")}):
@@ -361,7 +362,6 @@ def promises_of(plans: list[Record], rows: list[dict[str, Any]]) -> list[str]:
             f"Another run may differ: {', '.join(models)} searched by asynchronous {how.upper()}, "
             "whose choices depend on the order in which trials finish."
         )
-    struck = sorted({row["study"] for row in rows if row["cause"] in LIMITED})
     if struck:
         shown = first_few(struck, 5)
         promises.append(f"Another run may differ: trials hit a limit of time or memory in {shown}.")

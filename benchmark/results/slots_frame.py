@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -157,15 +156,9 @@ def _texts(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     return codes, distinct.to_pylist()
 
 
-def shared_texts(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
-    """Texts by number, as objects that equal rows share; pandas would make each one anew."""
-    import pandas as pd
-
-    return pd.Series(np.array(texts, dtype=object)[codes], dtype=object)
-
-
 def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
     """A column of the frame: these rows of the ledger. Rows with equal texts share one."""
+    import pandas as pd
     import pyarrow as pa
 
     if pa.types.is_string(column.type):
@@ -178,7 +171,8 @@ def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
         return words.cast(pa.large_string()).take(pa.array(codes[rows])).to_pandas()
     codes, texts = _texts(column)
     if name != "seed":
-        return shared_texts(codes[rows], texts)
+        # pandas alone would make each of the texts anew
+        return pd.Series(np.array(texts, dtype=object)[codes[rows]], dtype=object)
     codes = codes[rows]
     seeds = np.zeros(len(texts), dtype=object)
     for code in np.unique(codes):
