@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.files import file_sha256, write_atomically
+from ...datasets.added.store import as_toml
 from ...reports.aggregation.cells import counting
 from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
@@ -28,6 +30,7 @@ from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, res
 from ..results.evidence_builder import evidence_of
 from ..results.learning_curves import CURVE
 
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # of TOML: others stand in quotes
 KEYS = {"model": "method", "dataset": "dataset", "task": "task", "fold": "split", "seed": "seed"}
 MORE = ["cause", "message", "config", "id"]
 ENDS = ["steps", "limit", "unit"]  # where a fit in steps ended, and where it would have at last
@@ -232,14 +235,15 @@ def _toml(card: Entrant) -> str:
     """The card as TOML: its own keys, the models' table, and a table for each dataset."""
 
     def keys(of: Mapping[str, Any]) -> list[str]:
-        return [f"{key} = {json.dumps(value)}" for key, value in of.items()]
+        bare = {key: key if BARE_KEY.fullmatch(key) else as_toml(key) for key in of}
+        return [f"{bare[key]} = {as_toml(value)}" for key, value in of.items()]
 
     values = card.model_dump(exclude_defaults=True)
     models, datasets = values.pop("models", {}), values.pop("datasets")
     lines = ["# Written by `bench beside export`.", *keys(values), "", "[models]"]
     lines += keys(dict(sorted(models.items())))
     for name in sorted(datasets):
-        lines += ["", f"[datasets.{json.dumps(name)}]", *keys(datasets[name])]
+        lines += ["", f"[datasets.{as_toml(name)}]", *keys(datasets[name])]
     return "\n".join(lines) + "\n"
 
 

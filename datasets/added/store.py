@@ -52,17 +52,17 @@ def write_card(
     ]
     tables = [("", facts), ("\n[options]\n", options), *(("\n[[files]]\n", f) for f in pinned)]
     text = "".join(
-        head + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+        head + "".join(f"{key} = {as_toml(value)}\n" for key, value in table.items())
         for head, table in tables
     )
     (made / CARD).write_text(text, encoding="utf-8")
 
 
-def _toml(value: Any) -> str:
+def as_toml(value: Any) -> str:
     """A text, number, truth value or list of these as TOML."""
     if isinstance(value, str):
         return toml_string(value)
-    return f"[{', '.join(map(_toml, value))}]" if isinstance(value, list) else json.dumps(value)
+    return f"[{', '.join(map(as_toml, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
 def checked_name(name: str, built_in: Iterable[str]) -> str:
