@@ -234,7 +234,7 @@ def exported(tmp_path_factory):
     answer("sweep", *fast, "--name", "theirs", *models, "--dataset", "iris", "--dataset", "wine")
     entrant = place / "entrant"
     about = answer(
-        "beside", "export", place / "theirs", "--out", entrant, "--title", "Theirs 🎉", "--mark", "x"
+        "beside", "export", place / "theirs", "--out", entrant, "--title", "Us 🎉", "--mark", "x"
     )
     assert about["datasets"] == ["iris", "wine"] and about["left_out"] == []
     return place, entrant, fast
