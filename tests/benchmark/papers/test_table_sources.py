@@ -154,14 +154,11 @@ def test_every_dataset_and_method_of_a_table_is_one_of_its_suite():
             assert all(m.endswith("-default") and budget == "reduced" for m in lacking), name
 
 
-SUITES = [name for paper in catalog.papers() for name in suites.files_in(paper.folder)]
-
-
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", suites.files())
 def test_every_configuration_of_a_suite_is_one_that_its_model_takes(name):
     """Of lists and small grids all, else the first that is drawn."""
     suite = suites.load(name)
-    cards = [datasets.card(dataset) for dataset in suite.datasets]
+    cards = [datasets.card(dataset) for dataset in (*suite.datasets, *suite.offline)]
     for budget, numbers in suite.budgets.items():
         plan = Plan(suite, Options(budget=budget, models=(*numbers.models, *numbers.model)), {}, {})
         for model, spec in plan.specs.items():
@@ -169,6 +166,7 @@ def test_every_configuration_of_a_suite_is_one_that_its_model_takes(name):
             for card in (card for card in cards if card.task in spec.tasks):
                 _, space, sampler, _ = plan.search(model, card.task, card.name)
                 configs = [make_sampler(sampler, space, seed=0).ask(0)]
+                assert configs[0] in space, (budget, model, card.name)
                 if space.size and space.size <= 16:
                     configs = [space.grid_point(i) for i in range(space.size)]
                 for config in configs:

@@ -15,7 +15,6 @@ from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
 from tabsweep.reports.metrics import DEFAULT_METRIC, METRICS
-from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 
 GOOD = """
@@ -56,25 +55,6 @@ def test_every_suite_names_known_datasets_models_and_metrics(name):
         rows = {name for name in budget.model if budget.asked(name) != name}  # run when named
         known = {*budget.models, *(budget.asked(name) for name in rows), *rows}
         assert set(budget.model) <= known, "a section for a model that never runs"
-
-
-@pytest.mark.parametrize("name", suites.files())
-def test_every_search_of_a_suite_can_propose_its_first_configuration(name):
-    suite = suites.load(name)
-    tasks: dict[str, list[str]] = {}
-    for dataset in (*suite.datasets, *suite.offline):
-        tasks.setdefault(catalog.card(dataset).task, []).append(dataset)
-    for budget in suite.budgets:
-        plan = Plan(suite, Options(budget=budget), {}, {})
-        for model, spec in plan.specs.items():
-            for task in tasks.keys() & set(spec.tasks):
-                # datasets of a task differ where the budget has a table of their own
-                named = [d for d in tasks[task] if d in plan.budget.dataset]
-                others = [d for d in tasks[task] if d not in named]
-                for dataset in [*named, *others[:1]]:
-                    _, space, sampler, trials = plan.search(model, task, dataset)
-                    made = make_sampler(sampler, space, seed=0)
-                    assert made.ask(0) in space, (budget, model, task, dataset)
 
 
 @pytest.mark.parametrize("name", suites.files())
@@ -216,9 +196,7 @@ def test_the_suite_that_the_next_tests_spoil_is_fine_as_toml_and_json(tmp_path):
     ("old", "new", "says"),
     [
         ("title", "titel", ":3: titel: unknown key; did you mean 'title'?"),
-        ("folds", "fold", ":15: budgets.quick.fold: unknown key; did you mean 'folds'?"),
         ("trials = 2", "trial = 2", ":19: budgets.quick.model.knn.trial: unknown key; did you"),
-        ("trials = 3", "trials = 0", ":16: budgets.quick.trials: must be greater than or equal"),
         ("trials = 2", "trials = 0", ":19: budgets.quick.model.knn.trials: must be greater than"),
         ("folds = 2", 'folds = "2"', ":15: budgets.quick.folds: must be a valid integer, not '2'"),
         ('["knn", "linear"]', '"knn"', ":14: budgets.quick.models: must be a valid list, not"),
@@ -230,14 +208,9 @@ def test_the_suite_that_the_next_tests_spoil_is_fine_as_toml_and_json(tmp_path):
         ('iris = "', 'irs = "', ":11: protocol.irs: no dataset of the suite; did you mean 'iris'"),
         ('"good"', '"../x"', ":2: name: must match pattern"),
         ("title =", "default_budget = 'slow'\ntitle =", ":3: default_budget: no budget 'slow'"),
-        ("folds = 2", "folds = 2\nsampler = 'tpee'", ":16: budgets.quick.sampler: unknown value"),
-        ("folds = 2", "folds = 2\ntimeout_s = 0", ":16: budgets.quick.timeout_s: must be greater"),
         ('name = "good"', "", ": name: is missing"),
-        ("folds = 2", "folds = 2\nsave_every = 0", ":16: budgets.quick.save_every: must be"),
-        ("title =", "transductive = 1\ntitle =", ":3: transductive: must be a valid boolean"),
         ("model.knn]", "dataset.iris.model.knm]", "quick.dataset.iris.model.knm: no model of the"),
         ("model.knn]", "dataset.wein.model.knn]", "quick.dataset.wein: no dataset of the suite"),
-        ("trials = 2", "of = 3", ":19: budgets.quick.model.knn.of: must be a valid string, not 3"),
         ("folds = 2", "folds = ", ": not TOML: Invalid value (at line 15"),
         ("folds = 2", "folds = 2\nfolds = 3", ": not TOML: Cannot overwrite a value (at line 16"),
     ],

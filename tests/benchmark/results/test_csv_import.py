@@ -231,8 +231,6 @@ def test_a_name_in_two_forms_of_its_letters_is_one_name_and_its_double_is_refuse
 
 SPOILT = [  # a text in GOOD, what stands there instead, what is said
     ("0.6", "nan", "line 5: value must be a finite number or empty, not 'nan'"),
-    ("0.6", "inf", "line 5: value must be a finite number or empty, not 'inf'"),
-    ("0.6", "-", "line 5: value must be a finite number"),
     ("0.6", "1e160", "line 5: value '1e160' is larger than 1e+100"),
     ("0.6", "", "line 5: value is empty; give a number, or the cause"),
     ("0.6", "60", "line 5: 'accuracy' '60' is not between 0 and 1; divide percent by 100"),
@@ -256,7 +254,6 @@ REFUSED = [  # lines, header, what is said
     (f"{ONE},regression", f"{HEAD},task", "'accuracy' is no metric of regression"),
     (f"{ONE},out of memory", f"{HEAD},cause", "unknown cause 'out of memory'; known: error, gpu"),
     (f"{ONE},oom", f"{HEAD},cause", "line 2: a failed trial has no value, and this one has '.9'"),
-    (f"{ONE},fast", f"{HEAD},seconds", "seconds must be a finite number or empty, not 'fast'"),
     (f"{ONE},-1", f"{HEAD},seconds", "seconds '-1' is below 0"),
     # two lines of a trial contradict each other
     (f"{ONE},2\na,d,0,0,log_loss,.3,3", f"{HEAD},seconds", "line 3: seconds '3' differs from that"),
@@ -267,17 +264,13 @@ REFUSED = [  # lines, header, what is said
     # a part of the data is no split
     (parts("train", "val"), PART, "line 2: part 'train': the file has train and val lines only"),
     (parts(), HEAD, "line 2: split 'train' names a part of the data; put"),
-    (f"{ONE}\na,d,train,0,accuracy,1", HEAD, "line 3: split 'train' names a part of the data"),
     ("a,d,train-0,0,accuracy,1", HEAD, "line 2: split 'train-0' names a part of the data; put"),
-    ("a,d,train0,0,accuracy,1", HEAD, "line 2: split 'train0' names a part of the data; put"),
     (f"{ONE}\na,d,,0,accuracy,1", HEAD, "line 3: split is empty"),
     ("a,d,test,0,accuracy,.9\na,d,val,1,accuracy,.8", PART, "line 3: a validation score of method"),
     ("a,d,tset,0,accuracy,1", PART, "line 2: unknown part 'tset'; known: train, val"),
     ("a,d,0,.9,.9,\nb,d,0,,,", WIDE, "line 3: no value of accuracy, roc_auc; give one, or the"),
-    ("a,d,0,.9,.9,\nb,d,0,.8,,", WIDE, "line 3: method 'b' has no roc_auc here"),
     # only a column that is not read tells the lines apart
     (f"{ONE},big\na,d,0,0,accuracy,.8,small", f"{HEAD},size", "such as big"),
-    (f"{ONE}\n{ONE}", HEAD, "line 3: a second value of 'accuracy' for method 'a'"),
     (f"{ONE}\n{ONE}", HEAD, "remove one, or tell them apart by seed"),
     (f"{ONE},bag", KIND, "unknown kind 'bag'; known: single, ensemble"),
     ("a,d,0,0_4,accuracy,.9", HEAD, "line 2: seed must be a whole number, not '0_4', or the line"),
