@@ -61,14 +61,13 @@ def analyse(
     else:
         section = _by_metric(runs, blocks, metric, notes)
     files = write_files(render(section), out or runs[0] / "report")
-    rows = [{str(k): v for k, v in row.items()} for row in section.frame.to_dict("records")]
-    paths = [str(path) for path in files]
-    console.data({"metric": metric, "files": paths, "notes": notes, "rows": rows})
+    rows = section.frame.to_dict("records")
+    console.data({"metric": metric, "files": files, "notes": notes, "rows": rows})
     for note in notes:
         console.warn(note)
     console.say(to_text(section))
-    for path in paths:
-        console.say(path)
+    for path in files:
+        console.say(str(path))
     return OK
 
 

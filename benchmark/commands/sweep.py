@@ -432,11 +432,7 @@ def summary(
         console.warn(outcome.plan.nothing_runs)
     doubtful = next(len(s.frame) for s in sections if s.name == "look-first")
     if doubtful:
-        one = doubtful == 1
-        console.say(
-            f"look first at {count(doubtful, 'cell')} that {'is' if one else 'are'} "
-            "implausible: report/look-first.md"
-        )
+        console.say(f"look first at {count(doubtful, 'implausible cell')}: report/look-first.md")
     console.say(f"tables: {request.folder / 'report'}")
     console.say_page(files)
     if failed:

@@ -16,7 +16,7 @@ from ...common.columns.dates import NoMoment, moments
 from ...common.columns.numbers import is_missing, numbers_in_style
 from ...common.counting import count
 from ...common.files import write_atomically
-from ...common.text import one_line
+from ...common.text import first_few, one_line
 from ...datasets.reading.cells import Cells, read_file
 from ...datasets.table import number_text
 from ...models.persistence.model_file import Fitted, load_model, warn_user
@@ -126,11 +126,10 @@ def unknown_columns(
     """{name: cells as texts} of the columns that the model does not know, for the output. One with
     the name of a column of predictions (`header`) is left out."""
     names = [name for name in cells.frame.columns if name not in set(schema.names)]
-    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     taken = [name for name in names if name in header]
     if names:
         verb = "are" if len(names) > 1 else "is"
-        many = count(len(names), "column")
+        many, shown = count(len(names), "column"), first_few(map(repr, names), 10)
         warn(f"{many} that the model does not know {verb} copied to the output: {shown}")
     if taken:
         warn(f"left out of the output, whose own columns have the name: {', '.join(taken)}")

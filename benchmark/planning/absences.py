@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ...common.text import first_few
 from ...models import registry
 from ..console import count
 from .own_models import nothing_counts, without_weights
@@ -57,8 +58,7 @@ def all_absent(reasons: Iterable[str], folds: Iterable[tuple[Table, Fold]]) -> s
         for name, spec in registry.MODELS.items()
         if any(not absence(spec, table, fold) for table, fold in pairs)
     ]
-    more = f" and {len(able) - SHOWN} more (bench models)" if len(able) > SHOWN else ""
-    way = f"models that can: {', '.join(able[:SHOWN])}{more}"
+    way = f"models that can: {first_few(able, SHOWN)}"
     if not able:
         way = "no model can: the weights or the split must be others"
     return f"nothing runs, as every study is a planned absence: {why}; {way}"
