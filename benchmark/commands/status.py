@@ -68,10 +68,8 @@ class Watcher:
         since = now - self._moved
         workers = []
         for worker in live.get("workers", []) if working else []:
-            seconds = worker.get("since_s")
-            if isinstance(seconds, int | float) and worker.get("trial"):
-                worker = {**worker, "since_s": round(seconds + since, 1)}
-            workers.append(worker)
+            waited = since if worker.get("trial") else 0.0
+            workers.append({**worker, "since_s": round(worker["since_s"] + waited, 1)})
         return View(
             status=status,
             workers=workers,
@@ -115,20 +113,15 @@ def trouble(view: View, run: Path) -> str | None:
 def worker_lines(view: View) -> list[str]:
     """Host, worker, what it runs and for how long: a line each, the longest at work first on each
     host."""
-    workers = sorted(view.workers, key=lambda w: (_text(w, "host"), -_seconds(w)))
+    workers = sorted(view.workers, key=lambda w: (_text(w, "host"), -w["since_s"]))
     lines = []
     for worker in workers:
         busy = bool(worker.get("trial"))
         idle = "starting" if worker.get("starting") else "idle"
         what = _text(worker, "trial") if busy else idle
-        since = duration(_seconds(worker)) if busy else ""
+        since = duration(worker["since_s"]) if busy else ""
         lines.append(f"{_text(worker, 'host'):<16} {_text(worker, 'name'):<10} {what:<40} {since}")
     return lines
-
-
-def _seconds(worker: dict[str, Any]) -> float:
-    since = worker.get("since_s")
-    return float(since) if isinstance(since, int | float) else 0.0
 
 
 def _text(worker: dict[str, Any], name: str) -> str:

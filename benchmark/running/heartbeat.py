@@ -68,6 +68,10 @@ def read_live(run: Path) -> dict[str, Any] | None:
         return None
     workers, queue = live.get("workers"), live.get("queue")
     known = workers if isinstance(workers, list) else []
-    live["workers"] = [worker for worker in known if isinstance(worker, dict)]
+    live["workers"] = [
+        worker
+        for worker in known
+        if isinstance(worker, dict) and isinstance(worker.get("since_s"), int | float)
+    ]
     live["queue"] = queue if isinstance(queue, dict) else {}
     return live
