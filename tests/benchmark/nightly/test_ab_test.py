@@ -130,8 +130,6 @@ def context_of(folder: Path, **given: Any) -> NightContext:
     "head, note",
     [
         (BROKEN, "error on iris: no memory"),
-        ({"error": None}, "the error is None on iris, seed 0"),
-        ({"error": math.inf}, "the error is inf on iris, seed 0"),
         ({"error": math.nan}, "the error is nan on iris, seed 0"),
     ],
 )
