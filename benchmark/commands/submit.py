@@ -53,6 +53,9 @@ def submit_command(
     if server.startswith("http:") and not is_loopback(urlsplit(server).hostname or ""):
         console.warn(f"{server} is not encrypted: Ray's token can be read on the network")
     client = connect(server)
+    upload: dict[str, Any] = {}
+    if working_dir is not None:  # to every node
+        upload = {"working_dir": str(working_dir.resolve()), "excludes": NEVER_SHIPPED}
     with asked(server):
         job = next_id(client, name, server)
         client.submit_job(
@@ -64,7 +67,7 @@ def submit_command(
                     "PYTHONUNBUFFERED": "1",
                     "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S),
                 },
-                **({} if working_dir is None else shipped(working_dir)),
+                **upload,
             },
         )
     follow = f"ray job logs --follow {job} --address {server}"
@@ -143,11 +146,6 @@ def entrypoint(words: Sequence[str], name: str, sweep: click.Context) -> str:
     # A job's own folder is gone with it: its runs must not be there.
     runs = "" if typed(sweep, "runs") else ' --runs "${TABSWEEP_RUNS:-$HOME/runs}"'
     return shlex.join(["bench", "sweep", "--address", "auto", *options]) + runs
-
-
-def shipped(folder: Path) -> dict[str, Any]:
-    """The part of the job's environment that brings a folder to every node."""
-    return {"working_dir": str(folder.resolve()), "excludes": NEVER_SHIPPED}
 
 
 # ---------------------------------------------------------------------- the job

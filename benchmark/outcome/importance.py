@@ -108,7 +108,9 @@ def importance_of(
     import optuna
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
-    columns = {name: _as_numbers([c[name] for c in configs]) for name in _shared(configs)}
+    # a conditional hyperparameter has no share of its own
+    shared = sorted(set.intersection(*map(set, configs)))
+    columns = {name: _as_numbers([c[name] for c in configs]) for name in shared}
     spread = {name: d for name, values in columns.items() if (d := _distribution(values))}
     if not spread or float(np.ptp(losses)) == 0.0:
         return {}
@@ -126,17 +128,12 @@ def importance_of(
     return {name: round(float(share), 6) for name, share in ordered}
 
 
-def _shared(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names that every configuration has: a conditional hyperparameter has no share of its own."""
-    return sorted(set.intersection(*(set(config) for config in configs)))
-
-
 def _as_numbers(values: Sequence[Any]) -> list[float] | list[str]:
     """The values of a hyperparameter: numbers as they are, else as words; of more than MOST_WORDS
     different words (numbers beside words, as SVM's gamma) each one's place in their order."""
     if all(_is_number(value) for value in values):
         return [float(value) for value in values]
-    words = [_word(value) for value in values]
+    words = [json.dumps(value, sort_keys=True) for value in values]
     of_word = dict(zip(words, values, strict=True))
     if len(of_word) <= MOST_WORDS:
         return words
@@ -148,10 +145,6 @@ def _as_numbers(values: Sequence[Any]) -> list[float] | list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _word(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _distribution(values: list[float] | list[str]) -> BaseDistribution | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from ...common.counting import count
 from ...models.registry_entries import MODELS
 from ...sweeps.scheduling.estimates import LIMIT_TIMES
 from ...sweeps.search.samplers import make_sampler
@@ -158,10 +159,8 @@ class TrialCosts:
     @property
     def basis(self) -> str:
         """What the estimates rest on, in words."""
-        where = f"costs measured on {self._table.machine['cpu']}"
-        runs = f", corrected by {self._runs} earlier runs here" if self._runs > 1 else ""
-        runs = ", corrected by an earlier run here" if self._runs == 1 else runs
-        return f"{where}{runs}"
+        runs = f", corrected by {count(self._runs, 'earlier run')} here" if self._runs else ""
+        return f"costs measured on {self._table.machine['cpu']}{runs}"
 
     def __call__(self, study: StudyPlan) -> TrialCost:
         """The expected cost of a trial of a study, the mean over its search."""

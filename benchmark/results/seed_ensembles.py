@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...reports.evidence import STUDY
 from ...sweeps.store.ledger import LedgerError
 from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from .stored_predictions import Block, Predicted
 
 SIZE = 5
-STUDY = ["dataset", "fold", "model"]
 
 
 def with_ensembles(

@@ -59,21 +59,15 @@ def reproduce_command(
     the table's where none is given. Raises ValueError for an unknown table or figure, SweepError
     where no sweep and no experiment makes the table or figure."""
     chosen = find_entry(table, paper)
-    _refuse_others(chosen)
+    if not chosen.is_reproduced:
+        way = f"is not made here: {chosen.entry.why}"
+        if chosen.command:
+            way = f"has its counterpart in: {chosen.command}"
+        raise SweepError(f"{chosen.name} {way}; `bench reproduce --list` says what is")
     options = replace(options, budget=options.budget or chosen.entry.budget)
     if chosen.is_table and chosen.entry.suite:
         return _from_suite(console, chosen, options, no_run=no_run)
     return _from_experiment(console, chosen, options, no_run=no_run)
-
-
-def _refuse_others(chosen: PaperEntry) -> None:
-    """Raises SweepError, with the way, for a table or figure that this command does not make."""
-    if chosen.is_reproduced:
-        return
-    way = f"is not made here: {chosen.entry.why}"
-    if chosen.command:
-        way = f"has its counterpart in: {chosen.command}"
-    raise SweepError(f"{chosen.name} {way}; `bench reproduce --list` says what is")
 
 
 def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:

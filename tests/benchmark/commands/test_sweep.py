@@ -170,7 +170,7 @@ def test_a_dry_run_counts_finished_cached_and_new_cells_and_writes_nothing(work,
     grown = sweeps("--model", "knn", "--folds", 3, "--name", "first", "--dry-run")
     assert [grown[k] for k in ("cells", "finished", "cached", "to_run")] == [9, 6, 0, 3]
     assert 0 < grown["cpu_hours"] <= grown["cpu_hours_high"] and grown["guessed"] == {}
-    assert "an earlier run here" in grown["basis"]
+    assert "1 earlier run here" in grown["basis"]
     assert set(sweeps("--model", "linear", "--name", "third", "--dry-run")["models"]) == {"linear"}
     assert {path: path.stat().st_mtime_ns for path in work.rglob("*")} == before
 
