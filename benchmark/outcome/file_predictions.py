@@ -86,24 +86,17 @@ def predict_file(
     writer.writerow([*map(csv_text, beside), *header])
     columns = [beside[name] for name in beside]
     writer.writerows([*(c[row] for c in columns), *line] for row, line in enumerate(lines))
-    try:
-        write_atomically(target, text.getvalue().encode())
-    except OSError as error:
-        raise FitError(f"--out {one_line(target)}: {error.strerror}") from None
+    write_atomically(target, text.getvalue().encode())
     return len(frame)
 
 
 def interval_of(fitted: Fitted, level: float, name: str) -> tuple[float, float]:
     """What is added to a prediction for the ends of its interval. FitError where the file has no
     residuals, or too few for the level."""
-    told = fitted.about.get("residuals")
-    residuals = np.array(told if isinstance(told, list) else [], dtype=object)
+    residuals = np.array(fitted.about.get("residuals") or [], dtype=np.float64)
     if fitted.schema.task != "regression" or not len(residuals):
         raise FitError(f"{name} has no residuals: --interval is for regressions of bench fit")
-    try:
-        ends = conformal(residuals.astype(np.float64), level)
-    except ValueError as error:
-        raise FitError(f"{name} has residuals that are no numbers: {error}") from None
+    ends = conformal(residuals, level)
     if not np.isfinite(ends).all():
         raise FitError(f"{name} has {len(residuals)} residuals, too few for --interval {level:g}")
     return ends
