@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .run_export import range_of
+
 if TYPE_CHECKING:
     import pandas as pd
     from optuna.distributions import BaseDistribution
@@ -148,16 +150,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _distribution(values: list[float] | list[str]) -> BaseDistribution | None:
-    """The values of a hyperparameter as Optuna sees them; None where they do not vary.
-
-    A number counts on a logarithmic scale where all are above 0 and span more than two decades.
-    """
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
+    """The values of a hyperparameter as Optuna sees them; None where they do not vary."""
+    from optuna.distributions import CategoricalDistribution
 
     if len(set(values)) < 2:
         return None
     words = sorted({value for value in values if isinstance(value, str)})
-    if words:
-        return CategoricalDistribution(words)
-    low, high = float(min(values)), float(max(values))
-    return FloatDistribution(low, high, log=low > 0 and high > 100 * low)
+    return CategoricalDistribution(words) if words else range_of(list(map(float, values)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -149,24 +149,27 @@ def _frozen(
 
 
 def _distributions(configs: list[dict[str, Any]]) -> dict[str, tuple[BaseDistribution, bool]]:
-    """{hyperparameter: (the range or the set of its values here, whether they are JSON texts)}. A
-    number counts on a logarithmic scale where all are above 0 and span more than two decades."""
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
+    """{hyperparameter: (the range or the set of its values here, whether they are JSON texts)}."""
+    from optuna.distributions import CategoricalDistribution
 
     spread: dict[str, tuple[BaseDistribution, bool]] = {}
     for name in dict.fromkeys(key for config in configs for key in config):
         values = [config[name] for config in configs if name in config]
         kinds = {type(value) for value in values}
         if kinds <= {int, float}:
-            low, high = min(values), max(values)
-            kind = IntDistribution if kinds == {int} else FloatDistribution
-            spread[name] = kind(low, high, log=low > 0 and high > 100 * low), False
+            spread[name] = range_of(values), False
         else:
             plain = kinds <= {str} or kinds <= {bool}
             texts = values if plain else [json.dumps(value) for value in values]
             spread[name] = CategoricalDistribution(list(dict.fromkeys(texts))), not plain
     return spread
+
+
+def range_of(values: Sequence[Any]) -> BaseDistribution:
+    """The range of numbers, whole where all of them are; on a logarithmic scale where all are above
+    0 and span more than two decades."""
+    from optuna.distributions import FloatDistribution, IntDistribution
+
+    low, high = min(values), max(values)
+    kind = IntDistribution if all(type(value) is int for value in values) else FloatDistribution
+    return kind(low, high, log=low > 0 and high > 100 * low)
