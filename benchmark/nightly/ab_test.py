@@ -41,7 +41,7 @@ def ab_test(context: NightContext, screened: StepResult | None = None) -> StepRe
     if not context.accepted:  # the screen is red for it
         return StepResult(NAME, NOT_RUN, "no baseline", reason="there is nothing to compare with")
     try:
-        commit = full_commit(context.root, context.accepted)
+        commit = full_commit(context.checkout.root, context.accepted)
     except NoCommit as error:
         return StepResult(NAME, NO_DATA, "the accepted commit is not here", reason=str(error))
     models = list(context.models)

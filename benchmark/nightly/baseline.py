@@ -52,9 +52,10 @@ def accept(context: NightContext, reason: str) -> dict[str, Any]:
     from now on.
     """
     path = context.baseline_file
-    if context.changed:
+    checkout = context.checkout
+    if checkout.changed:
         raise BaselineError(
-            f"files differ from commit {context.commit[:SHORT]}: a baseline names a commit that "
+            f"files differ from commit {checkout.commit[:SHORT]}: a baseline names a commit that "
             "can be had again; commit them first"
         )
     head = head_of(context)
@@ -76,7 +77,7 @@ def accept(context: NightContext, reason: str) -> dict[str, Any]:
             f"{len(broken)} fits fail that the baseline at {old['commit'][:SHORT]} has "
             f"({', '.join(broken[:5])}): mend them, or begin anew by removing {path}"
         )
-    found = content(planned, rows, context.commit, reason, lock_of(context.root))
+    found = content(planned, rows, checkout.commit, reason, lock_of(checkout.root))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(found, indent=1, sort_keys=True).encode() + b"\n")
     return found

@@ -7,22 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .checkout import Checkout
+
 
 @dataclass(frozen=True)
 class NightContext:
     """One night's circumstances, the same for all its steps.
 
-    root: the git checkout that is judged. commit: its full commit; changed: a hash of what its
-    files have otherwise, "" for nothing. night: the folder of this night (its runs in
-    runs/). store: what nights share (environments, worktrees); it may be deleted at any time.
-    mirror, cache: of the datasets. workers: as of `bench sweep`.
-    baseline: the content of baseline.json, None without one; baseline_file: where it is. against: a
-    tag or commit to judge against instead. suite: name or file. models: only these, () for all of
-    the suite. say: prints a line for people.
+    checkout: what is judged. night: the folder of this night (its runs in runs/). store: what
+    nights share (environments, worktrees); it may be deleted at any time. mirror, cache: of the
+    datasets. workers: as of `bench sweep`. baseline: the content of baseline.json, None without
+    one; baseline_file: where it is. against: a tag or commit to judge against instead. suite: name
+    or file. models: only these, () for all of the suite. say: prints a line for people.
     """
 
-    root: Path
-    commit: str
+    checkout: Checkout
     night: Path
     store: Path
     baseline_file: Path
@@ -33,7 +32,6 @@ class NightContext:
     against: str | None = None
     suite: str = "nightly"
     models: tuple[str, ...] = ()
-    changed: str = ""
     say: Callable[[str], None] = field(default=print)
 
     @property

@@ -14,7 +14,7 @@ from functools import partial
 from ...common.files import write_atomically
 from ..planning.environment import cpu_model
 from .ab_test import ab_test
-from .checkout import remove_worktrees
+from .checkout import SHORT, remove_worktrees
 from .context import NightContext
 from .screen import screen
 from .step_result import NO_DATA, Night, StepResult
@@ -34,8 +34,9 @@ def run_night(context: NightContext) -> Night:
     if context.against is None:
         steps.append(_run(context, "screen", screen))
     steps.append(_run(context, "ab-test", partial(ab_test, screened=next(iter(steps), None))))
+    here = context.checkout
     night = Night(
-        commit=context.commit + (f"-changed-{context.changed[:6]}" if context.changed else ""),
+        commit=here.commit + here.label[SHORT:],
         baseline=context.accepted,
         started=started,
         host={"cpu": cpu_model(), "cores": os.cpu_count() or 1},
@@ -44,7 +45,7 @@ def run_night(context: NightContext) -> Night:
     text = json.dumps(night.to_data(), indent=1, sort_keys=True)
     write_atomically(context.night / "night.json", text.encode() + b"\n")
     kept = [context.baseline["commit"]] if context.baseline else []
-    remove_worktrees(context.root, context.store, but=kept)
+    remove_worktrees(here.root, context.store, but=kept)
     return night
 
 

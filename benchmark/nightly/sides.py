@@ -57,16 +57,17 @@ class Side:
 
 def head_of(context: NightContext) -> Side:
     """The checkout that is judged, with the libraries of its own lock file."""
-    known = lock_of(context.root)
+    here = context.checkout
+    known = lock_of(here.root)
     python, added = interpreter(known, known, context.store)
-    return Side("head", context.commit, context.root, python, added, context.changed)
+    return Side("head", here.commit, here.root, python, added, here.changed)
 
 
 def side_of(context: NightContext, commit: str) -> Side:
     """A commit in a worktree, with the libraries of its own lock file: the side "base". Raises
     NoEnvironment."""
-    root = worktree(context.root, commit, context.store)
-    python, added = interpreter(lock_of(root), lock_of(context.root), context.store)
+    root = worktree(context.checkout.root, commit, context.store)
+    python, added = interpreter(lock_of(root), lock_of(context.checkout.root), context.store)
     return Side("base", commit, root, python, added)
 
 
@@ -112,7 +113,7 @@ def suite_file(context: NightContext, side: Side) -> Path:
     if context.suite.endswith(".toml"):
         return Path(context.suite)
     inside = f"benchmark/suites/{context.suite}.toml"
-    return next(p for p in (side.root / inside, context.root / inside) if p.exists())
+    return next(p for p in (side.root / inside, context.checkout.root / inside) if p.exists())
 
 
 def _ask(context: NightContext, side: Side, what: str, words: Sequence[str], limit_s: float) -> str:

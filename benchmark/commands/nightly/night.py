@@ -67,9 +67,7 @@ def context_of(
     file = (baseline or checkout.root / BASELINE).resolve()
     local = mirror is not None and "://" not in mirror
     return NightContext(
-        root=checkout.root,
-        commit=checkout.commit,
-        changed=checkout.changed,
+        checkout=checkout,
         night=folder,
         store=nights / "store",
         mirror=os.path.abspath(mirror) if mirror is not None and local else mirror,

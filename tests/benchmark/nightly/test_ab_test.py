@@ -14,6 +14,7 @@ from tabsweep.benchmark.nightly.ab_test import (
     paired,
     result_of,
 )
+from tabsweep.benchmark.nightly.checkout import Checkout
 from tabsweep.benchmark.nightly.context import NightContext
 from tabsweep.benchmark.nightly.sides import Side, SideError
 from tabsweep.benchmark.nightly.step_result import StepResult
@@ -122,8 +123,8 @@ def outcome(tmp_path: Path, base: dict, head: dict) -> tuple[dict[str, dict], St
 
 
 def context_of(folder: Path, **given: Any) -> NightContext:
-    places = {"root": folder, "night": folder / "night", "store": folder / "store"}
-    return NightContext(**places, baseline_file=folder / "x", commit="7" * 40, **given)
+    places = (folder / name for name in ("night", "store", "baseline.json"))
+    return NightContext(Checkout(folder, "7" * 40), *places, **given)
 
 
 @pytest.mark.parametrize(

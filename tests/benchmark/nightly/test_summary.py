@@ -6,6 +6,7 @@ from pathlib import Path
 
 from page_cases import HOSTILE
 from tabsweep.benchmark.nightly import ab_test
+from tabsweep.benchmark.nightly.checkout import Checkout
 from tabsweep.benchmark.nightly.context import NightContext
 from tabsweep.benchmark.nightly.step_result import (
     NO_DATA,
@@ -44,8 +45,8 @@ def written(folder: Path, steps: list[StepResult]) -> str:
     """The summary of a night."""
     place = folder / "2026-11-22-77aa001"
     place.mkdir(parents=True)
-    places = {"root": folder, "night": place, "store": folder, "baseline_file": folder / "x"}
-    context = NightContext(**places, commit=HEAD, baseline=BASELINE)
+    places = (place, folder / "store", folder / "baseline.json")
+    context = NightContext(Checkout(folder, HEAD), *places, baseline=BASELINE)
     return write_summary(night(steps), context).read_text(encoding="utf-8")
 
 
@@ -83,7 +84,6 @@ def test_hostile_names_and_messages_do_nothing(tmp_path):
 
 
 def test_the_command_to_repeat_fits_what_the_night_fitted(tmp_path):
-    places = dict.fromkeys(("root", "night", "store", "baseline_file"), tmp_path)
-    context = NightContext(**places, commit=HEAD, suite="mine.toml")
+    context = NightContext(Checkout(tmp_path, HEAD), *3 * [tmp_path], suite="mine.toml")
     repeated = ab_test.command(context, HEAD, "knn")
     assert repeated == f"{COMMAND.replace('d0eb531', HEAD[:10])} --suite mine.toml"
