@@ -76,6 +76,11 @@ class Trial:
         return self._hash(dict(self.fidelity) if self.fidelity is not None else None)
 
     @property
+    def place(self) -> str:
+        """ "dataset/fold/model", for people."""
+        return f"{self.dataset}/{self.fold}/{self.model}"
+
+    @property
     def chain(self) -> str:
         """The key of the checkpoints that all rungs of one configuration share: a hash like `id`,
         without the step at which the trial stops."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.store.records import utc_now
-from ...sweeps.trial import DONE, FAILED, Trial
+from ...sweeps.trial import DONE, FAILED
 
 MAX_BYTES = 64 * 2**20  # of a file
 INFO, WARNING, ERROR = "info", "warning", "error"
@@ -106,7 +106,7 @@ class EventLog:
         the ledger alone."""
         if event == "retry":
             trial = details["trial"]
-            about = {"study": _study(trial), "cause": details["cause"], **self._where(details)}
+            about = {"study": trial.place, "cause": details["cause"], **self._where(details)}
             self.write("retry", trial=trial.id, **about)
             self._tell_trial(
                 trial=trial.id, status="died", output=details.get("output", ""), **about
@@ -156,7 +156,3 @@ class EventLog:
         """Close both files."""
         self._events.close()
         self._trials.close()
-
-
-def _study(trial: Trial) -> str:
-    return f"{trial.dataset}/{trial.fold}/{trial.model}"

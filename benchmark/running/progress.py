@@ -220,8 +220,7 @@ class Progress:
                 )
             self._advance()
         elif event == "retry":
-            trial = details["trial"]
-            self._say(f"retry: {trial.dataset}/{trial.fold}/{trial.model} after {details['cause']}")
+            self._say(f"retry: {details['trial'].place} after {details['cause']}")
         elif event == "study":
             study = details["study"]
             self._pace.end(study.name)

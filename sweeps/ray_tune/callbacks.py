@@ -196,7 +196,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         workers = []
         for trial in running:
             index = int(str(trial))
-            named, known = self.search.lease(self.study, index), trial.run_metadata.last_result
+            lease, known = self.search.lease(self.study, index), trial.run_metadata.last_result
             workers.append(
                 {
                     "name": self._name(index),
@@ -205,7 +205,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
                     "threads": self.study.needs.threads,
                     "gpus": float(self.study.needs.gpu_mb > 0),
                     "starting": False,
-                    "trial": f"{named.dataset}/{named.fold}/{named.model}",
+                    "trial": lease.place,
                     "since_s": round(now - self._since.get(index, now), 1),
                     "waiting": 0,
                 }

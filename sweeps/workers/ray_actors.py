@@ -63,7 +63,7 @@ class TrialActor:
             "threads": self.shape.threads,
             "gpus": round(self.shape.gpus, 3),
             "starting": self.starting is not None,
-            "trial": trial and f"{trial.dataset}/{trial.fold}/{trial.model}",
+            "trial": trial and trial.place,
             "since_s": round(awake_s() - self.head_since, 1) if trial else 0.0,
             "waiting": max(0, len(self.queue) - 1),
         }
