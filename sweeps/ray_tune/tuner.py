@@ -20,7 +20,6 @@ import ray
 from ray import tune
 from ray.tune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 
-from ..scheduling.interface import Tally
 from ..study import Study
 from ..trial import derive_seed, digest
 from ..workers.placement import Placement, Shape
@@ -217,10 +216,10 @@ def fit(search: Asynchronous, study: Study, left: list[int], sender: Sender) -> 
     shutil.rmtree(search.folder / name, ignore_errors=True)
 
 
-def run(search: Asynchronous) -> Tally:
-    """Run every search to its end, one Tuner after another; Ray must be up. Returns early, with
-    `interrupted`, when asked to stop; what was running then goes on from its last boundary another
-    time."""
+def run(search: Asynchronous) -> None:
+    """Run every search to its end, one Tuner after another; Ray must be up. Ends early, with
+    `interrupted` in the tally, when asked to stop; what was running then goes on from its last
+    boundary another time."""
     search.replay()
     sender = Sender(RayCalls(), search.load, search.checkpoints.path)
     try:
@@ -229,7 +228,6 @@ def run(search: Asynchronous) -> Tally:
     finally:
         sender.close()
     search.tally.interrupted = not search.finished
-    return search.tally
 
 
 def _run_study(search: Asynchronous, study: Study, sender: Sender) -> None:

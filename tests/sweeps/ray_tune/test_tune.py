@@ -262,7 +262,7 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     search = search_of(
         study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
     )
-    tally = tuner.run(search)
+    tuner.run(search)
     assert capfd.readouterr().out == ""
 
     found = steps(log)
@@ -287,6 +287,7 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     done = next(d["result"] for event, d in heard if event == "result" and d["slot"].index == 0)
     assert done.output == "number 0 at 10\n" and done.costs["fit_s"] == 1.5
     assert done.info["rung_losses"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
+    tally = search.tally
     assert (tally.ran, tally.done, tally.failed, tally.interrupted) == (6, 2, 4, False)
     arrays = ledger.predictions.get(rows[0]["predictions"])
     assert arrays["val"].tolist() == [1 / 15] * 3
@@ -305,17 +306,17 @@ def test_a_stop_ends_a_population_within_seconds_and_leaves_it_to_be_resumed(tmp
 
     ending = threading.Thread(target=end)
     ending.start()
-    tally = tuner.run(search)
+    tuner.run(search)
     ending.join()
     assert time.monotonic() - stopped[0] < 20.0  # of a step of 1000 s
-    assert tally.interrupted and 0 not in {record["index"] for record in ledger.records("result")}
+    assert search.tally.interrupted and 0 not in {record["index"] for record in ledger.records("result")}
     before = steps(log)
     assert ("finish", 0, 10) not in {line[:3] for line in before}
 
     Path(f"{log}.go").touch()
     study = toy_study(log, 3, source="slow")
-    tally = tuner.run(search_of(study, "pbt", ledger))
-    assert not tally.interrupted and study.finished
+    tuner.run(search := search_of(study, "pbt", ledger))
+    assert not search.tally.interrupted and study.finished
     rows = list(ledger.records("result"))
     assert sorted(row["index"] for row in rows) == [0, 1, 2]
     assert {(row["stage"], row["fidelity"]["stop"]) for row in rows} == {("tune", 15)}
