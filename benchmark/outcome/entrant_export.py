@@ -182,7 +182,10 @@ def _csv(rows: pd.DataFrame) -> str:
 
 def _packed(rows: pd.DataFrame) -> bytes:
     """The rows as a gzipped CSV with the same bytes whenever it is written."""
-    return gzip.compress(_csv(rows).encode(), mtime=0)
+    text = io.BytesIO()
+    with gzip.GzipFile(fileobj=text, mode="wb", mtime=0, compresslevel=9) as file:
+        file.write(_csv(rows).encode())
+    return text.getvalue()
 
 
 def _facts(

@@ -153,6 +153,7 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._synced = True
         self.file = open_to_append(path)
 
     def append(self, data: bytes, *, sync: bool) -> None:
@@ -161,6 +162,7 @@ class LogFile:
         try:
             self.file.write(data)
             self.file.flush()
+            self._synced = False
             if sync:
                 self.sync()
         except OSError:
@@ -169,7 +171,9 @@ class LogFile:
 
     def sync(self) -> None:
         """Make durable what was appended. Raises OSError."""
-        os.fsync(self.file.fileno())
+        if not self._synced:
+            os.fsync(self.file.fileno())
+            self._synced = True
 
     def _cut(self, length: int) -> None:
         try:
