@@ -74,16 +74,6 @@ def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() 
     assert not wrong
 
 
-def module_name(path: Path) -> str:
-    return ".".join(["tabsweep", *path.relative_to(ROOT).with_suffix("").parts])
-
-
-def run_python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, cwd=cwd
-    )
-
-
 # ---------------------------------------------------------------------- packaging
 
 
@@ -101,7 +91,8 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
     )
     shutil.copytree(ROOT, source, ignore=skip)
     program = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
-    done = run_python("-c", program, cwd=source)
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=source)
     assert done.returncode == 0, done.stderr
     held = set(zipfile.ZipFile(source / done.stdout.split()[-1]).namelist())
     wanted = {
@@ -222,7 +213,8 @@ def test_the_examples_in_docstrings_are_true() -> None:
     marks = (">>> ", "\n    example = ")  # the second: an example that the class writes itself
     sources = {path: path.read_text() for folder in ROOMS for path in modules(folder)}
     paths = [path for path, text in sources.items() if any(mark in text for mark in marks)]
-    for name in ["tabsweep", *map(module_name, paths)]:
+    inner = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    for name in ["tabsweep", *(f"tabsweep.{module}" for module in inner)]:
         results = doctest.testmod(importlib.import_module(name))
         assert results.attempted and not results.failed, name
 

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pandas as pd
+from report_cases import METRIC, TASKS
 from tabsweep.reports.evidence import Evidence
 
 HOSTILE = [
@@ -24,8 +25,6 @@ HOSTILE = [
     "日本語 ñandú 😀",
     "#without=all&sort=elo,%",
 ]
-METRIC = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
-TASKS = tuple(METRIC)
 MODELS = ["forest", "linear", "net", "svm"]
 
 
