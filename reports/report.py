@@ -115,7 +115,7 @@ def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> l
     return [regimes.section(evidence, frame, headline, board, notes)]
 
 
-def rescored_section(evidence: Evidence, name: str, notes: Sequence[str] = ()) -> Section:
+def rescored_section(evidence: Evidence, name: str, notes: Sequence[str]) -> Section:
     """The file `metric-<name>`: the score tables for the evidence of `rescored.with_metric`."""
     said = [
         *map(str, evidence.meta.get("notes") or []),

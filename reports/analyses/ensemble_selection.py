@@ -31,8 +31,8 @@ class Ensemble:
         return predictions[list(self.members)].mean(axis=0)
 
 
-def greedy(predictions: Array, loss: Loss, rounds: int = ROUNDS) -> Ensemble | None:
-    """Forward selection with replacement: start with the best candidate, add in each of `rounds`
+def greedy(predictions: Array, loss: Loss) -> Ensemble | None:
+    """Forward selection with replacement: start with the best candidate, add in each of ROUNDS
     rounds the candidate that gives the lowest loss of the mean, and keep the best prefix.
 
     `predictions` (n_candidates, n_rows, ...) are of the validation rows; `loss` maps a mean
@@ -45,7 +45,7 @@ def greedy(predictions: Array, loss: Loss, rounds: int = ROUNDS) -> Ensemble | N
     total = np.zeros(predictions.shape[1:])
     members: list[int] = []
     path: list[float] = []
-    for n in range(1, (rounds if len(predictions) > 1 else 1) + 1):
+    for n in range(1, (ROUNDS if len(predictions) > 1 else 1) + 1):
         found = [loss((total + candidate) / n) for candidate in predictions]
         known = [(value, i) for i, value in enumerate(found) if value is not None]
         if not known:
