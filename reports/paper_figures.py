@@ -12,7 +12,7 @@ from .aggregation.ranking_matrix import RankingMatrix
 from .evidence import Evidence
 from .output import escape, footnotes
 from .output.curves import Curve, Plot
-from .output.looks import looks
+from .output.looks import Look, looks
 from .output.wins import Wins
 
 MOST = 12  # curves of a figure
@@ -29,12 +29,13 @@ def plots(
     drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
+    of = looks(evidence.models, evidence.meta.get("families") or {})
     n = footnotes.count(len(matrix.datasets), "dataset")
     best = matrix.order()[0][:MOST]
     only = f" The {MOST} models with the best mean ranks." * (len(matrix.models) > MOST)
     if len(matrix.datasets) > 1:
         drawn["profiles"] = (
-            _profiles(evidence, matrix, best),
+            _profiles(of, matrix, best),
             f"Performance profiles (Dolan and More 2002) over {n}: the share of datasets on which "
             "a model's error is at most a factor of the best model's." + only,
         )
@@ -43,7 +44,7 @@ def plots(
             f"Percent of {n} on which the model of the row has the better score; ties count one "
             "half." + only,
         )
-    if cost := _cost(evidence, matrix, costs):
+    if cost := _cost(of, matrix, costs):
         drawn["rank-against-cost"] = (
             cost,
             f"Mean rank over {n} against the CPU seconds of all trials on them.",
@@ -70,8 +71,7 @@ def figure(name: str, drawn: str, caption: str) -> str:
     )
 
 
-def _profiles(evidence: Evidence, matrix: RankingMatrix, models: list[str]) -> Plot:
-    of = looks(evidence.models, evidence.meta.get("families") or {})
+def _profiles(of: dict[str, Look], matrix: RankingMatrix, models: list[str]) -> Plot:
     errors = matrix.errors  # (n_datasets, n_models)
     best = errors.min(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -91,8 +91,7 @@ def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
     return Wins(models, ((own < other) + 0.5 * (own == other)).mean(axis=0))
 
 
-def _cost(evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
-    of = looks(evidence.models, evidence.meta.get("families") or {})
+def _cost(of: dict[str, Look], matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
     total = costs[costs["dataset"].isin(matrix.datasets)].groupby("model")["cpu_s"].sum()
     curves = [
         Curve(model, np.array([total[model]]), np.array([rank]), of[model])
