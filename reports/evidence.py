@@ -147,8 +147,8 @@ class Evidence:
     ) -> Evidence:
         """Evidence with optional columns filled, rows in canonical order, and every law checked.
 
-        Without `planned`, the plan is every model on every (dataset, fold) that the trials name,
-        with as many trials as were recorded. Raises EvidenceError.
+        Without `planned`, the plan is every model of a dataset on every fold of it that the trials
+        name, with as many trials as were recorded. Raises EvidenceError.
         """
         trials = _canonical_trials(trials).reset_index(drop=True)
         planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
@@ -404,12 +404,12 @@ def _canonical_plan(planned: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plan_of(trials: pd.DataFrame) -> pd.DataFrame:
-    """Every model on every (dataset, task, fold) that the trials name."""
+    """Every model of a dataset on every fold of it that the trials name."""
     folds = trials[["dataset", "task", "fold"]].drop_duplicates()
-    plan = folds.merge(trials[["model"]].drop_duplicates(), how="cross")
+    plan = folds.merge(trials[["dataset", "task", "model"]].drop_duplicates())
     counts = trials.groupby(STUDY, sort=True).size().rename("n_trials").reset_index()
     plan = plan.merge(counts, on=STUDY, how="left")
-    plan["n_trials"] = plan["n_trials"].fillna(0).astype(int)
+    plan["n_trials"] = plan["n_trials"].fillna(1).astype(int)
     return _canonical_plan(plan)
 
 

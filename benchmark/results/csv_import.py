@@ -98,7 +98,7 @@ def read_results(
     for task, name in metric.items():
         if task in tasks_of_runs and f"test_{name}" not in trials:
             trials[f"test_{name}"] = np.nan  # every trial of the task failed
-    evidence = Evidence.of(trials, _planned(trials), meta)
+    evidence = Evidence.of(trials, meta=meta)
     if run.all():
         return evidence
     meta["ensembles"] = ENSEMBLES
@@ -314,13 +314,3 @@ def _headline(lines: Lines, task: str, tasks: dict[str, str]) -> str:
         f"{lines.name}: the {task} datasets have no metric in common ({shown}); give one to all of "
         "them, or report them apart"
     )
-
-
-def _planned(trials: pd.DataFrame) -> pd.DataFrame:
-    """The plan: every method of a dataset on every split of it."""
-    pairs = trials[["dataset", "task", "model"]].drop_duplicates()
-    plan = pairs.merge(trials[["dataset", "fold"]].drop_duplicates(), on="dataset")
-    counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().rename("n_trials")
-    plan = plan.merge(counts.reset_index(), on=["dataset", "fold", "model"], how="left")
-    plan["n_trials"] = plan["n_trials"].fillna(1).astype(int)
-    return plan
