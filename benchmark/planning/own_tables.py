@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.files import file_sha256
-from ...common.text import one_line, slug
+from ...common.text import slug
 from ..errors import SweepError
 from . import suite as suites
 
@@ -88,12 +89,13 @@ def csv_suite(
     """
     from ...datasets.infer import Reading
 
+    shared = {key: _utf8(value) for key, value in reading.items()}
     names = csv_names(paths)
     tables: dict[str, OwnTable] = {}
-    asked = targets_for(paths, targets)
+    asked = [as_utf8(target) for target in targets_for(paths, targets)]
     for name, path, target in zip(names, paths, asked, strict=True):
-        tables[name] = own_table(path, Reading.of({**reading, "target": target}))
-    shown = ", ".join(one_line(path.name) for path in paths)
+        tables[name] = own_table(path, Reading.of({**shared, "target": target}))
+    shown = ", ".join(as_utf8(path.name) for path in paths)
     usual = suites.load("uci-small")
     titles = dict.fromkeys(asked)
     made = suites.Suite(
@@ -107,6 +109,12 @@ def csv_suite(
         },
     )
     return made, tables
+
+
+def _utf8(value: Any) -> Any:
+    if isinstance(value, str):
+        return as_utf8(value)
+    return [as_utf8(word) for word in value] if isinstance(value, tuple | list) else value
 
 
 def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, OwnTable]:
@@ -237,3 +245,19 @@ def csv_name(path: Path) -> str:
     from ...datasets.added.store import stem_of
 
     return slug(stem_of(path))[:40] or "table"
+
+
+def as_utf8(word: str) -> str:
+    """A word of the command line, decoded as UTF-8.
+
+    Tables are UTF-8. Under a locale that is not (LC_ALL=C on a server), Python leaves the bytes of
+    other letters undecoded.
+
+    >>> as_utf8("gr\\udcc3\\udcb6\\udcc3\\udc9fe"), as_utf8("größe")
+    ('größe', 'größe')
+    """
+    try:
+        word.encode()
+        return word
+    except UnicodeEncodeError:
+        return os.fsencode(word).decode("utf-8", "replace")
