@@ -64,12 +64,21 @@ node() {
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
     local ray= ended= attempt code blocked='import signal, sys
-signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # which the shell took from it
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+def end(_, frame):  # once more a second later: what is raised in a callback of a fork is lost
+    signal.alarm(1)
+    if frame.f_globals["__name__"] != "logging":  # which has such callbacks
+        sys.exit(130)
+for number in signal.SIGINT, signal.SIGALRM:  # the shell took the first from it
+    signal.signal(number, end)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
 from ray.scripts.scripts import cli
 from tabsweep.sweeps.workers.ray_private import fewer_parts
-with fewer_parts():  # its agents, for which Ray waits 15 s, may start late on a busy machine
-    cli(prog_name="ray")'
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+try:
+    with fewer_parts():  # its agents, for which Ray waits 15 s, may start late on a busy machine
+        cli(prog_name="ray")
+finally:
+    signal.alarm(0)'
     trap : TERM
     trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
     for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s
