@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -88,9 +89,11 @@ def hold_up(process: psutil.Process) -> None:
     threading.Timer(20.0, process.resume).start()
 
 
-def swept(folder: Path, kind: str, act: Act, most: int, patience_s: float) -> tuple[Sweep, Hits]:
+def swept(
+    folder: Path, kind: str, act: Act, most: int, patience_s: float, host: Any = None
+) -> tuple[Sweep, Hits]:
     """A driver that has ended, after this was done to processes of its Ray."""
-    sweep = Sweep(folder, *OPTIONS, env={"TABSWEEP_RAY_START_S": str(patience_s)})
+    sweep = Sweep(folder, *OPTIONS, host=host, env={"TABSWEEP_RAY_START_S": str(patience_s)})
     hits = Hits(sweep.start(), kind, act, most)
     assert sweep.driver is not None
     try:
@@ -99,7 +102,7 @@ def swept(folder: Path, kind: str, act: Act, most: int, patience_s: float) -> tu
         if sweep.driver.poll() is None:
             kill_all(sweep.driver)
         hits.end()
-    assert hits.hit, "nothing was hit"
+    assert hits.seen and (hits.hit or not most), "nothing was hit"
     gone = lambda: [pid for pid in hits.seen if alive(pid)] == []  # noqa: E731
     wait_for(gone, "the end of all that Ray had started", timeout_s=20)
     return sweep, hits
@@ -203,6 +206,41 @@ def test_a_process_whose_ray_came_up_without_workers_can_start_another(tmp_path:
         assert said[1] == "attached: False\n"
         out, _ = process.communicate("on\n", timeout=300)
     assert (process.returncode, out) == (0, "up 1\n")
+
+
+class Inside:
+    """Commands in namespaces of their own, after words of a shell: a host for `Sweep`."""
+
+    def __init__(self, flags: str, words: str) -> None:
+        self._flags, self._words = flags, words
+
+    def command(self, *words: object) -> list[str]:
+        script = f'{self._words} && exec "$@"'
+        return ["unshare", *self._flags.split(), "sh", "-c", script, "sh", *map(str, words)]
+
+
+FULL_SHM = "mount -t tmpfs -o size=1m tmpfs /dev/shm && (head -c 2m /dev/zero > /dev/shm/full || :)"
+NO_PORT = "ip link set lo up && echo 50000 50001 > /proc/sys/net/ipv4/ip_local_port_range"
+
+
+@pytest.mark.nightly
+@pytest.mark.fault(37)
+@pytest.mark.parametrize(("flags", "words"), [("--mount", FULL_SHM), ("--net", NO_PORT)])
+def test_without_room_or_ports_the_driver_ends_well_or_with_the_way_out(
+    flags: str, words: str, tmp_path: Path
+) -> None:
+    host = Inside(flags, words)
+    probe = subprocess.run(host.command("true"), capture_output=True, text=True)
+    if os.getuid() != 0 or probe.returncode != 0:
+        pytest.skip(f"needs root and namespaces: {probe.stderr.strip()}")
+    sweep, _ = swept(tmp_path / "sweep", "", stop, most=0, patience_s=30, host=host)
+    assert sweep.driver is not None and sweep.driver.returncode in (0, 3), sweep.output()
+    assert sweep.driver.returncode == 3 or flags == "--mount"
+    if sweep.driver.returncode == 3:
+        assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+        assert "Traceback" not in sweep.whole_output()
+    else:
+        sweep.check_nothing_lost(2)
 
 
 def name_of(process: psutil.Process) -> str:
