@@ -1,6 +1,7 @@
 """NPT at the paper's sizes on its small tables: test scores, and those beside corrupted rows.
 
-Prints a JSON line a fold: docs/experiments.md has the tables. A GPU takes minutes a fold, a CPU hours.
+Prints a JSON line a fold: docs/experiments.md has the tables. A fold takes a GPU minutes, a CPU
+hours.
 
 python docs/npt_paper_size.py yacht --p-target 0.1 --folds 0 1 --device cuda [--mirror FOLDER]
 
