@@ -114,11 +114,9 @@ def test_a_raylet_that_hangs_in_each_start_ends_the_driver_with_the_way_out(tmp_
     assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
     assert len(hits.hit) == 2  # two sessions, of which each began once
     printed = sweep.output()
-    named = re.search(r"waiting for (the connection to )?Ray's process raylet", printed)
-    if named is None:  # it was stopped while Ray's library waited for it, with all of the driver
-        assert "Ray's library froze the sweep" in printed, printed
+    assert re.search(r"waiting for (the connection to )?Ray's process raylet", printed), printed
     assert "starting once more" in printed
-    assert "error BENCH-E021: " in printed and (not named or "session_latest/logs" in printed)
+    assert "error BENCH-E021: " in printed and "session_latest/logs" in printed
     assert "bench doctor" in printed and f"bench resume {sweep.run} --workers 0" in printed
     assert "Traceback" not in printed and not list(sweep.run.glob("**/*.lock.d"))
     sweep.finish("--workers", 0)
