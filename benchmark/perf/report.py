@@ -93,6 +93,7 @@ def plan_record(studies: list[dict[str, Any]]) -> dict[str, Any]:
         "left_out": {},
         "notes": [],
         "studies": studies,
+        "samplers": ["random"],
         "spaces": ["default"],
         "environment": {
             "code": "0",

@@ -348,6 +348,7 @@ class Plan:
             "notes": list(self.notes),
             "studies": [study.to_data() for study in self.studies],
             **self._own_code(),
+            "samplers": sorted({study.sampler for study in self.studies}),
             "spaces": sorted({study.space_name for study in self.studies}),
             "environment": dict(environment),
         }

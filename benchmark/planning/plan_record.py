@@ -12,7 +12,7 @@ from ...sweeps.study_state import Shape
 
 PARTS = {
     **dict.fromkeys(("suite", "options", "datasets", "left_out", "metric", "environment"), dict),
-    **dict.fromkeys(("studies", "spaces", "notes"), list),
+    **dict.fromkeys(("studies", "spaces", "samplers", "notes"), list),
 }  # of a plan's record
 
 

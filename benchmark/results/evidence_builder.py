@@ -272,7 +272,6 @@ def meta_of(
     notes += [*promises, *warnings]
     where = sorted({study.rsplit("/", 2)[0] for study in struck})
     limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
-    searches = [how for plan in plans for how in plan["identity"]["sampler"].values()]
     environment = first["environment"]
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
@@ -280,7 +279,7 @@ def meta_of(
         "budget": f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
         f"{_range(trials, 'configuration')} a study, {_range(seeds, 'evaluation seed')}",
         "seed": first["options"]["seed"],
-        "sampler": ", ".join(sorted({how.partition(",")[0] for how in searches})),
+        "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],
         **of_protocols(
             {name: described["protocol"] for name, described in sorted(datasets.items())},
