@@ -108,13 +108,12 @@ def test_whatever_a_trial_does_the_descriptors_come_back(tmp_path):
         assert output.text() == "next\n"
 
 
-def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(monkeypatch, tmp_path):
-    monkeypatch.setattr(output_capture, "LIMIT", 1000)
+def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(tmp_path):
     with captured(tmp_path / "out") as output:
         for number in range(10_000):
             print(f"line {number}")
     text = output.text()
-    assert len(text) <= 1000
+    assert len(text) <= output_capture.LIMIT
     assert text.startswith("line 0\nline 1\n") and text.endswith("line 9998\nline 9999\n")
     size = sum(len(f"line {number}\n") for number in range(10_000))
     note = next(line for line in text.splitlines() if line.startswith("... "))
@@ -125,7 +124,6 @@ def test_long_output_keeps_its_head_and_its_tail_and_says_what_is_missing(monkey
 
 def test_a_trial_that_prints_without_end_does_not_fill_the_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(output_capture, "DISK_LIMIT", 50_000)
-    monkeypatch.setattr(output_capture, "LIMIT", 1000)
     path = tmp_path / "worker"
     with captured(path) as output:
         print("first line")

@@ -39,7 +39,6 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
     assert placement.shape(needs) == Shape(8, 0.0, 8192.0)
     placement.nodes = {**placement.nodes, "b": Node("b", "b", 32, 1, 65_536.0)}
     assert placement.shape(needs) == Shape(16, 0.0, 16_384.0)
-    assert placement.place(Shape(1, 0.0, 1024.0)) == placement.nodes["a"]  # where no GPU is
     for size in (1000.0, 9000.0):  # nothing is known of the GPU yet
         assert placement.shape(Needs(gpu_mb=size)) == Shape(1, 1.0, 1024.0)
     assert placement.shape(Needs(memory_mb=1e9)) == Shape(1, 0.0, 65_536.0)
@@ -51,6 +50,20 @@ def test_a_shape_follows_the_nodes_that_there_are_now():
         assert placement.shape(Needs(gpu_mb=size)) == Shape(1, share, 1024.0)
     placement.refused.add("b")
     assert placement.shape(Needs(gpu_mb=1000.0)) is None
+
+
+def test_a_worker_is_placed_where_room_is_left_and_within_the_limit():
+    small, large = Node("a", "a", 2, 0, 4096.0), Node("b", "b", 4, 1, 8192.0)
+    placement = Placement({"a": small, "b": large}, limit=4)
+    one = Shape(1, 0.0, 1024.0)
+    assert placement.place(one) == small  # first where no GPU is
+    placement.add(Worker(Shape(2, 0.0, 1024.0), small))
+    assert placement.place(one) == large
+    assert placement.place(Shape(3, 0.0, 1024.0)) is None  # 2 + 3 CPUs exceed the limit
+    assert placement.place(Shape(3, 0.0, 1024.0), ending_idle=True) == large
+    placement.refused.add("a")
+    assert placement.place(Shape(1, 0.0, 9000.0)) is None
+    assert placement.place(one) == large
 
 
 def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
