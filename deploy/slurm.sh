@@ -64,9 +64,9 @@ node() {
     )
     export OMP_NUM_THREADS=1 RAY_worker_niceness=0 RAY_TMPDIR=$2
     local ray= ended= attempt code blocked='import signal, sys
-def end(_, frame):  # once more a second later: what is raised in a callback of a fork is lost
-    signal.alarm(1)
-    if frame.f_globals["__name__"] != "logging":  # which has such callbacks
+def end(_, frame):
+    signal.alarm(1)  # comes again after a second: Python drops what a callback of a fork raises
+    if frame.f_globals["__name__"] != "logging":  # logging has such callbacks
         sys.exit(130)
 for number in signal.SIGINT, signal.SIGALRM:  # the shell took the first from it
     signal.signal(number, end)

@@ -154,7 +154,7 @@ class Options:
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
     seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))
     asynchronous: str | None = search(
-        help="ASHA or PBT on Ray Tune, of configurations drawn at random or from the grid; its "
+        help="ASHA or PBT on Ray Tune; configurations come at random or from the grid, and "
         "tables may differ from run to run.",
         flag="--async",
         type=click.Choice(["asha", "pbt"]),
