@@ -141,14 +141,14 @@ def _grouped(table: Table, seed: int) -> list[Fold]:
         )
     folds = []
     rows = np.arange(table.n_rows)
-    for index, (rest, test) in enumerate(_group_cuts(table, rows, min(N_FOLDS, n_groups), seed)):
+    for index, (rest, test) in enumerate(group_cuts(table, rows, min(N_FOLDS, n_groups), seed)):
         n_left = len(np.unique(groups[rest]))
-        train, val = _group_cuts(table, rest, min(5, n_left), seed)[0]  # a fifth, of 0.9 of all
+        train, val = group_cuts(table, rest, min(5, n_left), seed)[0]  # a fifth, of 0.9 of all
         folds.append(Fold(index, train, val, test))
     return folds
 
 
-def _group_cuts(
+def group_cuts(
     table: Table, rows: np.ndarray, n_folds: int, seed: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """[(other rows, rows of one fold)] of `n_folds` folds of whole groups, all ascending."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .search.halving import Fidelity, Halving
+from .search.halving import Halving
 from .search.samplers import Config as Config
 from .search.samplers import Sampler
 from .study_state import EVAL, Shape, StudyState
@@ -64,6 +64,8 @@ class Study:
         rung go on once all of it has ended. The choice is made on the last rung, the stage "tune".
     save_every: every trial runs its whole schedule and stores a checkpoint at every so many steps.
         With `halving`, the rungs are the boundaries.
+    bag: the fidelity of a bag. The evaluation of the chosen configuration is one bag, under the
+        first of `seeds`; with `cv`, the trials of the search are bags, and nothing is evaluated.
     study_s: CPU seconds after which the search ends (see `Shape`); not with `halving`. No trial is
         opened that, by the mean of the finished ones, would begin after the end.
     length_of: the number of steps of a configuration's whole schedule.
@@ -84,6 +86,8 @@ class Study:
     meta: Mapping[str, Any] = field(default_factory=dict)
     halving: Halving | None = None
     save_every: int | None = None
+    bag: Mapping[str, Any] | None = None
+    cv: bool = False
     study_s: float | None = None
     length_of: Callable[[Config], int] = lambda config: 1
 
@@ -135,10 +139,12 @@ class Study:
             return True
         return spent_s + self._n_running * spent_s / n_ended >= self.study_s
 
-    def fidelities(self, config: Config) -> list[Fidelity]:
+    def fidelities(self, config: Config) -> list[Mapping[str, Any]]:
         """The rungs of a configuration, lowest first; none for a fit in one piece."""
+        if self.cv and self.bag is not None:
+            return [self.bag]
         if self.halving:
-            return self.halving.fidelities(self.length_of(config))
+            return list(self.halving.fidelities(self.length_of(config)))
         if self.save_every:
             length = self.length_of(config)
             return [{"length": length, "stop": length, "every": self.save_every}]
@@ -163,6 +169,8 @@ class Study:
 
     def trial_of(self, slot: Slot, config: Config) -> Trial:
         """The trial of a slot with a configuration."""
+        if slot.stage == EVAL and self.bag is not None:
+            return self.make_trial(config, self.seeds[slot.index], self.bag)
         if slot.stage == EVAL:
             return self._trial(config, self.seeds[slot.index], -1)
         return self._trial(config, self.seed, self.stages.index(slot.stage))
@@ -173,13 +181,15 @@ class Study:
 
     def chains(self) -> set[str]:
         """The keys under which trials of this study may have left checkpoints."""
-        if not (self.halving or self.save_every):
-            return set()
-        fits = [(config, self.seed) for config in self._configs.values()]
+        chains = set()
+        if self.halving or self.save_every or self.cv:
+            chains = {self._trial(c, self.seed, 0).chain for c in self._configs.values()}
         best = self.state.best
-        if best is not None:
-            fits += [(self._configs[best], seed) for seed in self.seeds]
-        return {self._trial(config, seed, 0).chain for config, seed in fits}
+        if best is not None and (self.halving or self.save_every or self.bag):
+            evaluations = range(len(self.seeds))
+            slots = [Slot(self.name, EVAL, index) for index in evaluations]
+            chains |= {self.trial_of(slot, self._configs[best]).chain for slot in slots}
+        return chains
 
     # ------------------------------------------------------------------ what is known
 

@@ -15,6 +15,10 @@ from typing import Any
 from .search.halving import Halving
 
 TUNE, EVAL = "tune", "eval"  # the stage of the search that a choice is made from; its evaluation
+HOLDOUT, CV = (
+    "holdout",
+    "cv",
+)  # what a search validates by: one part of the rows; bags of all trials
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,16 @@ class Shape:
     @staticmethod
     def of(study: Mapping[str, Any]) -> Shape:
         """The shape of a study as a plan's record describes it; no slots for one that is planned
-        to be absent. A single evaluation seed is the one of the search and adds no slot."""
+        to be absent. A single evaluation seed is the one of the search and adds no slot; a bag of
+        the chosen configuration is one slot, unless all trials of the search are bags."""
         if study["reason"]:
             return Shape(0)
+        n_seeds = study["n_seeds"] if study["n_seeds"] > 1 else 0
+        if study.get("bag"):
+            n_seeds = 0 if study.get("validation") == CV else 1
         return Shape(
             n_trials=study["n_trials"],
-            n_seeds=study["n_seeds"] if study["n_seeds"] > 1 else 0,
+            n_seeds=n_seeds,
             rungs=tuple(study.get("rungs") or ()),
             study_s=study.get("study_s"),
             asynchronous=bool(study.get("async")),

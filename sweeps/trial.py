@@ -59,7 +59,8 @@ class Trial:
     `identity` holds what else the outcome depends on: hashes of the data, the split and the source,
     library versions, device, precision and threads. The names of dataset, fold and model are for
     people; the id is a hash of contents alone. `fidelity` of a fit with a schedule says its length
-    and where it stops, in steps; None is a fit in one piece.
+    and where it stops, in steps; that of a bag how many members it has ("bag") and what parts of
+    the rows they were fitted without; None is one fit in one piece.
     """
 
     dataset: str
@@ -74,6 +75,11 @@ class Trial:
     def id(self) -> str:
         """32 hexadecimal digits that depend on all that the outcome depends on."""
         return self._hash(dict(self.fidelity) if self.fidelity is not None else None)
+
+    @property
+    def n_fits(self) -> int:
+        """How many fits it is made of: the members of a bag, else 1."""
+        return int((self.fidelity or {}).get("bag", 1))
 
     @property
     def place(self) -> str:

@@ -67,7 +67,7 @@ def regimes_of(
     counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().to_dict()
     blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache, only=only)
     notes = [f"Without {dataset}: {why}" for dataset, why in left_out.items()]
-    by_fold = {(b.dataset, b.fold): b for b in blocks}
+    by_fold = {(b.dataset, b.fold): b for b in sorted(blocks, key=lambda b: b.bag, reverse=True)}
     rows: list[dict[str, Any]] = []
     damage: list[str] = []
     for (dataset, fold), of_fold in table.groupby(["dataset", "fold"], sort=True):

@@ -11,22 +11,23 @@ from ...sweeps.fingerprint import closure, file_of, fingerprint, source_hash, so
 
 PACKAGE = __name__.partition(".")[0]
 CELL = f"{PACKAGE}.benchmark.cell"
+BAG = f"{PACKAGE}.benchmark.bag"
 STATES = f"{PACKAGE}.models.persistence.fit_state"
 
 
 def source_print(target: str, *, stepwise: bool = False) -> dict[str, object]:
     """The fingerprint {source, libraries} of a class in a trial. Where the fit goes through saved
     states, the code that writes them counts too."""
-    return dict(fingerprint(target, *_in_every_trial(stepwise)))
+    return dict(fingerprint(target, *_in_every_trial(stepwise, bag=False)))
 
 
-def source_alone(target: str, *, stepwise: bool = False) -> str:
-    """The "source" of `source_print`, in a fraction of its time."""
-    return source_hash(target, *_in_every_trial(stepwise))
+def source_alone(target: str, *, stepwise: bool = False, bag: bool = False) -> str:
+    """The "source" of `source_print`, in a fraction of its time. bag: with that of bags."""
+    return source_hash(target, *_in_every_trial(stepwise, bag))
 
 
-def _in_every_trial(stepwise: bool) -> list[str]:
-    return [CELL, *([STATES] if stepwise else [])]
+def _in_every_trial(stepwise: bool, bag: bool) -> list[str]:
+    return [CELL, *([STATES] if stepwise else []), *([BAG] if bag else [])]
 
 
 def own_code(target: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from ...sweeps.search.samplers import make_sampler
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import slot_places
 from ...sweeps.study import Study
+from ...sweeps.study_state import CV
 from ...sweeps.trial import DONE
 from .costs.history import costs_in
 from .costs.measured import Cost, Lookup, Work, settings_of, shipped
@@ -108,7 +109,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         if not left:
             continue
         cost = costs(planned[study.name])
-        fits = left - _copied(study, left)
+        fits = left - _copied(study, left) + _more_fits(planned[study.name], left)
         low += fits * cost.seconds
         high += fits * cost.high
         models[str(study.meta["model"])] += fits * cost.seconds
@@ -137,6 +138,14 @@ def _copied(study: Study, left: int) -> int:
     one of the evaluation seeds, the best configuration has a result under it already."""
     again = study.halving is None and study.seed in study.seeds
     return int(again and left >= len(study.seeds) > 1)
+
+
+def _more_fits(study: StudyPlan, left: int) -> int:
+    """The fits of bags beyond one a slot, in the last `left` slots of a study."""
+    if not study.bag:
+        return 0
+    bags = left if study.validation == CV else min(left, 1)
+    return bags * (study.bag["bag"] - 1)
 
 
 class TrialCosts:
@@ -245,7 +254,7 @@ def _share(study: StudyPlan) -> float:
     steps = [stop - before for before, stop in zip([0.0, *stops], stops, strict=False)]
     sizes = rungs.sizes(study.n_trials)
     fits = sum(size * step for size, step in zip(sizes, steps, strict=True))
-    n_seeds = len(study.seeds) if len(study.seeds) > 1 else 0
+    n_seeds = len(study.seeds) if study.evaluates else 0
     slots = study.n_trials if study.asynchronous else sum(sizes)
     return (fits + n_seeds) / (slots + n_seeds)
 
@@ -258,8 +267,8 @@ def by_study(plan: Plan) -> dict[str, float]:
     expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
-            cost = costs(study)
-            part = cost.slots / planned_slots(study.to_data())
+            cost, planned = costs(study), planned_slots(study.to_data())
+            part = (cost.slots + _more_fits(study, planned)) / planned
             expected[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(expected)
 

@@ -150,6 +150,19 @@ class Options:
         type=SECONDS,
         kept=STAYS,
     )
+    bag: int | None = search(
+        help="Fit the chosen configuration K times, each time without one part of the rows for "
+        "training and validation, and take the mean; 0 for one fit.",
+        type=click.IntRange(min=0),
+        metavar="K",
+        kept=SAME,
+    )
+    validation: str | None = search(
+        help="What the search validates by: one part of the rows (holdout), or bags of every "
+        "configuration (cv; K of --bag, default 5).",
+        type=click.Choice(["holdout", "cv"]),
+        kept=SAME,
+    )
     sampler: str | None = search(help="Default: the budget's.", type=SAMPLERS, kept=STAYS)
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
     seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))

@@ -19,11 +19,13 @@ from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
 from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
+from ...sweeps.study_state import CV, HOLDOUT
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
+from .bags import bag_notes, bag_words, fidelity_of, is_bag, members_asked, refuse_bags
 from .chosen_metrics import chosen_metrics, target_notes, target_settings
-from .code_identity import PACKAGE, from_outside, own_code, source_print
+from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
 from .fold_facts import fold_facts
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
@@ -84,6 +86,8 @@ class StudyPlan:
     halving: Halving | None = None
     asynchronous: str | None = None
     save_every: int | None = None
+    bag: Mapping[str, Any] | None = None
+    validation: str = HOLDOUT
     study_s: float | None = None
     time_limit_s: float | None = None
     reason: str = ""
@@ -92,6 +96,11 @@ class StudyPlan:
     def name(self) -> str:
         """dataset/fold/model."""
         return f"{self.dataset}/{self.fold}/{self.model}"
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the chosen configuration is fitted again, under several seeds or as a bag."""
+        return self.validation != CV if self.bag else len(self.seeds) > 1
 
     def to_data(self) -> dict[str, Any]:
         """What the plan in the ledger keeps of a study."""
@@ -105,6 +114,7 @@ class StudyPlan:
             "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
             "async": self.asynchronous,
             "reason": self.reason,
+            **({"bag": dict(self.bag), "validation": self.validation} if self.bag else {}),
             **({"study_s": self.study_s} if self.study_s is not None else {}),
         }
 
@@ -152,6 +162,10 @@ class Plan:
         )
         self.study_s = options.study_s or self.budget.study_s
         self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
+        self.validation = options.validation or self.budget.validation
+        self.n_members = members_asked(options.bag, self.budget.bag, self.validation)
+        self.bags = self._bags()
+        self.notes += self._bag_notes()
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
         if suite.transductive:
             seeing = {model: self._sees(model) for model in self.models}
@@ -163,6 +177,22 @@ class Plan:
         transform, tables = options.target_transform, [one.table for one in self.data.values()]
         learnt = self.metric[REGRESSION], transform, tables
         self.notes += target_notes(self.specs, self.asked, *learnt)
+
+    def _bags(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """{(dataset, fold): fidelity of its bags}; {} without bags. All models have the same."""
+        return {
+            (name, index): fidelity_of(data.table, fold, self.n_members, seed=self.options.seed)
+            for name, data in self.data.items()
+            for index, fold in data.folds.items()
+            if self.n_members
+        }
+
+    def _bag_notes(self) -> list[str]:
+        least: dict[str, int] = {}
+        for (dataset, _), bag in self.bags.items():
+            least[dataset] = min(bag["bag"], least.get(dataset, bag["bag"]))
+        fewer = {dataset: n for dataset, n in least.items() if n < self.n_members}
+        return bag_notes(self.n_members, self.validation, fewer, self.budget.seeds)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -272,6 +302,10 @@ class Plan:
             refuse_empty_schedules(of, spec.resource, space, first)
             if data.table.weights is not None and not reason:
                 refuse_weights(model)
+            if self.validation == CV:
+                refuse_bags(model, "halving, save_every or --async")
+        bag = self.bags.get((dataset, fold))
+        n_seeds = 1 if bag else search.seeds or budget.seeds
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -282,12 +316,14 @@ class Plan:
             sampler=sampler,
             n_trials=n_trials,
             first=first,
-            seeds=tuple(range(options.seed, options.seed + (search.seeds or budget.seeds))),
+            seeds=tuple(range(options.seed, options.seed + n_seeds)),
             lag=search.lag or budget.lag,
             startup=search.startup or budget.startup,
             halving=halving,
             asynchronous=asynchronous,
             save_every=save_every,
+            bag=bag,
+            validation=self.validation,
             study_s=self.study_s,
             time_limit_s=self.time_limit_s if spec.resource else None,
             reason=reason,
@@ -318,6 +354,7 @@ class Plan:
                 identity["sampler"][key] += f", {how} on {rungs}"
             elif study.save_every:
                 identity["sampler"][key] += f", saved every {study.save_every} steps"
+            identity["sampler"][key] += bag_words(self.n_members, self.validation)
             identity["sampler"][key] += time_words(study.study_s, study.time_limit_s)
         return identity
 
@@ -406,6 +443,10 @@ class Plan:
         if self.options.portable:  # other bytes: such trials are not mixed with others
             identity["portable"] = LEVEL
 
+        of_bags = identity
+        if plan.bag is not None:
+            of_bags = identity | {"source": source_alone(spec.target, bag=True)}
+
         def make_trial(
             config: dict[str, Any], seed: int, fidelity: Mapping[str, Any] | None = None
         ) -> Trial:
@@ -415,7 +456,7 @@ class Plan:
                 model=plan.model,
                 config=config,
                 seed=seed,
-                identity=identity,
+                identity=of_bags if is_bag(fidelity) else identity,
                 fidelity=fidelity,
             )
 
@@ -440,7 +481,7 @@ class Plan:
             make_trial=make_trial,
             loss_of=loss_function(self.metric[plan.task]),
             seed=self.options.seed,
-            seeds=plan.seeds if len(plan.seeds) > 1 else (),
+            seeds=plan.seeds if plan.evaluates else (),
             limits=self.limits,
             needs=Needs(
                 threads=spec.threads,
@@ -456,6 +497,8 @@ class Plan:
             meta=plan.to_data() | {"metric": self.metric[plan.task]},
             halving=plan.halving,
             save_every=plan.save_every,
+            bag=plan.bag,
+            cv=plan.validation == CV,
             study_s=plan.study_s,
             length_of=length_of,
         )

@@ -67,7 +67,10 @@ class Budget(Strict):
 
     `halving` and `save_every` concern the models that can stop at a step and go on later (`bench
     models NAME`). `startup`: configurations that TPE draws at random before it learns from the
-    others; by default the library's own number. `study_s`: CPU seconds of its tuning trials after
+    others; by default the library's own number. `bag`: the chosen configuration of a study is
+    fitted so many times, each time without one part of the rows for training and validation, in
+    place of the evaluation seeds; with `validation = "cv"`, so is every configuration of the
+    search. `study_s`: CPU seconds of its tuning trials after
     which a study searches no further, if it has not run `trials` before. `time_limit_s`: wall
     seconds after which a fit of such a model ends with the best steps so far. With either of the
     two the tables depend on the machine.
@@ -85,6 +88,8 @@ class Budget(Strict):
     startup: int | None = Field(default=None, ge=1)
     halving: Halve | None = None
     save_every: int | None = Field(default=None, ge=1)
+    bag: int | None = Field(default=None, ge=2)
+    validation: Literal["holdout", "cv"] = "holdout"
     study_s: float | None = Field(default=None, gt=0)
     time_limit_s: float | None = Field(default=None, gt=0)
     timeout_s: float = Field(default=3600.0, gt=0)

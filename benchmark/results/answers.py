@@ -28,6 +28,7 @@ def with_answers(
     if len(evidence.datasets()) != 1:
         return evidence
     blocks, _ = blocks_of(runs, mirror=mirror, cache=cache, only=evidence.datasets()[0])
+    blocks = [block for block in blocks if block.bag] or blocks
     answers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     intervals: dict[str, dict[str, float]] = {}
     n_rows = 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def candidates_of(trials: Iterable[Predicted]) -> list[Predicted]:
-    """The tuning trials with a validation score, the best first, each result once: at most
+    """The trials of a search with a validation score, the best first, each result once: at most
     LIBRARY of them."""
     from ...reports.analyses.ensemble_selection import LIBRARY
 

@@ -11,8 +11,11 @@ import numpy as np
 
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
+from ...sweeps.study_state import CV, EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..errors import SweepError
+from ..planning.bags import scored_fold
+from ..planning.plan_record import study_name
 from .evidence_builder import losses, planned_frame
 from .slots_frame import columns_of
 
@@ -50,7 +53,8 @@ class Predicted:
 @dataclass
 class Block:
     """A fold of a dataset: its targets by part, the weights of the rows where they have some, the
-    costs of the classes, and the trials of all runs on it."""
+    costs of the classes, and the trials of all runs on it that predicted these rows. `bag`: these
+    trials are bags, which predicted more validation rows than one fit does."""
 
     dataset: str
     task: str
@@ -59,6 +63,7 @@ class Block:
     y: dict[str, np.ndarray]
     weights: dict[str, np.ndarray | None]
     costs: tuple[tuple[float, ...], ...] = ()
+    bag: bool = False
     trials: list[Predicted] = field(default_factory=list)
 
 
@@ -71,12 +76,12 @@ def blocks_of(
     stage: str | None = None,
 ) -> tuple[list[Block], dict[str, str]]:
     """(the folds in order, {dataset that is left out: why}). only: the one dataset wanted; stage:
-    that of the trials wanted.
+    that of the trials wanted. A fold with both single fits and bags has a block of each.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
     """
-    blocks: dict[tuple[str, int], Block] = {}
+    blocks: dict[tuple[str, int, bool], Block] = {}
     left_out: dict[str, str] = {}
     seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
@@ -90,7 +95,8 @@ def blocks_of(
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
                 table, folds = planned_data(plan, str(dataset), mirror=mirror, cache=cache)
-                _check_rows(ledger, positions, mine, folds)
+                bags = bags_in(plan)
+                _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:
                 left_out.setdefault(str(dataset), str(error))
                 continue
@@ -99,15 +105,17 @@ def blocks_of(
                 if place in seen:
                     continue
                 seen.add(place)
-                block = blocks.get((row.dataset, row.fold))
+                bag = bags.get((row.study, row.stage))
+                key = row.dataset, row.fold, bag is not None
+                block = blocks.get(key)
                 if block is None:
-                    fold = folds[row.fold]
+                    fold = scored_fold(table, folds[row.fold], bag)
                     rows = {"val": fold.val, "test": fold.test}
                     y = {part: table.target[rows[part]] for part in PARTS}
                     weights = {part: table.weights_of(rows[part]) for part in PARTS}
                     known = row.dataset, table.task, row.fold, table.n_classes
-                    block = Block(*known, y, weights, table.costs)
-                    blocks[row.dataset, row.fold] = block
+                    block = Block(*known, y, weights, table.costs, bag is not None)
+                    blocks[key] = block
                 values = {name: getattr(row, name) for name in ("model", "index", "seed", "id")}
                 values |= {name: getattr(row, name) for name in ("loss", "stage", "counts")}
                 block.trials.append(Predicted(**values, ledger=ledger, position=positions[row.id]))
@@ -134,14 +142,29 @@ def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[
     )
 
 
+def bags_in(plan: Record) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """{(study, stage): fidelity of its trials} of the stages of a plan whose trials are bags."""
+    return {
+        (study_name(study), TUNE if study.get("validation") == CV else EVAL): study["bag"]
+        for study in plan["studies"]
+        if study.get("bag")
+    }
+
+
 def _check_rows(
-    ledger: Ledger, positions: Mapping[str, int], rows: pd.DataFrame, folds: Mapping[int, Fold]
+    ledger: Ledger,
+    positions: Mapping[str, int],
+    rows: pd.DataFrame,
+    table: Table,
+    folds: Mapping[int, Fold],
 ) -> None:
     """Raise ValueError where a fold has other numbers of rows now than the run predicted."""
-    for row in rows.drop_duplicates("fold").itertuples(index=False):
-        where = ledger.at(positions[row.id])["predictions"]
+    for row in rows.drop_duplicates(["fold", "stage"]).itertuples(index=False):
+        record = ledger.at(positions[row.id])
+        where, fold = record["predictions"], folds[row.fold]
         had = [int(where[part]["shape"][0]) for part in PARTS]
-        now = [len(getattr(folds[row.fold], part)) for part in PARTS]
+        scored = scored_fold(table, fold, record.get("fidelity"))
+        now = [len(getattr(scored, part)) for part in PARTS]
         if had != now:
             raise ValueError(f"fold {row.fold} is not what the run had: {had} rows then, {now} now")
 

@@ -14,6 +14,7 @@ from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
 from ..errors import SweepError
+from ..planning.bags import scored_fold
 from ..planning.plan_record import plan_in
 from .evidence_builder import noting
 from .stored_predictions import PARTS, planned_data
@@ -121,7 +122,7 @@ class ScoreCheck:
             return
         try:
             table, folds = self._data_of(dataset)
-            fold = folds[record["fold"]]
+            fold = scored_fold(table, folds[record["fold"]], record.get("fidelity"))
         except (SweepError, LedgerError, LookupError, ValueError, OSError) as error:
             self.left_out[dataset] = str(error)
             return

@@ -178,6 +178,8 @@ def runs_again(request: Request, plan: Plan, record: Record) -> bool:
     """Whether a recorded trial runs again: asked for, or failed under a limit that has grown."""
     name = {"timeout": "timeout_s", "oom": "memory_mb"}.get(record["cause"], "")
     now, was = plan.limits.to_data(), record.get("limits") or {}
+    if name == "timeout_s":  # that of a bag is for all of its fits
+        now[name] *= (record.get("fidelity") or {}).get("bag", 1)
     return request.retry(record) or (name in was and now[name] > was[name])
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from ...common.portable import PINS, pinned
+from ...datasets.inner_parts import out_of_fold
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import Unsupported
@@ -16,8 +18,10 @@ from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
+from ..bag import run_bag
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..column_encoding import encoder_source, table_of_trial
+from ..planning.bags import is_bag, members_of
 from ..planning.code_identity import source_alone
 from ..planning.environment import cpu_model
 from ..prediction_time import BestSoFar, prediction_times
@@ -29,9 +33,9 @@ _BEST = BestSoFar()  # of this process: decides which trials are measured, never
 
 
 @cache
-def source_of(cls: type, target: str, stepwise: bool) -> str:
+def source_of(cls: type, target: str, stepwise: bool, bag: bool) -> str:
     """The fingerprint of a class and of all that it imports, taken once per process."""
-    return source_alone(target, stepwise=stepwise)
+    return source_alone(target, stepwise=stepwise, bag=bag)
 
 
 def check_source(trial: Trial) -> None:
@@ -40,7 +44,9 @@ def check_source(trial: Trial) -> None:
     target, claimed = trial.identity["target"], trial.identity.get("source")
     if claimed is None:
         return
-    if source_of(load_class(target), target, trial.fidelity is not None) != claimed:
+    bag = is_bag(trial.fidelity)
+    stepwise = trial.fidelity is not None and not bag
+    if source_of(load_class(target), target, stepwise, bag) != claimed:
         raise TrialRefused(
             f"the source of {target} is not the one that the sweep began with; "
             "start the sweep again to use the new one"
@@ -55,6 +61,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     """Fit, predict and score one trial; the worker turns other exceptions into the cause "error".
 
     `checkpoints`: where a trial with a fidelity takes its state from and saves it.
+    A bag is scored on the rows that its members predicted out of fold, and on the test rows.
     """
     check_source(trial)
     if trial.identity.get("portable") and not pinned():
@@ -64,27 +71,34 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         )
     table, folds = data
     fold = folds[trial.fold]
-    table, encoding_s = table_of_trial(table, fold, trial.identity)
+    how: dict[str, Any] = {
+        "target": trial.identity["target"],
+        "task": table.task,
+        "config": trial.config,
+        "seed": trial.seed,
+        "threads": trial.identity["threads"],
+        "device": trial.identity.get("device", "cpu"),
+        "key": trial.chain,
+        "checkpoints": checkpoints,
+        "time_limit_s": trial.identity.get("time_limit_s"),
+    }
+    encoded = partial(table_of_trial, table, identity=trial.identity)
     try:
-        cell = run_cell(
-            target=trial.identity["target"],
-            task=table.task,
-            config=trial.config,
-            seed=trial.seed,
-            threads=trial.identity["threads"],
-            table=table,
-            fold=fold,
-            device=trial.identity.get("device", "cpu"),
-            fidelity=trial.fidelity,
-            key=trial.chain,
-            checkpoints=checkpoints,
-            time_limit_s=trial.identity.get("time_limit_s"),
-        )
+        if trial.fidelity is not None and is_bag(trial.fidelity):
+            members = _members(table, fold, trial.fidelity)
+            cell = run_bag(members, encoded, **how)
+            fold, last = out_of_fold(fold, members), members[-1]
+            table = encoded(last)[0]
+        else:
+            table, encoding_s = encoded(fold)
+            cell = run_cell(table=table, fold=fold, fidelity=trial.fidelity, **how)
+            cell.costs["fit_s"] += encoding_s
         not_finite = _not_finite(cell)
         if not not_finite:
             scores = score_parts(table, fold, cell.predictions)
             metric = METRICS[table.metric or DEFAULT_METRIC[table.task]]
-            score, study = scores["val"].get(metric.name), (trial.fold, trial.model)
+            score = scores["val"].get(metric.name)
+            study = trial.fold, trial.model, is_bag(trial.fidelity)
             if score is not None and _BEST.beaten(table, study, metric.loss(score)):
                 _measure(cell, table, fold)
     except (BadConfig, InvalidConfig) as error:
@@ -97,10 +111,17 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         status=DONE,
         val=scores["val"],
         test=scores["test"],
-        costs={**cell.costs, "fit_s": cell.costs["fit_s"] + encoding_s},
+        costs=cell.costs,
         info={**cell.info, "cpu": cpu_model(), **_gpu(trial.identity.get("device", "cpu"))},
         predictions=cell.predictions,
     )
+
+
+def _members(table: Table, fold: Fold, fidelity: Mapping[str, Any]) -> tuple[Fold, ...]:
+    try:
+        return members_of(table, fold, fidelity)
+    except ValueError as error:
+        raise TrialRefused(f"{error}; start the sweep again to use what is here now") from None
 
 
 def _gpu(device: str) -> dict[str, str]:

@@ -36,10 +36,10 @@ class Estimates:
         seconds = seconds_of(result)
         if result.status == DONE:
             place, cpu_s = (trial.dataset, trial.model), result.costs.get("cpu_s", 0.0)
-            self._cpu_s[place] = max(cpu_s, self._cpu_s[place])
+            self._cpu_s[place] = max(cpu_s / trial.n_fits, self._cpu_s[place])
         if seconds and study.weight:
             self._seconds[trial.model][0] += seconds
-            self._seconds[trial.model][1] += study.weight
+            self._seconds[trial.model][1] += study.weight * trial.n_fits
         ram, vram = (SPARE * result.costs.get(f"peak_{kind}_mb", 0.0) for kind in ("ram", "vram"))
         seen = self._memory.get((trial.dataset, trial.model), study.needs)
         # The declared need of a GPU is a guess: the first that is measured replaces it.
@@ -59,12 +59,13 @@ class Estimates:
         return replace(study.needs, memory_mb=seen.memory_mb, gpu_mb=gpu_mb)
 
     def limits(self, study: Study, trial: Trial) -> Limits:
-        """The limits of a trial. Where its study's time limit comes from an estimate, it is at
-        least ten times what a finished trial of the same dataset and model has used."""
-        if not study.limit_follows:
-            return study.limits
-        least = LIMIT_TIMES * self._cpu_s[trial.dataset, trial.model]
-        return replace(study.limits, timeout_s=max(study.limits.timeout_s, least))
+        """The limits of a trial: those of its study, which are for one fit, times the fits of the
+        trial. Where the study's time limit comes from an estimate, it is at least ten times what a
+        finished fit of the same dataset and model has used."""
+        timeout_s = study.limits.timeout_s
+        if study.limit_follows:
+            timeout_s = max(timeout_s, LIMIT_TIMES * self._cpu_s[trial.dataset, trial.model])
+        return replace(study.limits, timeout_s=timeout_s * trial.n_fits)
 
     def remaining_s(self, study: Study) -> float:
         """Expected seconds of work that are left in a study."""
