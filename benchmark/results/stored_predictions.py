@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,11 +72,13 @@ def blocks_of(
     *,
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
+    files: Sequence[Path] = (),
     only: str | None = None,
     stage: str | None = None,
 ) -> tuple[list[Block], dict[str, str]]:
-    """(the folds in order, {dataset that is left out: why}). only: the one dataset wanted; stage:
-    that of the trials wanted. A fold with both single fits and bags has a block of each.
+    """(the folds in order, {dataset that is left out: why}). files: where the tables of files lie
+    now, if they moved; only: the one dataset wanted; stage: that of the trials wanted. A fold with
+    both single fits and bags has a block of each.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
@@ -94,7 +96,8 @@ def blocks_of(
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
-                table, folds = planned_data(plan, str(dataset), mirror=mirror, cache=cache)
+                where = {"files": files, "mirror": mirror, "cache": cache}
+                table, folds = planned_data(plan, str(dataset), **where)
                 bags = bags_in(plan)
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:

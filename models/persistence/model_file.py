@@ -28,7 +28,6 @@ import platform
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,9 @@ from .archive import (
     to_json,
     unpack,
 )
+from .library_versions import compare_versions, versions
 from .schema import Schema
-from .serialization import Reader, Writer, is_native
+from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
 
 FORMAT, VERSION = "tabsweep-model", 1
@@ -129,6 +129,11 @@ class Fitted:
         return known if self.encoder is None else self.encoder.transform(known)
 
     @property
+    def libraries(self) -> dict[str, str]:
+        """{distribution: installed version} of tabsweep and what the model computes with."""
+        return versions(self.name)
+
+    @property
     def labels(self) -> np.ndarray:
         """The classes by name; those of the estimator itself where the schema names none."""
         if self.schema.classes:
@@ -139,9 +144,15 @@ class Fitted:
 # -- saving ---------------------------------------------------------------------------------------
 
 
-def save_model(
+def save_model(estimator: Any, path: str | Path, *, schema: Schema, **how: Any) -> Path:
+    """Write a fitted estimator to one file, atomically; returns its path. `schema` and `how` as for
+    `model_bytes`."""
+    write_atomically(Path(path), model_bytes(estimator, schema=schema, **how))
+    return Path(path)
+
+
+def model_bytes(
     estimator: Any,
-    path: str | Path,
     *,
     schema: Schema,
     encoder: ColumnEncoder | None = None,
@@ -150,8 +161,8 @@ def save_model(
     training: tuple[Any, ...] | None = None,
     weights: Mapping[str, np.ndarray] | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a fitted estimator to one file, atomically; returns its path.
+) -> bytes:
+    """A fitted estimator as the bytes of a model file.
 
     encoder: makes numbers of the dates and texts of the schema, where it has any; it was used
     before the fit. name: registry name or `package.module:Class`; found from the class where it is
@@ -192,8 +203,7 @@ def save_model(
         data = _refit_file(common, columns, training, weights, answer, str(error))
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the model takes {len(data)} bytes, more than {MAX_BYTES}")
-    write_atomically(Path(path), data)
-    return Path(path)
+    return data
 
 
 def fit_rows(
@@ -230,18 +240,6 @@ def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, An
 
     seed, threads = own("seed", "random_state", 0), own("threads", "n_jobs", 1)
     return {"seed": seed, "threads": threads, "config": plain}
-
-
-def versions(name: str) -> dict[str, str]:
-    """{distribution: installed version} of tabsweep and the libraries of a model."""
-    return {n: _version(n) for n in ("tabsweep", *registry.spec(name).libraries)}
-
-
-def _version(library: str) -> str:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
@@ -334,11 +332,13 @@ def load_model(
     trust: Collection[str] = (),
     warn: Callable[[str], None] = warn_user,
 ) -> Fitted:
-    """The model in a file that `save_model` wrote.
+    """The model in a file that `save_model` or `save_ensemble` wrote.
 
     trust: names (`package.module:Class`) of models from outside tabsweep that may be imported.
     ModelFileError says what is wrong with a file; other versions of libraries are a warning.
     """
+    from .ensemble_file import has_native
+
     path = Path(path)
     try:
         if not path.is_file():
@@ -348,7 +348,7 @@ def load_model(
             raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
         data = path.read_bytes()
         members = unpack(data)
-        native = is_native(parse(members.get("state.json", b""), "state.json"))
+        native = has_native(members)
         if native:
             check_apart(data)
         model = open_members(members, trust=trust, warn=warn)
@@ -375,7 +375,13 @@ def open_members(
             f"its format is {manifest.get('format')!r} {manifest.get('version')!r}; this version "
             f"of tabsweep reads {FORMAT!r} {VERSION}"
         )
+    from .ensemble_file import ENSEMBLE, open_ensemble
+
     try:
+        if manifest.get("how") == ENSEMBLE:
+            ensemble = open_ensemble(manifest, members, trust=trust, warn=warn)
+            _try_about(ensemble)
+            return ensemble
         check_sums(manifest, members)
         schema = Schema.parse(manifest["schema"])
         model = manifest["model"]
@@ -384,7 +390,7 @@ def open_members(
                 f"its schema says {schema.task}, its model {str(model['task'])[:40]!r}; refused"
             )
         name = _trusted(model["name"], model["target"], trust)
-        _compare_versions(manifest["libraries"], warn)
+        compare_versions(manifest["libraries"], warn)
         estimator = registry.make_model(
             name,
             task=model["task"],
@@ -440,18 +446,6 @@ def _trusted(name: str, target: str, trust: Collection[str]) -> str:
         f"its model {str(name)[:100]!r} is code from outside tabsweep, which loading would import; "
         "if you trust it, name it: load_model(path, trust=[...])"
     )
-
-
-def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> None:
-    """Warns of other major versions; of other minor ones where these may break a saved model."""
-    for library, then in sorted(saved.items()):
-        now = _version(library)
-        parts = 2 if library in ("scikit-learn", "tabsweep") else 1
-        if str(then).split(".")[:parts] != now.split(".")[:parts]:
-            warn(
-                f"the model was saved with {library} {then}, here is {now}: its predictions may "
-                "differ; fit it again to be sure"
-            )
 
 
 def _restore(
