@@ -1,6 +1,6 @@
 """Choose what a run with bags takes home, by its predictions out of fold, and fit it on all rows.
 
-1. The models: the greedy ensemble of their bags (`results/table_ensembles.py`), if it also beats
+1. The models: the greedy ensemble of their bags (`results/greedy_ensembles.py`), if it also beats
    the best model on rows that chose neither; else that model alone.
 2. The configuration of a model: the one whose bag has the best score out of fold (ties to the lower
    fold, where several folds have chosen).
@@ -23,8 +23,8 @@ from ...datasets.inner_parts import member_folds
 from ...datasets.protocols import Fold
 from ...reports.metrics import METRICS
 from ..errors import FitError
+from ..results.greedy_ensembles import table_ensemble
 from ..results.stored_predictions import blocks_of
-from ..results.table_ensembles import table_ensemble
 from .chosen_fit import FittedPart, Run, choose_model, fit_part, make, takes_validation
 
 if TYPE_CHECKING:

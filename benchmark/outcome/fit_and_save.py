@@ -16,8 +16,9 @@ from ...common.tasks import REGRESSION
 from ...datasets import catalog
 from ...models import registry
 from ...models.base import Estimator
-from ...models.persistence.ensemble_file import FittedEnsemble, save_ensemble
-from ...models.persistence.model_file import Fitted, model_bytes
+from ...models.persistence.ensemble_file import save_ensemble
+from ...models.persistence.fitted import Fitted, FittedEnsemble
+from ...models.persistence.model_file import model_bytes
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ..errors import check_gpu, file_to_replace

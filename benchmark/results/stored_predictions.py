@@ -13,8 +13,8 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import CV, EVAL, TUNE
 from ...sweeps.trial import DONE
+from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.bags import scored_fold
 from ..planning.plan_record import study_name
 from .evidence_builder import losses, planned_frame
 from .slots_frame import columns_of
@@ -128,8 +128,8 @@ def blocks_of(
 def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
     """The table and folds of a dataset of a plan. `where`: files, mirror and cache. Raises
     SweepError where the data has changed or a file is gone, DataError."""
+    from ..planning.fold_facts import choose_folds
     from ..planning.own_tables import planned_table
-    from ..planning.plan import choose_folds
 
     described = plan["datasets"][dataset]
     table = planned_table(dataset, described, **where)

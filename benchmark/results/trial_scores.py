@@ -13,8 +13,8 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
+from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.bags import scored_fold
 from ..planning.plan_record import plan_in
 from .evidence_builder import noting
 from .stored_predictions import PARTS, planned_data

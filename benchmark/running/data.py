@@ -12,8 +12,8 @@ from ...datasets.infer import Reading
 from ...datasets.passport import leaks
 from ...datasets.table import Table
 from ..errors import SweepError
+from ..planning.fold_facts import Data, choose_folds
 from ..planning.own_tables import added_for, added_table
-from ..planning.plan import Data, choose_folds
 from ..planning.suite import Suite
 from .request import Request
 

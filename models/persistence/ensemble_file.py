@@ -13,60 +13,21 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...common.files import write_atomically
 from .archive import MAX_BYTES, ModelFileError, check_sums, parse, seal, to_json, unpack
-from .model_file import FORMAT, VERSION, Fitted, open_members, warn_user
+from .fitted import Fitted, FittedEnsemble
 from .schema import Schema
 from .serialization import is_native
 
+FORMAT, VERSION = "tabsweep-model", 1  # of all model files
 ENSEMBLE = "ensemble"
-
-
-@dataclass(frozen=True, eq=False)
-class FittedEnsemble(Fitted):
-    """A loaded ensemble: its parts, and their weights, which add up to 1."""
-
-    parts: tuple[Fitted, ...] = ()
-    weights: tuple[float, ...] = ()
-
-    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N,) values or labels, as `Fitted.predict`."""
-        if self.schema.task != "regression":
-            return super().predict(frame, warn=warn)
-        known = self.schema.conform(frame, warn)
-        return self._mean([part.predict(known, warn=_silent) for part in self.parts])
-
-    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N, C) probabilities in the order of `labels`."""
-        known = self.schema.conform(frame, warn)
-        return self._mean([part.predict_proba(known, warn=_silent) for part in self.parts])
-
-    def _mean(self, predictions: Sequence[np.ndarray]) -> np.ndarray:
-        total = np.zeros_like(predictions[0])
-        for weight, values in zip(self.weights, predictions, strict=True):
-            total += weight * values
-        return total
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The classes by name."""
-        return self.parts[0].labels
-
-    @property
-    def libraries(self) -> dict[str, str]:
-        """{distribution: installed version} of all parts."""
-        return {k: v for part in self.parts for k, v in part.libraries.items()}
-
-
-def _silent(text: str) -> None:
-    """The ensemble has told its own listener already."""
+OpenMembers = Callable[..., Fitted]
 
 
 def save_ensemble(
@@ -105,12 +66,13 @@ def save_ensemble(
 def open_ensemble(
     manifest: Mapping[str, Any],
     members: Mapping[str, bytes],
+    open_members: OpenMembers,
     *,
-    trust: Collection[str] = (),
-    warn: Callable[[str], None] = warn_user,
+    trust: Collection[str],
+    warn: Callable[[str], None],
 ) -> FittedEnsemble:
-    """The ensemble in the members of an archive. Raises ModelFileError, ValueError, LookupError,
-    TypeError for one that is none."""
+    """The ensemble in the members of an archive. open_members: opens those of a part. Raises
+    ModelFileError, ValueError, LookupError, TypeError for one that is none."""
     check_sums(manifest, members)
     schema = Schema.parse(manifest["schema"])
     weights, archives = _parts(members)

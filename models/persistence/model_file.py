@@ -25,9 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +33,6 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.encoder import ColumnEncoder
-from ...common.decisions import decisions
 from ...common.files import write_atomically
 from ...common.text import one_line
 from .. import registry
@@ -54,91 +51,19 @@ from .archive import (
     to_json,
     unpack,
 )
+from .ensemble_file import ENSEMBLE, FORMAT, VERSION, has_native, open_ensemble
+from .fitted import Fitted as Fitted
+from .fitted import ModelWarning as ModelWarning
+from .fitted import warn_user as warn_user
 from .library_versions import compare_versions, versions
 from .schema import Schema
 from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
 
-FORMAT, VERSION = "tabsweep-model", 1
 OURS = {**registry.MODELS, **IN_CONTEXT}  # their code is tabsweep's
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
 ENCODED = "encoded columns"  # beside the attributes: what a ColumnEncoder has learned
 N_CHECKED = 200  # training rows whose predictions a saved model must repeat
-
-
-class ModelWarning(UserWarning):
-    """Something about a loaded model or its input that its user should know."""
-
-
-def warn_user(text: str) -> None:
-    """The default listener: a Python warning."""
-    warnings.warn(text, ModelWarning, stacklevel=3)
-
-
-# -- a model that was loaded ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A loaded model and the schema of its input.
-
-    `about` holds the remarks given to `save_model`; `how` is 'state' (the fitted attributes were
-    stored) or 'refit' (fitted again from stored rows). `encoder` makes numbers of dates and texts.
-    """
-
-    estimator: Any
-    schema: Schema
-    name: str
-    how: str
-    about: Mapping[str, Any]
-    encoder: ColumnEncoder | None = None
-
-    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N,) values, or labels: of the largest probability, or of the least expected cost where
-        `about` has a matrix of `costs`, as the benchmark scores.
-
-        Columns are found by name; SchemaError for an absent one or a text where numbers belong.
-        """
-        if self.schema.task == "regression":
-            known = self._encoded(frame, warn)
-            with arrays_inside():
-                values = np.asarray(self.estimator.predict(known), dtype=np.float64)
-            return values.reshape(len(known))
-        return self.labels[self.decided(self.predict_proba(frame, warn=warn))]
-
-    def decided(self, proba: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
-        """The codes of the classes that `predict` gives for probabilities."""
-        return decisions(proba, self.about.get("costs", ()))
-
-    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
-        if self.schema.task == "regression":
-            raise AttributeError("a regression model has no predict_proba; use predict")
-        known = self._encoded(frame, warn)
-        with arrays_inside():
-            shares = np.asarray(self.estimator.predict_proba(known))
-        if not self.schema.classes:
-            return shares
-        full = np.zeros((len(frame), len(self.schema.classes)))
-        full[:, np.asarray(self.estimator.classes_).astype(int)] = shares
-        return full
-
-    def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
-        """The rows as the estimator was fitted on them."""
-        known = self.schema.conform(frame, warn)
-        return known if self.encoder is None else self.encoder.transform(known)
-
-    @property
-    def libraries(self) -> dict[str, str]:
-        """{distribution: installed version} of tabsweep and what the model computes with."""
-        return versions(self.name)
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The classes by name; those of the estimator itself where the schema names none."""
-        if self.schema.classes:
-            return np.array(self.schema.classes, dtype=object)
-        return np.asarray(self.estimator.classes_)
 
 
 # -- saving ---------------------------------------------------------------------------------------
@@ -337,8 +262,6 @@ def load_model(
     trust: names (`package.module:Class`) of models from outside tabsweep that may be imported.
     ModelFileError says what is wrong with a file; other versions of libraries are a warning.
     """
-    from .ensemble_file import has_native
-
     path = Path(path)
     try:
         if not path.is_file():
@@ -375,11 +298,9 @@ def open_members(
             f"its format is {manifest.get('format')!r} {manifest.get('version')!r}; this version "
             f"of tabsweep reads {FORMAT!r} {VERSION}"
         )
-    from .ensemble_file import ENSEMBLE, open_ensemble
-
     try:
         if manifest.get("how") == ENSEMBLE:
-            ensemble = open_ensemble(manifest, members, trust=trust, warn=warn)
+            ensemble = open_ensemble(manifest, members, open_members, trust=trust, warn=warn)
             _try_about(ensemble)
             return ensemble
         check_sums(manifest, members)
