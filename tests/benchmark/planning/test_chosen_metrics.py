@@ -24,5 +24,8 @@ def test_a_model_that_can_stop_by_the_metric_of_the_study_does(metric, task, sto
     plan = Plan(suites.load("uci-small"), Options(budget="reference", metric=metric), {}, {})
     told = plan.search("realmlp", task)[1].params.get("stop_on")
     assert (told.value if isinstance(told, Fixed) else told) == stops
+    if metric is None:
+        of_hopular = plan.search("hopular", task)[1].params.get("stop_on")
+        assert (of_hopular is not None) == (task == "binary")
     others = {plan.search(m, task)[1].params["stop_on"].value for m in ("mlp", "resnet", "tabm")}
     assert others == {"loss"}  # as the suite fixes it
