@@ -220,8 +220,9 @@ def load(name_or_path: str) -> Suite:
 def _take_others(data: dict[str, Any], where: str) -> None:
     """Put what a budget does not say itself into it, from the budget of that name in the suite that
     its key `like` names. Raises SuiteError."""
-    budgets = data.get("budgets")
-    for name, budget in budgets.items() if isinstance(budgets, dict) else ():
+    given = data.get("budgets")
+    budgets = given if isinstance(given, dict) else {}
+    for name, budget in budgets.items():
         if not isinstance(budget, dict) or "like" not in budget:
             continue
         like = budget.pop("like")
