@@ -71,6 +71,8 @@ META_KEYS: dict[str, str] = {
     "protocol": "how rows became folds: {dataset: text}",
     "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
     "error; default: those whose protocol text starts with 'official'",
+    "sizes": "training rows of the folds of datasets that several were drawn of: {dataset: {fold: "
+    "rows}}",
     "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
     "constants": "test scores of a constant prediction on each dataset: {dataset: {metric: float}}",
     "rows": "number of rows of each dataset: {dataset: int}",

@@ -24,7 +24,7 @@ from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
 from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
-from .chosen_metrics import chosen_metrics, target_notes, target_settings
+from .chosen_metrics import chosen_metrics, target_notes, told
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
 from .fold_facts import Data, bags_of, fold_facts
 from .options import Options as Options
@@ -205,8 +205,7 @@ class Plan:
         budget, options, of = self.budget, self.options, self.asked(model)
         search = budget.search(self.given[model], dataset)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
-        told = target_settings(of, self.metric[task], options.target_transform)
-        fixed = told | dict(search.fixed)
+        fixed = told(of, self.metric[task], options.target_transform) | dict(search.fixed)
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True

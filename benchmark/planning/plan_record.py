@@ -21,10 +21,10 @@ def drawn_by(plan: Record, dataset: str) -> tuple[str, str]:
 
     Two plans with the same answer have the same rows in each fold of the dataset.
     """
-    from ...datasets.protocols import SEEDED
+    from ...datasets.protocols import seeded
 
     protocol = plan["datasets"][dataset]["protocol"]
-    return protocol, str(plan["options"]["seed"]) if protocol in SEEDED else ""
+    return protocol, str(plan["options"]["seed"]) if seeded(protocol) else ""
 
 
 def last_plan(ledger: Ledger) -> Record | None:

@@ -312,14 +312,19 @@ def meta_of(
 
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
-    """Meta's `protocol`, `overlapping` and `test_over_train` of {dataset: protocol}. `added`: those
-    with one stored split, which overlaps no other."""
-    from ...datasets.protocols import N_FOLDS, PROTOCOLS
+    """Meta's `protocol`, `overlapping`, `sizes` and `test_over_train` of {dataset: protocol}.
+    `added`: those with one stored split, which overlaps no other."""
+    from ...datasets.protocols import N_FOLDS, NUMBERS, described, draws_of
 
     official = [name for name, protocol in protocols.items() if protocol.startswith("official")]
+    draws = {name: draws_of(one) for name, one in protocols.items() if draws_of(one)}
     return {
-        "protocol": {name: f"{one}: {PROTOCOLS[one]}" for name, one in protocols.items()},
-        "overlapping": [name for name in official if name not in added],
+        "protocol": {name: described(one) for name, one in protocols.items()},
+        "overlapping": [*(name for name in official if name not in added), *draws],
+        "sizes": {
+            name: {NUMBERS * size + k: size for size, n in of.items() for k in range(1, n + 1)}
+            for name, of in draws.items()
+        },
         "test_over_train": {
             name: 1.0 / (N_FOLDS - 1) for name, one in protocols.items() if one == "kfold"
         },
