@@ -23,7 +23,7 @@ from ..common.text import did_you_mean
 CLASSIFICATION = (BINARY, MULTICLASS)
 
 # {task: the metric that selects and heads the tables where nobody names another}
-DEFAULT_METRIC = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
+DEFAULT_METRIC: dict[str, str] = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
 
 # Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...common.tasks import REGRESSION
+from ...common.tasks import REGRESSION, Task
 from ...common.text import suggest
 from ...models import registry
 from ...reports.metrics import DEFAULT_METRIC, METRICS, metric, metrics_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(
-    of_suite: Mapping[str, str], asked: str | None, tables: Iterable[Table]
+    of_suite: Mapping[Task, str], asked: str | None, tables: Iterable[Table]
 ) -> dict[str, str]:
     """{task: metric that selects and ranks}. `asked` is used for every task that it fits.
 
@@ -25,7 +25,7 @@ def chosen_metrics(
     costs of classes that another metric than `cost` would ignore.
     """
     tables = list(tables)
-    chosen = DEFAULT_METRIC | dict(of_suite)
+    chosen = DEFAULT_METRIC | dict(of_suite.items())
     for task, name in chosen.items():
         if name not in (known := metrics_of(task)):
             raise PlanError(f"{name!r} is no metric for {task} tasks; {suggest(name, known)}")

@@ -74,12 +74,22 @@ def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:
     weights, y = table.weights_of(fold.train), table.target[fold.train]
     if table.task == "regression":
         q = METRICS[table.metric].quantile if table.metric else None
-        how = {} if weights is None else {"weights": weights, "method": "inverted_cdf"}
-        answer = np.average(y, weights=weights) if q is None else np.quantile(y, q, **how)
+        if q is None:
+            answer = np.average(y, weights=weights)
+        elif weights is None:
+            answer = np.quantile(y, q)
+        else:
+            answer = np.quantile(y, q, weights=weights, method="inverted_cdf")
         answers = np.full(len(fold.test), answer)
     else:
         shares = np.bincount(y, weights, minlength=table.n_classes)
         answers = np.tile(shares / shares.sum(), (len(fold.test), 1))
-    truth, test_weights = table.target[fold.test], table.weights_of(fold.test)
-    also = {"chosen": table.metric, "costs": table.costs}
-    return score_all(table.task, truth, answers, table.n_classes, test_weights, **also)
+    return score_all(
+        table.task,
+        table.target[fold.test],
+        answers,
+        table.n_classes,
+        table.weights_of(fold.test),
+        chosen=table.metric,
+        costs=table.costs,
+    )

@@ -102,10 +102,12 @@ class WorkerPool(Protocol):
 
     def forget(self, data_key: str) -> None:
         """Free this data: no study needs it any more."""
+        return
 
     def keep_for_gpus(self, threads: int) -> None:
         """Keep so many CPUs free beside each GPU for trials that need one; 0: no such trial is
         left."""
+        return
 
 
 # Parts of the messages of libraries, whatever the class of the error: no memory on the GPU (CUDA's
