@@ -16,6 +16,7 @@ from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
+from ...sweeps.workers.process_tree import living_cpu_s
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..column_encoding import encoder_source, table_of_trial
 from ..planning.code_identity import source_alone
@@ -65,6 +66,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     table, folds = data
     fold = folds[trial.fold]
     table, encoding_s = table_of_trial(table, fold, trial.identity)
+    living_s = living_cpu_s()
     try:
         cell = run_cell(
             target=trial.identity["target"],
@@ -80,6 +82,8 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             checkpoints=checkpoints,
             time_limit_s=trial.identity.get("time_limit_s"),
         )
+        # of the trees of processes the cell counts what has ended in it; what lives on comes here
+        cell.costs["cpu_s"] = max(0.0, cell.costs["cpu_s"] + living_cpu_s() - living_s)
         not_finite = _not_finite(cell)
         if not not_finite:
             scores = score_parts(table, fold, cell.predictions)
