@@ -35,7 +35,7 @@ from ..console import FAILED as EXIT_FAILED
 from ..errors import FitError, SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
 from ..planning.absences import by_reason
-from ..planning.estimate import Estimate, by_study, estimate
+from ..planning.estimate import Estimate, by_study, estimate, searched_whole
 from ..planning.options import Options
 from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
@@ -229,7 +229,7 @@ def tell_of_plan(console: Console, plan: Plan) -> None:
     for name in own:
         for warning in plan.data[name].table.warnings:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
-    for note in [*plan.notes, *plan.hints]:
+    for note in [*plan.notes, *plan.hints, *searched_whole(plan.studies)]:
         console.say(note)
 
 

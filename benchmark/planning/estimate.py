@@ -259,6 +259,18 @@ def _share(study: StudyPlan) -> float:
     return (fits + n_seeds) / (slots + n_seeds)
 
 
+def searched_whole(studies: Iterable[StudyPlan]) -> list[str]:
+    """One sentence on the searches that end before the trials that were asked for, as their space
+    has fewer points; none where each has as many, or where there is nothing to choose."""
+    ends: dict[str, set[str]] = defaultdict(set)
+    for study in studies:
+        if not study.reason and study.n_trials < study.n_asked and study.space.size != 1:
+            ends[study.model].add(f"{study.n_trials} of {study.n_asked}")
+    named = ", ".join(f"{model} after {' or '.join(sorted(n))}" for model, n in ends.items())
+    sentence = f"A search ends when it has tried each point of its space once: {named} trials."
+    return [sentence] if ends else []
+
+
 def by_study(plan: Plan) -> dict[str, float]:
     """{study: expected seconds of one of its planned trials} from the shipped costs: a first idea
     of how long a sweep runs, before its own trials tell. A study that a time limit ends has fewer

@@ -66,6 +66,7 @@ class StudyPlan:
     space: Space
     sampler: str
     n_trials: int
+    n_asked: int
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
@@ -201,7 +202,8 @@ class Plan:
     def search(
         self, model: str, task: str, dataset: str | None = None
     ) -> tuple[str, Space, str, int]:
-        """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
+        """(name of the space, space, sampler, trials asked for) of a model's studies. Raises
+        PlanError."""
         budget, options, of = self.budget, self.options, self.asked(model)
         search = budget.search(self.given[model], dataset)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
@@ -216,10 +218,8 @@ class Plan:
         sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
             sampler = "random"  # an asynchronous search has no complete history to learn from
-        n_trials = options.trials or search.trials or budget.trials
-        if space.size is not None:
-            n_trials = min(n_trials, space.size)  # nothing is left to search after every point
-        return space_name, space, sampler, n_trials
+        n_asked = options.trials or search.trials or budget.trials
+        return space_name, space, sampler, n_asked
 
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
@@ -233,7 +233,7 @@ class Plan:
             for task, dataset in places:
                 if task not in spec.tasks:
                     continue
-                name, space, sampler, n_trials = self.search(model, task, dataset)
+                name, space, sampler, _ = self.search(model, task, dataset)
                 try:
                     make_sampler(sampler, space, seed=0)
                 except ValueError as error:
@@ -252,15 +252,14 @@ class Plan:
         task = data.table.task
         reason = search.absent or absence(spec, data.table, data.folds[fold])
         # a planned absence need not have a space
-        space_name, space, sampler, n_trials = "none", Space({}), "random", 1
+        space_name, space, sampler, n_asked = "none", Space({}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if task in spec.tasks:
-            space_name, space, sampler, n_trials = self.search(model, task, dataset)
+            space_name, space, sampler, n_asked = self.search(model, task, dataset)
             if budget.start_with_default and sampler != "grid":
                 first = (default_first(of, task, space_name, space, search.choices),)
-            if n_trials == space.size:  # a default outside the space takes the trial of no point
-                asked_for = options.trials or search.trials or budget.trials
-                n_trials = min(asked_for, n_distinct(space, first) or asked_for)
+        # nothing is left to search after every point; a first one outside takes the trial of none
+        n_trials = min(n_asked, n_distinct(space, first) or n_asked)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -285,6 +284,7 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
+            n_asked=n_asked,
             first=first,
             seeds=tuple(range(options.seed, options.seed + n_seeds)),
             lag=search.lag or budget.lag,

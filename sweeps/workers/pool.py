@@ -6,7 +6,6 @@ import copy
 import math
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import FAILED, Limits, Result, Trial, canonical, failure
 from .interruption import Interrupted, keyboard_interrupts
+from .process_tree import tree_cpu_s
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.
@@ -144,11 +144,11 @@ def guarded(
     The trial's code gets a copy of the trial, and no process that it forks comes back from here. A
     failure has the CPU seconds that it took.
     """
-    began = time.process_time()
+    began = tree_cpu_s()
     result = _guarded(run_trial, trial, data, checkpoints, passed)
     if result.status != FAILED or "cpu_s" in result.costs:
         return result
-    return replace(result, costs={**result.costs, "cpu_s": time.process_time() - began})
+    return replace(result, costs={**result.costs, "cpu_s": tree_cpu_s() - began})
 
 
 def _guarded(
