@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..statistics.ranking import TIE_TOLERANCE
 from ..statistics.tests import ALPHA, holm
 from ..statistics.wilcoxon import wilcoxon
 from .tables import TableCell, fixed, p_text
@@ -23,9 +22,8 @@ NOTES = (
 
 def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
     """A row (name, then HEADER) for each name and its gains, one a dataset: the changes from the
-    new errors to the old. NaN is left out, and so is a name without any. A gain within the
-    tolerance of ties counts as equal."""
-    known = {name: _kept(values) for name, values in gains.items()}
+    new errors to the old. NaN is left out, and so is a name without any."""
+    known = {name: values[np.isfinite(values)] for name, values in gains.items()}
     known = {name: values for name, values in known.items() if len(values)}
     p = [wilcoxon(values).p for values in known.values()]
     rows = []
@@ -37,11 +35,6 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
         last = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
         rows.append((*map(TableCell, texts), last))
     return rows
-
-
-def _kept(values: np.ndarray) -> np.ndarray:
-    values = values[np.isfinite(values)]
-    return np.where(np.abs(values) <= TIE_TOLERANCE, 0.0, values)
 
 
 def _signed(value: float) -> str:
