@@ -60,8 +60,8 @@ def wilcoxon_columns(
     sign patterns of the others are counted, with the ties as they are; for more the p-values are
     normal approximations with the variance corrected for zeros and ties, as in scipy.
     Near-equal sizes of differences tie. A difference is zero where it is 0: which scores tie, their
-    own size says (`ranking.differences`), not the other pairs. A column of zeros has p = 1. Raises ValueError for no rows, and for differences that
-    are not finite.
+    own size says (`ranking.differences`), not the other pairs. A column of zeros has p = 1. Raises
+    ValueError for no rows, and for differences that are not finite.
 
     DIFF(scipy.stats.wilcoxon, method='exact'): that table ignores zeros and ties.
     """
