@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from . import bibliography, paper_figures
+from . import bibliography, optional, paper_figures
 from .aggregation.rank_tests import why_no_friedman
 from .aggregation.ranking_matrix import RankingMatrix, widest
 from .evidence import Evidence
@@ -37,6 +38,8 @@ def files(
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
     time: Plot | None = None,
+    *,
+    missed: list[str],
 ) -> dict[str, str | bytes]:
     """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference (for
     the widest scope, and with its name for each other one) and the figures of
@@ -45,7 +48,8 @@ def files(
     computed; `main`, which compiles to all of it.
 
     A model or dataset is called what `meta["names"]` says, models stand in the order of their
-    mean rank, and one of the user's own is marked. `matrices`: one for each scope.
+    mean rank, and one of the user's own is marked. `matrices`: one for each scope; `missed` gets a
+    sentence on each figure that could not be drawn.
     """
     whole = widest(matrices)
     names = _Names(evidence, whole)
@@ -63,14 +67,15 @@ def files(
         made.append(_reference(tests, whole, names))
     made.append(_costs(tables["costs"], names))
     texts = {table.name: to_latex([table]) for table in made}
-    pdfs: dict[str, bytes] = {}
+    pdfs: dict[str, bytes | None] = {}
     for matrix in sorted(matrices, key=lambda matrix: matrix is not whole):
         if why_no_friedman(matrix):
             continue
         drawing = critical_difference.diagram(matrix, named=names)
         name = "critical-difference"
         if matrix is whole:
-            pdfs[name] = critical_difference.to_pdf(drawing)
+            pdf = partial(critical_difference.to_pdf, drawing)
+            pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", pdf, None, missed)
         else:
             name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
         n = footnotes.count(len(matrix.datasets), "dataset")
@@ -82,8 +87,10 @@ def files(
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
-    drawn = paper_figures.plots(evidence, whole, costs, time)
+    plots = partial(paper_figures.plots, evidence, whole, costs, time)
+    drawn = optional.made(f"The figures of {FOLDER}", plots, {}, missed)
     for name, (plot, caption) in drawn.items():
+        pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", plot.pdf, None, missed)
         texts[name] = paper_figures.to_latex(name, plot, caption, names)
     packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
     sources = bibliography.entries(evidence, evidence.meta.get("names") or {})
@@ -92,8 +99,7 @@ def files(
     main = main.replace("%SOURCES%", SOURCES * bool(sources))
     texts |= {"setup": setup(evidence, whole, [*sources]), "main": main}
     written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
-    pdfs |= {name: plot.pdf() for name, (plot, _) in drawn.items()}
-    written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items()}
+    written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items() if pdf is not None}
     if sources:
         written["references.bib"] = "\n".join([bibliography.HEAD, *sources.values()])
     return {f"{FOLDER}{name}": text for name, text in written.items()}
