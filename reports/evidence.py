@@ -87,6 +87,7 @@ META_KEYS: dict[str, str] = {
     "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by (steps of), points}]}",
     "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
+    "bags": "ensembles of bags: {dataset: what sections/out_of_fold.py describes}",
     "features": "what models lose without a feature: {dataset: frame}",
     "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
     "runs": "the folders of the runs, as they were named: [str]",

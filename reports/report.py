@@ -25,6 +25,7 @@ from .sections import (
     folds,
     implausible,
     leaderboard,
+    out_of_fold,
     regimes,
     scores,
     seeds,
@@ -34,6 +35,7 @@ from .sections import (
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    f"{out_of_fold.NAME}.*",
     "time.*",
     "beside.*",
     f"{regimes.NAME}.*",
@@ -103,6 +105,7 @@ def parts_of(
 
     sections = [
         alarms,
+        *optional(out_of_fold.TITLE, lambda: _bags(evidence)),
         scores.section(evidence, blocks, matrices),
         leaderboard.section(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
@@ -117,6 +120,11 @@ def parts_of(
         *of_time,
     ]
     return Parts(sections, matrices, steps, timed, missed)
+
+
+def _bags(evidence: Evidence) -> list[Section]:
+    section = out_of_fold.section(evidence)
+    return [section] if section is not None else []
 
 
 def _seeds(evidence: Evidence) -> list[Section]:

@@ -413,7 +413,8 @@ def summary(
         "notes": outcome.plan.notes,
     }
     few = len(outcome.plan.data) <= FEW and not request.options.beside  # which adds many models
-    shown = {"scores" if few else "leaderboard"}
+    bags = any(section.name == "out-of-fold" for section in sections)
+    shown = {"out-of-fold"} if bags and request.tables else {"scores" if few else "leaderboard"}
     shown |= {"costs"} if request.tables else set()
     for section in sections:
         if section.name in shown:

@@ -194,8 +194,9 @@ def _one_row_ms(model: Fitted, table: Table) -> float:
 def schema_of(run: Run, table: Table) -> Schema:
     """The columns that a model of a run's table is asked with."""
     target, _ = _told(run.described)
-    told = {"classes": table.classes, "target": target, "styles": table.styles}
-    return Schema.of(table.frame, table.task, **told)
+    return Schema.of(
+        table.frame, table.task, classes=table.classes, target=target, styles=table.styles
+    )
 
 
 def remarks(run: Run, table: Table) -> dict[str, Any]:

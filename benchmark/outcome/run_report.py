@@ -61,6 +61,7 @@ def make_report(
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.answers import with_answers
+        from ..results.greedy_ensembles import with_bags
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
@@ -71,7 +72,7 @@ def make_report(
         evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         missed: list[str] = []
-        where = {"mirror": mirror, "cache": cache}
+        where: dict[str, Any] = {"mirror": mirror, "cache": cache}
         more: dict[str, Callable[[Evidence], Evidence]] = {
             "Hyperparameter importance": with_importance,
             "What cards say of the datasets": with_cards,
@@ -101,6 +102,9 @@ def make_report(
             if found is not None:
                 how = {**how, "by_regime": (found.frame, found.notes)}
                 evidence = noting(evidence, damage=found.damage)
+        evidence = made(
+            "Ensembles of bags", partial(with_bags, evidence, runs, **where), evidence, missed
+        )
         if beside:
             from ..results.beside import run_datasets, with_published
 

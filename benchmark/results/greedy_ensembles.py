@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from ...sweeps.store.ledger import LedgerError
 from ...sweeps.study_state import TUNE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...reports.evidence import Evidence
     from ...reports.metrics import Metric
     from .stored_predictions import Block, Predicted
 
@@ -149,3 +153,35 @@ def table_ensemble(blocks: Sequence[Block], metric: Metric) -> TableEnsemble | N
         taken=len(shares) > 1 and beats_the_best(val, loss_on, choose),
         residuals=y - chosen.predict(val) if bagged[0].task == "regression" else None,
     )
+
+
+def with_bags(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
+    """The evidence with `bags` in its meta (see `reports/sections/out_of_fold.py`), where runs have
+    any. `where`: mirror and cache. A dataset whose predictions are gone is named as damage."""
+    from ...reports.metrics import METRICS
+    from .evidence_builder import noting
+    from .stored_predictions import blocks_of
+
+    blocks, left_out = blocks_of(runs, bags=True, **where)
+    bags: dict[str, Any] = {}
+    damage = []
+    for dataset in dict.fromkeys(block.dataset for block in blocks):
+        mine = [block for block in blocks if block.dataset == dataset]
+        try:
+            found = table_ensemble(mine, METRICS[evidence.headline(mine[0].task)])
+        except LedgerError as error:
+            damage.append(f"{dataset}: {error}")
+            continue
+        n_rows = sum(len(block.y["val"]) for block in mine)
+        bags[dataset] = {"weights": {}, "n_rows": n_rows}
+        if found is not None:
+            known = [value for value in found.test.values() if value is not None]
+            bags[dataset] |= {
+                "weights": found.weights,
+                "val": found.val,
+                "test": float(np.mean(known)) if len(known) == len(mine) else math.nan,
+                "taken": found.taken,
+            }
+    notes = [f"No bags on {name}: {why}" for name, why in left_out.items()] if bags else []
+    evidence = noting(evidence, *notes, damage=damage)
+    return evidence.but(meta={**evidence.meta, "bags": bags}) if bags else evidence

@@ -15,7 +15,7 @@ from ...sweeps.study_state import CV, EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.plan_record import study_name
+from ..planning.plan_record import plan_in, study_name
 from .evidence_builder import losses, planned_frame
 from .slots_frame import columns_of
 
@@ -75,10 +75,11 @@ def blocks_of(
     files: Sequence[Path] = (),
     only: str | None = None,
     stage: str | None = None,
+    bags: bool = False,
 ) -> tuple[list[Block], dict[str, str]]:
     """(the folds in order, {dataset that is left out: why}). files: where the tables of files lie
-    now, if they moved; only: the one dataset wanted; stage: that of the trials wanted. A fold with
-    both single fits and bags has a block of each.
+    now, if they moved; only: the one dataset wanted; stage: that of the trials wanted; bags: these
+    alone. A fold with both single fits and bags has a block of each.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
@@ -88,17 +89,22 @@ def blocks_of(
     seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
+        fidelities = bags_in(plan_in(ledger))
+        if bags and not fidelities:
+            continue
         plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         frame = frame if only is None else frame[frame["dataset"] == only]
         frame = frame if stage is None else frame[frame["stage"] == stage]
+        if bags:
+            places = zip(frame["study"], frame["stage"], strict=True)
+            frame = frame[[place in fidelities for place in places]]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
                 where = {"files": files, "mirror": mirror, "cache": cache}
                 table, folds = planned_data(plan, str(dataset), **where)
-                bags = bags_in(plan)
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:
                 left_out.setdefault(str(dataset), str(error))
@@ -108,7 +114,7 @@ def blocks_of(
                 if place in seen:
                     continue
                 seen.add(place)
-                bag = bags.get((row.study, row.stage))
+                bag = fidelities.get((row.study, row.stage))
                 key = row.dataset, row.fold, bag is not None
                 block = blocks.get(key)
                 if block is None:
