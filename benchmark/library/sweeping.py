@@ -42,12 +42,15 @@ from ..outcome.chosen_fit import (
 from ..outcome.feature_importance import feature_importance
 from ..outcome.run_report import make_report
 from ..planning.absences import by_reason
+from ..planning.option_checks import check_minutes
 from ..planning.own_tables import csv_suite
 from ..planning.plan import Options
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine
+from ..running.minutes import with_minutes
 from ..running.progress import Progress
+from ..running.ray_session import available_cpus
 from ..running.request import Request, import_folders, models_of
 from .ensembles import FittedClassifiers, FittedRegressors
 from .frames import CsvColumns, FrameData
@@ -208,6 +211,9 @@ def sweep(
     trials: int | None = None,
     folds: int | None = None,
     budget: str | None = None,
+    minutes: float | None = None,
+    bag: int | None = None,
+    validation: str | None = None,
     metric: str | None = None,
     target_transform: str | None = None,
     task: str | None = None,
@@ -240,6 +246,15 @@ def sweep(
         How many folds of the ten-fold protocol; default: the budget's (2 in `quick`).
     budget : {"quick", "standard", "tuned", ...}, optional
         A budget of the suite `uci-small` (`bench suites uci-small`); default: `quick`.
+    minutes : float, optional
+        Plan what fits into so many minutes on this machine, in place of `budget`, `trials` and
+        `bag`; for a DataFrame. The plan is written down before the first trial.
+    bag : int, optional
+        Fit the chosen configuration of a model so many times, each time without one part of the
+        rows for training and validation, and take the mean; 0 for one fit. Default: as the budget
+        says.
+    validation : {"holdout", "cv"}, optional
+        What configurations are chosen by: one part of the rows, or bags of each of them.
     metric : str, optional
         What the configurations are selected and the models ranked by, such as "f1", "mcc",
         "brier", "mape" or "pinball_90"; default: "roc_auc", "accuracy" or "rmse" by the task.
@@ -307,6 +322,9 @@ def sweep(
         suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
     options = Options(
         budget=budget,
+        minutes=minutes,
+        bag=_whole("bag", bag, 0),
+        validation=validation,
         metric=metric,
         target_transform=target_transform,
         models=tuple(model_name(m) for m in models),
@@ -317,7 +335,13 @@ def sweep(
         name=name,
         workers=workers,
     )
-    request = Request(suite, options.on(suite), tables=tables)
+    if minutes is not None:
+        check_minutes(options)
+        if frame is None:
+            raise SweepError("`minutes` goes with a DataFrame")
+    n_workers = available_cpus() if workers is None else workers
+    request = with_minutes(Request(suite, options, tables=tables), n_workers)
+    request.options = request.options.on(request.suite)
     request.paths = import_folders(models_of(request))
     _run(request, verbose)
     make_report([request.folder], None)

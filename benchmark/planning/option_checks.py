@@ -53,6 +53,8 @@ def check_options(asked: Options) -> Suite | None:
     for flag, column in (("--group", asked.group), ("--time", asked.time)):
         if asked.sizes and column:
             raise SweepError(f"--sizes draws single rows: it does not go with {flag}")
+    if asked.minutes is not None:
+        check_minutes(asked)
     if asked.suite is None:
         if asked.predict_missing and not asked.drop_missing_target:
             raise SweepError("--predict-missing needs --drop-missing-target")
@@ -74,3 +76,11 @@ def check_options(asked: Options) -> Suite | None:
         if name not in chosen.file:
             catalog.card(name)
     return chosen
+
+
+def check_minutes(asked: Options) -> None:
+    """Raises SweepError where `minutes` stands beside what would plan otherwise."""
+    others = asked.given("suite", "budget", "trials", "bag", "validation", "asynchronous")
+    if others:
+        flag = flag_of(FIELDS[next(iter(others))])
+        raise SweepError(f"--minutes makes the plan for files of --csv: leave {flag} out")

@@ -135,6 +135,12 @@ class Options:
     budget: str | None = search(
         help="quick, standard, paper, ... as the suite defines them.", kept=SAME
     )
+    minutes: float | None = search(
+        help="Plan what fits into so many minutes on this machine, for files of --csv.",
+        type=SECONDS,
+        metavar="M",
+        kept=SAME,
+    )
     models: tuple[str, ...] = search(
         (),
         help="Name, package.module:Class or file.py:Class. Repeatable.",

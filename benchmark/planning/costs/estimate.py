@@ -10,19 +10,19 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from ...common.counting import count
-from ...models.registry_entries import MODELS
-from ...sweeps.scheduling.estimates import LIMIT_TIMES
-from ...sweeps.search.samplers import make_sampler
-from ...sweeps.store.ledger import Ledger, LedgerError
-from ...sweeps.store.records import slot_places
-from ...sweeps.study import Study
-from ...sweeps.study_state import CV
-from ...sweeps.trial import DONE
-from .costs.history import costs_in
-from .costs.measured import Cost, Lookup, Work, settings_of, shipped
-from .plan import INTERPRETER_MB, Plan, StudyPlan
-from .plan_record import planned_slots
+from ....common.counting import count
+from ....models.registry_entries import MODELS
+from ....sweeps.scheduling.estimates import LIMIT_TIMES
+from ....sweeps.search.samplers import make_sampler
+from ....sweeps.store.ledger import Ledger, LedgerError
+from ....sweeps.store.records import slot_places
+from ....sweeps.study import Study
+from ....sweeps.study_state import CV
+from ....sweeps.trial import DONE
+from ..plan import INTERPRETER_MB, Plan, StudyPlan
+from ..plan_record import planned_slots
+from .history import costs_in
+from .measured import Cost, Lookup, Work, settings_of, shipped
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
