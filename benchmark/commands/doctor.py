@@ -97,14 +97,16 @@ def _lock() -> tuple[str, str]:
 
 
 def _machine() -> tuple[str, str]:
+    from ...sweeps.workers.cgroups import available_cpus, free_memory_mb
     from ..planning.environment import cpu_model, memory_mb
 
-    cores = len(os.sched_getaffinity(0))
-    memory = memory_mb()
-    text = f"{cores} CPUs ({cpu_model()}), {memory / 1024:.1f} GB"
-    if memory > 3000:
+    cores = available_cpus()
+    free = free_memory_mb()
+    total, left = memory_mb() / 1024, free / 1024
+    text = f"{cores} CPUs ({cpu_model()}), {total:.1f} GB of memory, {left:.1f} of it free here"
+    if free > 3000:
         return OKAY, text
-    return WARNING, f"{text}; with less than 3 GB run one trial at a time: --workers 1"
+    return WARNING, f"{text}; with less than 3 GB free run one trial at a time: --workers 1"
 
 
 def _nearest(folder: Path) -> Path:
@@ -177,13 +179,15 @@ def _torch() -> tuple[str, str]:
 
 def _ray() -> tuple[str, str]:
     from ...sweeps.workers.ray_cluster import start_ray, stop_ray
+    from ...sweeps.workers.ray_start import ray_folder
 
     start = time.perf_counter()
     start_ray(slots=1)
     import ray
 
     try:
-        return OKAY, f"{ray.__version__} starts in {time.perf_counter() - start:.1f} s"
+        took = time.perf_counter() - start
+        return OKAY, f"{ray.__version__} starts in {took:.1f} s, with its files in {ray_folder()}"
     finally:
         stop_ray()
 

@@ -21,6 +21,7 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
+from ...sweeps.workers.cgroups import available_cpus
 from ...sweeps.workers.ray_thread import RAY
 from ..console import (
     BEHIND,
@@ -47,7 +48,7 @@ from ..results.run_status import status_of
 from ..running import sweep
 from ..running.minutes import with_minutes
 from ..running.progress import Pace, Progress
-from ..running.ray_session import available_cpus, check_workers
+from ..running.ray_session import check_workers
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
 from ..running.reuse import siblings

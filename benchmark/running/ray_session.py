@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.store.run_folder import is_run
+from ...sweeps.workers.cgroups import available_cpus
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
@@ -36,11 +37,6 @@ from ..errors import SweepError, resume_with, way_out
 
 LOOK_S = 1.0  # between two looks at how far the start has come
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
-
-
-def available_cpus() -> int:
-    """The number of CPUs that this process may use."""
-    return max(1, len(os.sched_getaffinity(0)))
 
 
 def check_workers(workers: int | None, address: str) -> None:

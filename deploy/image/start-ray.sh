@@ -3,12 +3,12 @@
 #
 #   start-ray CPUS OPTIONS OF ray start
 #
-# Offers CPUS to trials, or what the machine has if that is less. The password for MLflow, where there
+# Offers CPUS to trials, or what the container may use if that is less. The password for MLflow, where there
 # is one, comes from the file that TABSWEEP_TRACKING_PASSWORD_FILE names.
 set -eu
 cpus=$1
 shift
-there=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # nproc obeys OMP_NUM_THREADS
+there=$(python -c 'from tabsweep.sweeps.workers.cgroups import available_cpus; print(available_cpus())')
 if [ "$cpus" -gt "$there" ]; then
     echo "start-ray: $cpus CPUs are asked for, and $there are there: $there" >&2
     cpus=$there

@@ -321,7 +321,7 @@ class ActorGroup:
         cause = reported.get("cause") or death
         # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
-        reason = short if death == "oom" and not reported else ""
+        reason = reported.get("reason") or (short if death == "oom" and not reported else "")
         output = self.output_of(actor) if death != "lost" else ""
         about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
         self._news.append(("lost worker", about))

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...common.portable import PINS, pinned
 from .ray_private import answer_agents, confined, fewer_parts, reread_token, say_deaths_of_workers
-from .ray_start import daemons_below
+from .ray_start import daemons_below, shorten_ray_folder
 from .ray_thread import ANSWER_S, RAY, bounded
 
 # What Ray says of an actor that was no trial's victim.
@@ -175,6 +175,7 @@ def start_ray(*, slots: int | None, address: str = "local") -> None:
             "include_dashboard": False,
             "object_store_memory": 512 * 2**20,
         }
+        shorten_ray_folder()
         with confined(), fewer_parts():
             ray.init(**options)
             answer_agents()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
+# Bytes of the folder's name: a socket may have 107, and what comes after the folder has 63:
+# /session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store
+LONGEST = 107 - 64
 KILL_S = 10.0  # how long killed processes may take to be gone
 PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
 
@@ -27,9 +32,32 @@ def patience_s() -> float:
     return seconds
 
 
+def own_folder(temporary: str) -> Path:
+    """The folder "tabsweep-UID" in a folder for temporary files; only this user may read it. Raises
+    PermissionError where another user has made one of that name."""
+    folder = Path(temporary, f"tabsweep-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        return folder
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        raise PermissionError(
+            f"{folder} is no folder of this user: remove it, or set TMPDIR to a folder of your own"
+        )
+    folder.chmod(0o700)
+    return folder
+
+
 def ray_folder() -> str:
-    """The folder below which Ray keeps the files and logs of its sessions."""
+    """The folder below which Ray keeps the files, sockets and logs of its sessions."""
     return os.path.join(os.environ.get("RAY_TMPDIR", os.environ.get("TMPDIR", "/tmp")), "ray")
+
+
+def shorten_ray_folder() -> None:
+    """Give Ray a folder with a short name where that of TMPDIR is too long for its sockets, such as
+    the folder of a job of SLURM. A RAY_TMPDIR that is set stays."""
+    if "RAY_TMPDIR" not in os.environ and len(os.fsencode(ray_folder())) > LONGEST:
+        os.environ["RAY_TMPDIR"] = str(own_folder("/tmp"))
 
 
 def below() -> list[Any]:

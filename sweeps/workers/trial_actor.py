@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sys
@@ -19,17 +20,20 @@ from typing import Any
 from ...common import fit_progress
 from ..trial import FAILED, Limits, Result, Trial, failure
 from .awake_clock import awake_s
+from .cgroups import free_memory_mb
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
 from .process_tree import kill_started, tree_cpu_s
 from .ray_private import report_crash_cause
+from .ray_start import own_folder
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
 GPU_SHARE = "TABSWEEP_GPU_SHARE"
 CONTEXT_MB = 600.0  # of GPU memory: a CUDA context takes no more, but for debuggers
 MAX_CACHED = 64  # datasets in a worker's memory at once
 TREE_S = 1.0  # between two looks at the processes that a fit started
+FREE = 0.9  # of the memory that is free on the machine, as the most that a trial may take
 CROWDED = 0.25  # of a trial's limit: what earlier ones may have left without a look at what it is
 
 # What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
@@ -42,10 +46,8 @@ def output_file(worker: str) -> Path:
 
 
 def output_folder() -> Path:
-    """The folder of such files, which only this user may read."""
-    folder = Path(tempfile.gettempdir()) / f"tabsweep-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    """The folder of such files, which only this user may read. Raises PermissionError."""
+    return own_folder(tempfile.gettempdir())
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
@@ -100,6 +102,7 @@ class TrialWorker:
         self._gpu = gpus > 0
         self._data: dict[str, Any] = {}
         self._limit_mb = 0.0
+        self._free_mb = self._full_mb = math.inf  # that are free for a trial; resident then
         self._base_mb = 0.0  # resident before the first trial
         self._store_mb = 0.0  # of earlier trials' data, in pages that all workers here share
         self._watching = False
@@ -171,7 +174,14 @@ class TrialWorker:
 
     def _guard_memory(self, limit_mb: float) -> None:
         """Enforce a memory limit twice: the kernel refuses data beyond it, and a thread ends the
-        process if its resident memory exceeds it, since some libraries map memory otherwise."""
+        process if its resident memory exceeds it, since some libraries map memory otherwise.
+
+        A limit above what is free now is lowered to that: the kernel would kill a process, this one
+        or another, and nobody would know why.
+        """
+        self._free_mb = FREE * free_memory_mb()
+        self._full_mb = _own_mb(RESIDENT) + self._free_mb
+        limit_mb = min(limit_mb, self._free_mb)
         if limit_mb == self._limit_mb:
             return
         self._limit_mb = limit_mb
@@ -204,6 +214,8 @@ class TrialWorker:
                 continue
             if now_mb > self._base_mb + self._store_mb + 1.25 * self._limit_mb:
                 self._end("oom")
+            if now_mb > self._full_mb:
+                self._end("oom", reason=f"only {self._free_mb:.0f} MB of memory were free for it")
             begun = self._begun
             if begun is None:
                 continue
@@ -217,8 +229,9 @@ class TrialWorker:
                 late = f"in {limits.wall_s:g} s on the clock, ten times its limit"
                 self._end("timeout", cpu_s, f"{late} of {limits.timeout_s:g} s")
 
-    def _end(self, cause: str, cpu_s: float = 0.0, why: str = "") -> None:
-        """End this process. The record of a trial that a limit of time ends has what it used."""
+    def _end(self, cause: str, cpu_s: float = 0.0, why: str = "", *, reason: str = "") -> None:
+        """End this process. The record of a trial that a limit of time ends has what it used.
+        reason: why its memory ended before the trial's own limit."""
         reached = ", ".join(filter(None, [why, fit_progress.in_words()]))
         costs = {
             "cpu_s": cpu_s,
@@ -226,7 +239,7 @@ class TrialWorker:
         }
         message = f"used {cpu_s:.1f} s of CPU time, {reached}"
         try:
-            report_crash_cause(self._name, cause, message=message, costs=costs)
+            report_crash_cause(self._name, cause, message=message, costs=costs, reason=reason)
         finally:  # also where Ray cannot be told: memory must not grow on
             try:
                 kill_started()

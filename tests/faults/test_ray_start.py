@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 from chaos import Sweep, alive, kill_all, wait_for
-from tabsweep.sweeps.workers.ray_start import below, is_rays
+from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.sweeps.workers.ray_start import below, is_rays, own_folder
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
@@ -313,6 +314,27 @@ def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TABSWEEP_RAY_START_S": "soon"})
     assert sweep.start().wait(120) == 2
     assert re.search("error BENCH-E017: TABSWEEP_RAY_START_S='soon'", sweep.output())
+
+
+def test_a_temporary_folder_with_a_long_name_holds_no_sockets(tmp_path: Path) -> None:
+    """As a job's of SLURM or of CI; 107 bytes are all that the name of a socket may have."""
+    folder = tmp_path / "a-job's-own-folder-for-temporary-files" / "1234567"
+    folder.mkdir(parents=True)
+    sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TMPDIR": str(folder)})
+    sweep.finish()
+    assert status_of(sweep.run).done == 2
+    assert not (folder / "ray").exists()
+
+
+def test_a_folder_of_our_name_that_another_user_made_is_not_written_to(tmp_path: Path) -> None:
+    theirs = tmp_path / f"tabsweep-{os.getuid()}"
+    theirs.symlink_to(tmp_path)
+    with pytest.raises(PermissionError, match="TMPDIR"):
+        own_folder(str(tmp_path))
+    theirs.unlink()
+    theirs.mkdir(mode=0o777)
+    assert own_folder(str(tmp_path)) == theirs
+    assert theirs.stat().st_mode & 0o777 == 0o700
 
 
 def test_processes_of_ray_are_told_from_others() -> None:
