@@ -13,7 +13,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 export PYTHON VENV
 
-.PHONY: help setup sweep test check lint docs nightly lock changelog clean
+.PHONY: help setup sweep test check lint docs nightly floors lock changelog clean
 
 help:
 	@echo 'make sweep [ARGS="--budget standard"]  tables of the suite uci-small, in runs/'
@@ -22,6 +22,7 @@ help:
 	@echo 'make lint                              format the code and mend what can be mended'
 	@echo 'make docs                              the documentation as a site, in build/docs/'
 	@echo 'make nightly [ARGS="--against v0.2"]   the nightly benchmark, in nights/, then the slow tests'
+	@echo 'make floors                            the tests with the lowest versions of pyproject.toml'
 	@echo 'make setup | lock | changelog | clean  .venv | requirements.lock | CHANGELOG.md anew | remove .venv'
 	@echo 'PYTHON=python3.12                      the interpreter that .venv is made with'
 
@@ -52,6 +53,13 @@ docs: setup
 nightly: setup
 	@code=0; $(BIN)/bench nightly $(ARGS) || code=$$?; \
 	  $(BIN)/python -m pytest -m nightly || code=$$?; exit $$code
+
+# All tests but the nightly ones with the lowest versions that pyproject.toml allows.
+floors:
+	mkdir -p build
+	$(PYTHON) .ci/floors.py > build/floors.txt
+	VENV=build/floors REQUIREMENTS=build/floors.txt .ci/setup
+	build/floors/bin/python -m pytest $(PYTEST_ARGS)
 
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:

@@ -164,6 +164,21 @@ def test_the_lock_satisfies_pyproject() -> None:
         assert requirement.specifier.contains(version), f"{requirement} is locked at {version}"
 
 
+def test_the_floors_are_the_lowest_versions_that_pyproject_allows() -> None:
+    from packaging.requirements import Requirement
+
+    program = [sys.executable, str(ROOT / ".ci" / "floors.py")]
+    printed = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    floors = {floor.name: floor for floor in map(Requirement, printed.split())}
+    project = PYPROJECT["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    assert len(floors) == len(project["dependencies"]) + len(extras) + len({"setuptools", "wheel"})
+    for asked in map(Requirement, project["dependencies"]):
+        floor = floors[asked.name]
+        assert floor.extras == asked.extras
+        assert str(floor.specifier) in {str(each).replace(">=", "==") for each in asked.specifier}
+
+
 def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
     from importlib import metadata
 
