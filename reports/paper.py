@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from . import bibliography, paper_figures
@@ -36,7 +36,7 @@ def files(
     evidence: Evidence,
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
-    time: Plot | None = None,
+    against: Mapping[str, Plot | None] | None = None,
 ) -> dict[str, str | bytes]:
     """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference (for
     the widest scope, and with its name for each other one) and the figures of
@@ -82,7 +82,7 @@ def files(
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
-    drawn = paper_figures.plots(evidence, whole, costs, time)
+    drawn = paper_figures.plots(evidence, whole, costs, against or {})
     for name, (plot, caption) in drawn.items():
         texts[name] = paper_figures.to_latex(
             name, plot, caption, lambda model: names(escape.label(model))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from . import paper
 from .aggregation import anytime, at_times
+from .aggregation import by_size as by_size_of
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from .evidence import Evidence
@@ -20,6 +21,7 @@ from .output.tables import Section
 from .sections import (
     across_datasets,
     beside,
+    by_size,
     coverage_and_costs,
     folds,
     implausible,
@@ -35,6 +37,7 @@ NOT_ALWAYS = (
     "seeds.*",
     "time.*",
     "beside.*",
+    f"{by_size.NAME}.*",
     f"{regimes.NAME}.*",
     "paper/*",
     # of 0.2.0 and before
@@ -94,6 +97,7 @@ def parts_of(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
         ),
         across_datasets.section(evidence, matrices, reference),
+        *([by_size.section(evidence)] if by_size_of.has_sizes(evidence) else []),
         folds.section(evidence, table, headline),
         *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
         *(_regimes(evidence, *by_regime) if by_regime is not None else []),
@@ -158,7 +162,7 @@ def write(
     """
     parts = parts or parts_of(evidence)
     texts: dict[str, str | bytes] = {}
-    against = time.plot(evidence, parts.timed)
+    against = {"time": time.plot(evidence, parts.timed), by_size.NAME: by_size.plot(evidence)}
     for part in parts.sections:
         texts.update(render(part))
     texts.update(paper.files(evidence, parts.sections, parts.matrices, against))
