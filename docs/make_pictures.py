@@ -20,7 +20,7 @@ from tabsweep.benchmark.results.entrants import results_file
 from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.rank_tests import why_no_friedman
-from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
+from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.sections.critical_difference import Drawing, diagram
@@ -46,9 +46,11 @@ TOP = 22.0  # height of the line of titles, pt
 
 
 def reference_ranking() -> RankingMatrix:
-    """The losses of the models that have a score on at least 80 % of the study's datasets."""
+    """The losses of the models that have a score on at least 80 % of the study's independent,
+    learnable datasets."""
     evidence = results_file(Path(NAME)).evidence()
-    return widest(ranking_matrices(evidence, headline_cells(evidence, studies(evidence))))
+    made = ranking_matrices(evidence, headline_cells(evidence, studies(evidence)))
+    return [matrix for matrix in made if matrix.scope.subset][-1]
 
 
 def family_of(model: str) -> str:

@@ -83,6 +83,7 @@ META_KEYS: dict[str, str] = {
     "notes": "sentences at the head of the report and in the notes of its tables: [str]",
     "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
     "families": "the family, summary and paper of each model: {model: [text, text, text]}",
+    "of_papers": "models that a paper proposes whose tables the package reproduces: [name]",
     "names": "how a paper calls a model or dataset: {name: text}",
     "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by (steps of), points}]}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -37,7 +37,7 @@ def files(
     evidence: Evidence,
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
-    time: Plot | None = None,
+    against: Mapping[str, Plot | None] | None = None,
     *,
     missed: list[str],
 ) -> dict[str, str | bytes]:
@@ -87,7 +87,7 @@ def files(
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
-    plots = partial(paper_figures.plots, evidence, whole, costs, time)
+    plots = partial(paper_figures.plots, evidence, whole, costs, against or {})
     drawn = optional.made(f"The figures of {FOLDER}", plots, {}, missed)
     for name, (plot, caption) in drawn.items():
         pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", plot.pdf, None, missed)

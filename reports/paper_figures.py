@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,12 +20,15 @@ MOST_FACTOR = 10.0  # of an error over the best one, on the axis of a profile
 
 
 def plots(
-    evidence: Evidence, matrix: RankingMatrix, costs: pd.DataFrame, time: Plot | None
+    evidence: Evidence,
+    matrix: RankingMatrix,
+    costs: pd.DataFrame,
+    against: Mapping[str, Plot | None],
 ) -> dict[str, tuple[Plot | Wins, str]]:
-    """{name: (plot, caption)}: performance profiles, pairwise wins, mean rank against cost, and
-    `time`, mean rank at equal time; those for which there are numbers. `matrix`: of the widest
-    scope; `costs`: a row with `cpu_s` for each dataset and model. Curves and wins are those of the
-    MOST best models."""
+    """{name: (plot, caption)}: performance profiles, pairwise wins, mean rank against cost, and of
+    `against` "time", mean rank at equal time, and "by-size", errors against training rows; those
+    for which there are numbers. `matrix`: of the widest scope; `costs`: a row with `cpu_s` for each
+    dataset and model. Curves and wins are those of the MOST best models."""
     drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
@@ -49,9 +52,11 @@ def plots(
             cost,
             f"Mean rank over {n} against the CPU seconds of all trials on them.",
         )
-    if time is not None:
+    if (time := against.get("time")) is not None:
         time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
         drawn["time"] = time, f"{time.title}: after T CPU seconds of each study." + only
+    if (sizes := against.get("by-size")) is not None:
+        drawn["by-size"] = sizes, f"{sizes.title}: {sizes.y}; bands: 95 % over resampled datasets."
     return drawn
 
 

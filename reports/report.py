@@ -10,6 +10,7 @@ import pandas as pd
 
 from . import paper
 from .aggregation import anytime, at_times
+from .aggregation import by_size as by_size_of
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from .evidence import Evidence
@@ -21,6 +22,7 @@ from .output.tables import Section
 from .sections import (
     across_datasets,
     beside,
+    by_size,
     coverage_and_costs,
     folds,
     implausible,
@@ -38,6 +40,7 @@ NOT_ALWAYS = (
     f"{out_of_fold.NAME}.*",
     "time.*",
     "beside.*",
+    f"{by_size.NAME}.*",
     f"{regimes.NAME}.*",
     "paper/*",
     # of 0.2.0 and before
@@ -111,6 +114,7 @@ def parts_of(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
         ),
         across_datasets.section(evidence, matrices, reference),
+        *optional("The scores by size", lambda: _by_size(evidence)),
         folds.section(evidence, table, headline),
         *optional("The scores by seed", lambda: _seeds(evidence)),
         *optional(regimes.TITLE, lambda: _regimes(evidence, by_regime)),
@@ -125,6 +129,10 @@ def parts_of(
 def _bags(evidence: Evidence) -> list[Section]:
     section = out_of_fold.section(evidence)
     return [section] if section is not None else []
+
+
+def _by_size(evidence: Evidence) -> list[Section]:
+    return [by_size.section(evidence)] if by_size_of.has_sizes(evidence) else []
 
 
 def _seeds(evidence: Evidence) -> list[Section]:
@@ -203,13 +211,17 @@ def write(
 
 
 def _paper(evidence: Evidence, parts: Parts) -> dict[str, str | bytes]:
-    against = made(
-        "The figure of ranks at equal time",
-        lambda: time.plot(evidence, parts.timed),
-        None,
-        parts.missed,
-    )
-    return paper.files(evidence, parts.sections, parts.matrices, against, missed=parts.missed)
+    missed = parts.missed
+    against = {
+        "time": made(
+            "The figure of ranks at equal time",
+            lambda: time.plot(evidence, parts.timed),
+            None,
+            missed,
+        ),
+        by_size.NAME: made("The figure by size", lambda: by_size.plot(evidence), None, missed),
+    }
+    return paper.files(evidence, parts.sections, parts.matrices, against, missed=missed)
 
 
 def _pages(evidence: Evidence, parts: Parts) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Runs written as an entrant: a card, and a row for each model, fold and seed that counts.
 
 An entrant stands beside other runs (`bench report --beside`) when its own runs are gone. A study
-that runs dataset by dataset may be exported after each of them: earlier datasets stay.
+that runs dataset by dataset may be exported after each of them: earlier datasets stay, and of a
+dataset the models that the runs do not have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,8 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     {"datasets", "kept", "left_out", "rows", "trials", "failed", "cpu_hours"}.
 
     A dataset is complete where every planned study of it has ended. Where the folder holds an
-    entrant of the same budget already, its other datasets are kept. Raises EvidenceError where no
+    entrant of the same budget already, its other datasets are kept, and the other models of these
+    datasets where data and folds are the same. Raises EvidenceError where no
     dataset is complete or the folder holds other results, DataError where these are damaged,
     LedgerError for a run that cannot be read.
     """
@@ -53,12 +55,18 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
         raise EvidenceError("no dataset of these runs is complete, so there is nothing to export")
     reference = "budget " + "; ".join(sorted({_budget(plan) for plan in plans}))
     before = _standing(folder, reference)
-    kept = {n: facts for n, facts in before.datasets.items() if n not in complete} if before else {}
+    stood = before.datasets if before else {}
+    kept = {name: facts for name, facts in stood.items() if name not in complete}
     trials = evidence.trials.assign(counts=counting(evidence))
     trials = trials[trials["dataset"].isin(complete)]
-    datasets = kept | {name: _facts(name, trials, plans, evidence) for name in complete}
-    rows = _joined(folder / RESULTS, kept, _rows(trials))
-    tuning = _joined(folder / TRIALS, kept, _tuning_trials(evidence, trials, ledgers))
+    new = {name: _facts(name, trials, plans, evidence) for name in complete}
+    same = {name for name in complete if name in stood and _same_rows(stood[name], new[name])}
+    replaced = set(zip(trials["dataset"], trials["model"], strict=True))
+    stays = _Stays(set(kept), same, replaced)
+    rows = _joined(folder / RESULTS, stays, _rows(trials))
+    tuning = _joined(folder / TRIALS, stays, _tuning_trials(evidence, trials, ledgers))
+    both = {name: _both(stood[name], new[name], name, rows, tuning) for name in same}
+    datasets = kept | new | both
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / RESULTS, _packed(rows))
     write_atomically(folder / TRIALS, _packed(tuning))
@@ -99,17 +107,65 @@ def _standing(folder: Path, reference: str) -> Entrant | None:
     return card
 
 
-def _joined(path: Path, kept: Iterable[str], new: pd.DataFrame) -> pd.DataFrame:
-    """The stored rows of the datasets that are kept, digit by digit, and the new ones."""
+class _Stays(NamedTuple):
+    """Which stored rows stay: those of the datasets `kept`, and in the datasets `same` those of the
+    models that are not `replaced`, (dataset, model)."""
+
+    kept: set[str]
+    same: set[str]
+    replaced: set[tuple[str, str]]
+
+    def of(self, stored: pd.DataFrame) -> pd.Series:
+        """A mask of the stored rows."""
+        places = pd.MultiIndex.from_frame(stored[["dataset", "method"]])
+        others = stored["dataset"].isin(self.same) & ~places.isin(list(self.replaced))
+        return stored["dataset"].isin(self.kept) | others
+
+
+def _joined(path: Path, stays: _Stays, new: pd.DataFrame) -> pd.DataFrame:
+    """The stored rows that stay, digit by digit, and the new ones."""
     frames = [pd.read_csv(io.StringIO(_csv(new)), dtype=str, keep_default_na=False)]
     if path.is_file():
         stored = pd.read_csv(path, dtype=str, keep_default_na=False)
-        frames.append(stored[stored["dataset"].isin(list(kept))])
+        frames.append(stored[stays.of(stored)])
     rows = pd.concat(frames).fillna("")
     scores = sorted(c for c in rows if str(c).startswith(("val_", "test_")))
     others = [c for c in frames[0] if c not in scores]
     at = len(KEYS)
-    return rows.sort_values("dataset", kind="stable")[[*others[:at], *scores, *others[at:]]]
+    order = ["dataset", "split", "method"]
+    rows = rows.assign(split=rows["split"].astype(int)).sort_values(order, kind="stable")
+    return rows[[*others[:at], *scores, *others[at:]]]
+
+
+def _same_rows(stood: DatasetFacts, new: DatasetFacts) -> bool:
+    return (stood.rows, stood.drawn, stood.folds) == (new.rows, new.drawn, new.folds)
+
+
+def _both(
+    stood: DatasetFacts, new: DatasetFacts, name: str, rows: pd.DataFrame, tuning: pd.DataFrame
+) -> DatasetFacts:
+    """What the card says of a dataset whose models are of several exports."""
+    rows, tuning = rows[rows["dataset"] == name], tuning[tuning["dataset"] == name]
+    study = rows.groupby(["method", "split"])["seed"]
+    evaluated = study.transform("size") > 1
+    again = evaluated & (rows["seed"] == study.transform("first"))  # ran as a tuning trial
+    seconds = pd.to_numeric(tuning["cpu_seconds"]).sum()
+    seconds += pd.to_numeric(rows.loc[evaluated & ~again, "cpu_seconds"]).sum()
+    failed = (tuning["test"] == "").sum() + (evaluated & (rows["cause"] != "")).sum()
+    return new.model_copy(
+        update={
+            key: was
+            if (now := getattr(new, key)) in (was := getattr(stood, key))
+            else f"{was}, {now}"
+            for key in ("commit", "lock", "processor")
+        }
+        | {
+            "last_record": max(stood.last_record, new.last_record),
+            "trials": len(tuning) + int(evaluated.sum()),
+            "failed": int(failed),
+            "cpu_hours": round(float(seconds) / 3600, 3),
+        }
+    )
 
 
 def _complete(evidence: Evidence) -> list[str]:

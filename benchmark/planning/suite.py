@@ -222,10 +222,10 @@ def load(name_or_path: str) -> Suite:
     return suite.model_copy(update={"file": beside})
 
 
-def _take_others(data: dict[str, Any], where: str) -> None:
+def _take_others(data: Any, where: str) -> None:
     """Put what a budget does not say itself into it, from the budget of that name in the suite that
     its key `like` names. Raises SuiteError."""
-    given = data.get("budgets")
+    given = data.get("budgets") if isinstance(data, dict) else None
     budgets = given if isinstance(given, dict) else {}
     for name, budget in budgets.items():
         if not isinstance(budget, dict) or "like" not in budget:

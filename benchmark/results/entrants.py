@@ -7,21 +7,23 @@ trials.csv.gz   of results of our own: every tuning trial, a row each, for analy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from ...common.files import file_sha256
 from ...common.text import one_line, suggest
+from ...datasets import catalog
 from ...datasets.errors import DataError
 from ...reports.evidence import STUDY, Evidence
 from .. import toml_file
 from ..toml_file import Strict
 from .csv_import import read_results
-from .evidence_builder import of_protocols
+from .evidence_builder import independent, of_protocols
+from .page_facts import families_of, of_papers
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
@@ -114,11 +116,24 @@ class ResultsFile:
         meta = {
             **read.meta,
             **of_protocols(drawn),
+            **(self._of_ours(read.models) if drawn else {}),
             "notes": [*self.notes, *([] if drawn else [unknown]), *read.meta["notes"]],
             "suite": card.title or read.meta["suite"],
             "seedless": read.models if card.means_of else [*once],
         }
         return read.but(meta=meta)
+
+    def _of_ours(self, models: Iterable[str]) -> dict[str, Any]:
+        """What of the meta of a run the results of one keep: the families of the models, and which
+        datasets are independent and can be learned."""
+        ours = {name: self.card.models.get(name, name) for name in models}
+        cards = {n: catalog.card(n) for n in self.card.datasets if n in catalog.built_in()}
+        facts: dict[str, dict[str, Any]] = {name: {} for name in self.card.datasets}
+        for name, card in cards.items():
+            facts[name] |= {"learnable": card.learnable, "overlaps": list(card.overlaps)}
+        subset, why = independent(facts)
+        about = {"families": families_of(ours), "of_papers": of_papers(ours)}
+        return {**about, "subset": subset, "subset_note": why}
 
 
 def entrant_names() -> list[str]:

@@ -18,7 +18,7 @@ from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
 from ..planning.plan_record import plan_in, planned_slots, sampler_of, study_name
 from .overlap import Part, first_of_each, without_repeats
-from .page_facts import behind, facts_of, families_of, names_of
+from .page_facts import behind, facts_of, families_of, names_of, of_papers
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
 
 if TYPE_CHECKING:
@@ -296,6 +296,7 @@ def meta_of(
         "notes": list(dict.fromkeys(notes)),
         "notes_of": {**limits, **warnings},
         "families": families_of(behind(plans)),
+        "of_papers": of_papers(behind(plans)),
         "names": names_of(plans),
         "facts": facts_of(datasets),
         "last_record_utc": last_record,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,28 @@ def families_of(behind: Mapping[str, str]) -> dict[str, list[str]]:
     unknown = ["external", "", ""]
     specs = {name: MODELS.get(of) for name, of in behind.items()}
     return {n: [s.family, s.summary, s.paper] if s else unknown for n, s in specs.items()}
+
+
+def of_papers(behind: Mapping[str, str]) -> list[str]:
+    """The models that a paper proposes whose tables the package reproduces: their source begins as
+    the paper's reference does, by authors and year."""
+    from ..planning.suite import PAPERS
+
+    known = set()
+    for path in PAPERS.glob("*/paper.toml"):
+        reference = tomllib.loads(path.read_text(encoding="utf-8"))["reference"]
+        known.add(_authors(reference))
+    return [m for m, (_, _, paper) in families_of(behind).items() if _authors(paper) in known]
+
+
+def _authors(paper: str) -> str:
+    """Authors and year of a reference, in plain letters.
+
+    >>> _authors("Schäfl et al. 2022, arXiv:2206.00664")
+    'Schaefl et al. 2022'
+    """
+    found = re.match(r".+? et al\. \d{4}", paper.replace("ä", "ae"))
+    return found[0] if found else paper
 
 
 def display_name(model: str, behind: str) -> str:

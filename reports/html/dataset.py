@@ -13,7 +13,7 @@ from ..aggregation.cells import COMPLETE
 from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
 from ..output.marks import ScoreText
-from . import commands, figures
+from . import commands, figures, sizes
 from .answers import of_answers
 from .board import all_rounded
 from .page import Source, neighbours
@@ -69,7 +69,11 @@ def scores(source: Source, name: str) -> dict[str, Any]:
         "metric": footnotes.metric_title(metric.name),
         "scores": _scores(source, cells, metric.name),
         "spread": "standard deviation" if name in source.evidence.overlapping else "standard error",
-        "figures": [*_figures(source, name, cells, metric), *_features(source, name, metric)],
+        "figures": [
+            *_figures(source, name, cells, metric),
+            *sizes.of_one(source.evidence, name, source.looks),
+            *_features(source, name, metric),
+        ],
         **of_answers(source, name),
     }
 

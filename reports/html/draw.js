@@ -125,19 +125,25 @@ function beside(up, left, right, title) {
 
 // --- kinds of figures ----------------------------------------------------------------------------
 
-/** Curves {name, look, points}, of steps or of straight pieces, the most important first; beside each name a piece of its line. */
+/** Curves {name, look, points, band}, of steps or of straight pieces, the most important first; beside each name a piece of its line. */
 function linesFigure({ title, series, x, y, log, straight }) {
   const [left, key, top] = [56, 22, 12];
   const named = series.slice(0, 40);
   const [space, width] = sized(named.map((s) => s.name), NARROW.matches ? 110 : 190);
   const [right, floor] = [width - space - key - 18, Math.max(270, top + 15 * named.length)];
-  const points = series.flatMap((s) => s.points);
+  const bands = series.flatMap((s) => (s.band ?? []).flatMap(([a, b, c]) => [[a, b], [a, c]]));
+  const points = [...series.flatMap((s) => s.points), ...bands];
   const range = (i) => points.reduce(([a, b], p) => [Math.min(a, p[i]), Math.max(b, p[i])], [Infinity, -Infinity]);
   const [[x0, x1], [y0, y1]] = [range(0), range(1)];
   const pad = 0.04 * (y1 - y0) || 0.5 * Math.abs(y0) || 0.5;
   const across = scale(x0, x1, left, right, x0 > 0 && x1 > x0 ? log : 0);
   const up = scale(y0 - pad, y1 + pad, floor, top);
   const parts = [...beside(up, left, right, y), ...below(across, floor, x)];
+  for (const { look, band } of series.filter((s) => s.band)) {
+    const ends = [...band.map(([a, b]) => [a, b]), ...band.map(([a, , c]) => [a, c]).reverse()];
+    const outline = ends.map(([a, b]) => `${px(across.at(a))} ${px(up.at(b))}`).join("L");
+    parts.push(line(`M${outline}Z`, `band fill m${look[0]}`));
+  }
   for (const { name, look, points: own } of [...series].reverse()) {
     const to = straight ? ["L", " "] : ["H", "V"];
     const steps = own.slice(1).map(([a, b]) => `${to[0]}${px(across.at(a))}${to[1]}${px(up.at(b))}`);

@@ -24,11 +24,13 @@ SERIES_POINTS = 100  # of a curve
 
 @dataclass(frozen=True)
 class Series:
-    """A named step curve through points (x, y) with ascending x, and its colour and dash."""
+    """A named step curve through points (x, y) with ascending x, its colour and dash, and a band
+    around it: [(x, low, high)]."""
 
     name: str
     points: Sequence[Sequence[float]]
     look: Look
+    band: Sequence[Sequence[float]] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def lines(
             "name": escape.one_line(one.name),
             "look": one.look,
             "points": [all_rounded(point, DIGITS) for point in one.points],
+            **({"band": [all_rounded(p, DIGITS) for p in one.band]} if len(one.band) else {}),
         }
         for one in series
     ]

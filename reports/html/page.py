@@ -24,7 +24,7 @@ from ..output.marks import ScoreText
 from ..output.tables import Section
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
-from . import board, commands, figures, speed
+from . import board, commands, figures, sizes, speed
 
 if TYPE_CHECKING:
     from ..report import Parts
@@ -215,6 +215,7 @@ def index(source: Source) -> dict[str, Any]:
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
         "at_equal_time": [] if alone else _at_equal_time(source),
+        "by_size": [] if alone else sizes.of_all(evidence),
         "sections": [
             p
             for name, p in source.parts.items()

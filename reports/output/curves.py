@@ -26,12 +26,13 @@ NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
 @dataclass(frozen=True)
 class Curve:
     """A named line through points (x, y), both (n,); NaN leaves a gap. `look`: its colour and
-    dash."""
+    dash; `band`: lower and upper ends around y, (n,) each."""
 
     label: str
     x: np.ndarray
     y: np.ndarray
     look: Look
+    band: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ class Plot:
                 linewidth=1.2,
                 drawstyle="steps-post" if self.steps else "default",
             )
+            if curve.band is not None:
+                axes.fill_between(
+                    curve.x, *curve.band, color=LIGHT[curve.look[0]], alpha=0.12, linewidth=0
+                )
             if self.scattered:
                 axes.annotate(
                     escape.label(curve.label),
@@ -140,6 +145,7 @@ class Plot:
             style = f"c{n}, thick" + (f", dash pattern={pattern}" if pattern else "")
             lines += [
                 f"\\definecolor{{c{n}}}{{HTML}}{{{colour[1:].upper()}}}",
+                *_pgf_band(curve, n),
                 f"\\addplot[{style}, mark={'*' if self.scattered else 'none'}] "
                 f"coordinates {{{points}}}"
                 + (
@@ -149,6 +155,17 @@ class Plot:
                 ),
             ]
         return "\n".join([*lines, "\\end{axis}", "\\end{tikzpicture}%", ""])
+
+
+def _pgf_band(curve: Curve, n: int) -> list[str]:
+    """The band of a curve as a filled outline."""
+    if curve.band is None:
+        return []
+    low, high = curve.band
+    ends = [*zip(curve.x, low, strict=True), *zip(curve.x[::-1], high[::-1], strict=True)]
+    outline = " ".join(f"({x:.6g},{y:.6g})" for x, y in ends)
+    fill = f"draw=none, fill=c{n}, fill opacity=0.12, mark=none, forget plot"
+    return [f"\\addplot[{fill}] coordinates {{{outline}}} -- cycle;"]
 
 
 def _share_beside(names: Sequence[str]) -> float:

@@ -51,6 +51,8 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
     """Empty, or the reason why a dataset has no test; `scores`: (n_folds, n_models), complete."""
     if scores.shape[1] < 2:
         return f"n/a: needs at least 2 models with complete scores, has {scores.shape[1]}"
+    if dataset in (evidence.meta.get("sizes") or {}):
+        return "n/a: its folds are draws of several sizes, tested on the same rows"
     if dataset in evidence.overlapping:
         return "n/a: the stored test parts overlap, for which the correction does not hold"
     if len(scores) < MIN_FOLDS:

@@ -176,8 +176,10 @@ def _spread_notes(evidence: Evidence, block: pd.DataFrame) -> list[str]:
             "folds (ddof 1). Folds share training rows, so it understates the uncertainty."
         )
     if overlap.any():
+        sized = set(known.loc[overlap, "dataset"]) <= set(evidence.meta.get("sizes") or {})
+        parts = "All draws have the same test rows" if sized else "The stored test parts overlap"
         notes.append(
-            f"{_OVERLAP_MARK} The stored test parts overlap: after the mean is the spread "
+            f"{_OVERLAP_MARK} {parts}: after the mean is the spread "
             "(standard deviation, ddof 1) over them, not a standard error."
         )
     if (block["n_folds"] == 1).any():

@@ -264,7 +264,7 @@ def test_results_of_other_folds_or_data_are_set_apart(exported):
     assert "folds 7" in why(replace(same, folds=(0, 7)))
 
 
-def test_an_entrant_grows_by_datasets_whose_runs_are_gone(exported, tmp_path):
+def test_an_entrant_grows_by_datasets_and_models_whose_runs_are_gone(exported, tmp_path):
     place, entrant, fast = exported
     shutil.copytree(entrant, mine := tmp_path / "grown")
     export = ["beside", "export", place / "more", "--out", mine, "--title", "Theirs"]
@@ -277,13 +277,21 @@ def test_an_entrant_grows_by_datasets_whose_runs_are_gone(exported, tmp_path):
         was, now = (frame[frame["dataset"] == "iris"].reset_index(drop=True)
                     for frame in (before, after))  # fmt: skip
         assert len(was) and was.equals(now[was.columns])
-        assert set(after.loc[after["dataset"] == "wine", "method"]) == {"linear", "knn"}
+        of = {"dataset": "wine", "method": "random-forest"}  # which these runs do not have
+        was, now = (f[(f[list(of)] == pd.Series(of)).all(axis=1)].reset_index(drop=True)
+                    for f in (before, after))  # fmt: skip
+        assert len(was) and was.equals(now[was.columns])
+        in_wine = after.loc[after["dataset"] == "wine", "method"]
+        assert set(in_wine) == {"linear", "knn", "random-forest"}
         keys = ["dataset", *keys, *(["index"] if name == "trials" else [])]
         assert not after.duplicated(keys).any()
     card, before = read_card(mine), read_card(entrant)
     assert list(card.datasets) == ["diabetes", "iris", "wine"]
     assert card.datasets["iris"] == before.datasets["iris"] and card.datasets["iris"].commit
     assert about["trials"] == sum(facts.trials for facts in card.datasets.values())
+    wine, stood = card.datasets["wine"], before.datasets["wine"]
+    assert wine.trials == (after["dataset"] == "wine").sum() and wine.failed == 0
+    assert wine.commit == stood.commit
     found = answer("beside", "check", mine, "--rows", "3")
     assert len(found) == 3 and all(row["same"] for row in found)
     card_file = mine / "entrant.toml"

@@ -1,0 +1,170 @@
+"""Who leads at how many rows: ranks at each training size, and networks against boosting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from ..aggregation import by_size
+from ..aggregation.by_size import More, Ranked, Sides
+from ..evidence import Evidence
+from ..metrics import METRICS
+from ..output import escape, footnotes
+from ..output.curves import Curve, Plot
+from ..output.looks import SHADES, hue_of, looks
+from ..output.tables import Panel, ReportTable, Section, TableCell
+
+NAME, TITLE = "by-size", "By number of training rows"
+MOST = 6  # models with a line of their own in a figure, beside families and papers' models
+Y = "normalised error (0: lowest of all, 1: a constant)"
+READ = (
+    "A score at a size is the mean over its draws, all tested on the same rows; a smaller training "
+    "set is part of a larger one. In brackets: 95 % interval of the mean rank over resamples of "
+    "the datasets (bootstrap)."
+)
+
+
+def section(evidence: Evidence) -> Section:
+    """The file `by-size`: a table a size, and one of networks against boosting."""
+    folds = by_size.sized(evidence)
+    errors = by_size.errors_at(folds)
+    ranked = by_size.ranked(errors)
+    sides = by_size.networks_and_boosting(evidence, folds)
+    tables = [_ranks(evidence, one) for one in ranked]
+    remarks = [said for name in evidence.datasets() if (said := sentence(evidence, folds, name))]
+    if len(evidence.datasets()) > 1:
+        remarks = [crossing_words(sides)] if sides is not None else []
+    if sides is not None and sides.n > 1:
+        tables.append(_against(sides))
+    about = "ranks at each number of training rows, networks against boosting"
+    frame = _frame(errors, ranked)
+    return Section(NAME, TITLE, tuple(tables), frame, tuple(remarks), about)
+
+
+def _ranks(evidence: Evidence, one: Ranked) -> ReportTable:
+    rows = [
+        (
+            TableCell(escape.label(model)),
+            TableCell(f"{mean:.2f}", bold=mean == one.mean[0]),
+            TableCell(f"{low:.1f} to {high:.1f}" if one.n > 1 else ""),
+            TableCell(str(best)),
+        )
+        for model, mean, low, high, best in zip(
+            one.models, one.mean, one.low, one.high, one.best, strict=True
+        )
+    ]
+    title = f"{one.size:,} training rows: mean rank over {footnotes.count(one.n, 'dataset')}."
+    header = ("model", "mean rank", "95 % interval", "best on")
+    notes = (*footnotes.setting(evidence), READ)
+    return ReportTable(f"{NAME}-{one.size}", title, header, (Panel(tuple(rows)),), notes)
+
+
+def _against(sides: Sides) -> ReportTable:
+    rows = [
+        (
+            TableCell(f"{size:,.0f}"),
+            TableCell(f"{100 * mean:+.1f} %"),
+            TableCell(f"{100 * low:+.1f} to {100 * high:+.1f} %"),
+        )
+        for size, mean, low, high in zip(
+            sides.sizes, sides.mean, sides.low, sides.high, strict=True
+        )
+    ]
+    n = footnotes.count(sides.n, "dataset")
+    notes = (
+        f"What validation chooses of {sides.k} networks against what it chooses of {sides.k} "
+        "boosting models, fold by fold: the expectation over all choices of as many models from "
+        "the larger side, which would have more chances otherwise. Gain: how much lower the "
+        "network's test error is, as a share of the larger one; mean over datasets.",
+        crossing_words(sides),
+    )
+    title = f"The best network against the best boosting, over {n}."
+    header = ("training rows", "mean gain", "95 % interval")
+    return ReportTable(f"{NAME}-networks", title, header, (Panel(tuple(rows)),), notes)
+
+
+def crossing_words(sides: Sides) -> str:
+    """From how many rows on the best network leads, with an interval."""
+    first, last = sides.sizes[0], sides.sizes[-1]
+
+    def rows(n: float) -> str:
+        if n == 0:
+            return f"fewer than {first:,.0f}"
+        return f"more than {last:,.0f}" if math.isinf(n) else f"{n:,.0f}"
+
+    where = sides.where
+    span = f"95 % interval: {rows(where.low)} to {rows(where.high)}"
+    if where.rows == 0:
+        return f"The best network leads boosting at all sizes from {first:,.0f} rows ({span})."
+    if math.isinf(where.rows):
+        return f"The best network does not lead boosting at {last:,.0f} training rows ({span})."
+    return f"The best network leads boosting from {rows(where.rows)} training rows on ({span})."
+
+
+def sentence(evidence: Evidence, folds: pd.DataFrame, dataset: str) -> str:
+    """Whether more rows would help on a dataset; "" where fewer than two sizes have scores."""
+    more = by_size.more_rows(folds, dataset)
+    if more is None:
+        return ""
+    task = str(folds.loc[folds["dataset"] == dataset, "task"].iloc[0])
+    metric = METRICS[evidence.headline(task)]
+    what = f"1 - {metric.label}" if metric.bounded else metric.label
+    return f"{escape.label(dataset)}: {words(more, what)}"
+
+
+def words(more: More, what: str) -> str:
+    """The sentence on what more rows gave. what: the name of the error."""
+    (m, n), (before, after) = more.sizes[-2:], more.errors[-2:]
+    step = f"from {m:,} to {n:,} training rows the {what} of validation's choice went from "
+    step += f"{before:.3g} to {after:.3g} ({-100 * more.saved:+.0f} %)"
+    if more.helps is None:
+        return f"{step}; no size was drawn twice, so that chance is not known."
+    chance = f"two draws of one size differ by {np.sqrt(2) * more.deviation:.2g}"
+    if not more.helps:
+        return f"More rows would hardly help: {step}, and {chance} by chance."
+    return (
+        f"More rows would help: {step}, where {chance} by chance; at {2 * n:,} rows one may expect "
+        f"about {more.doubled:.3g}, if it goes on like this."
+    )
+
+
+def _frame(errors: pd.DataFrame, ranked: list[Ranked]) -> pd.DataFrame:
+    """dataset, size, model, error, and mean_rank, rank_low, rank_high of the model at the size."""
+    tidy = errors.stack().rename("error").reset_index()
+    tidy.columns = pd.Index(["dataset", "size", "model", "error"])
+    of_ranks = pd.DataFrame(
+        [
+            (one.size, model, mean, low, high)
+            for one in ranked
+            for model, mean, low, high in zip(one.models, one.mean, one.low, one.high, strict=True)
+        ],
+        columns=["size", "model", "mean_rank", "rank_low", "rank_high"],
+    )
+    return tidy.merge(of_ranks, on=["size", "model"], how="left")
+
+
+def plot(evidence: Evidence) -> Plot | None:
+    """Normalised error against training rows: a line a family and one for each of the MOST models
+    that are best at the largest size, each with a band; None without several datasets."""
+    if not by_size.has_sizes(evidence) or len(evidence.datasets()) < 2:
+        return None
+    folds = by_size.sized(evidence)
+    errors = by_size.errors_at(folds)
+    ranked = by_size.ranked(errors)
+    if not ranked:
+        return None
+    known = evidence.meta.get("families") or {}
+    families = {model: known[model][0] for model in evidence.models if model in known}
+    drawn = []
+    of = looks(evidence.models, known)
+    shown = {*ranked[-1].models[:MOST], *(evidence.meta.get("of_papers") or [])}
+    for line in by_size.lines(errors, families):
+        whole = line.name == f"all of {line.family}"
+        if len(line.sizes) > 1 and (whole or line.name in shown) and line.family != "baseline":
+            look = (SHADES * hue_of(line.family), 1) if whole else of[line.name]
+            drawn.append(Curve(line.name, line.sizes, line.mean, look, (line.low, line.high)))
+    drawn.sort(key=lambda curve: float(curve.y[-1]))
+    title = "Normalised error against training rows"
+    return Plot(drawn, title, "training rows", Y) if drawn else None
