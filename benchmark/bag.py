@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -55,8 +56,7 @@ def run_bag(
     `checkpoints` keep the finished members under `key`. Raises what `run_cell` raises.
     """
     keeper = _Keeper(key, checkpoints)
-    kept = keeper.get(len(members))
-    done = unpacked(kept[1]) if kept is not None else []
+    done = _kept(keeper, len(members))
     resumed, unsaved_s = len(done), 0.0
     last: Cell | None = None
     for k in range(min(resumed, len(members) - 1), len(members)):  # the last one is for `predict`
@@ -78,6 +78,16 @@ def run_bag(
     return Cell(
         _predictions(done, members), _costs(done), info | {"resumed_from": resumed}, predict
     )
+
+
+def _kept(keeper: _Keeper, n_members: int) -> list[Member]:
+    """The finished members that were kept; none where they cannot be read."""
+    kept = keeper.get(n_members)
+    try:
+        return unpacked(kept[1]) if kept is not None else []
+    except (ValueError, LookupError, OSError, EOFError, BadZipFile) as error:
+        keeper.note("the checkpoint is of no use", error)
+        return []
 
 
 def _predictions(done: Sequence[Member], members: Sequence[Fold]) -> dict[str, np.ndarray]:
