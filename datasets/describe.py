@@ -46,7 +46,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         notes = Notes(list(cells.notices))
         for name in names:
             made = None
-            if name not in (known.target, *known.drop):
+            if name not in (known.target, *known.drop, *cells.refused):
                 made = Problems(keep=True).tried(feature, name, cells, known, notes)
             if made:
                 decided[name] = made[0]
@@ -70,7 +70,8 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         "columns": columns,
         "warnings": warnings,
     }
-    if table is not None:
+    splits = table is not None and not problems.kept  # a refused time or group splits nothing
+    if table is not None and splits:
         about |= problems.tried(split_facts, table, known) or {}
     return about | {"problems": problems.kept}
 

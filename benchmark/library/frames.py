@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
-from ...common.columns.numbers import MISSING, WORDS, as_float
+from ...common.columns.notations import MISSING, WORDS
+from ...common.columns.numbers import as_float
 from ...common.files import write_atomically
 from ...common.text import slug
-from ...datasets.infer import MAX_CLASSES_GUESSED
+from ...datasets.reading.target import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
 from ...models.library.columns import ColumnReader, one_blank, texts_of
 from ..errors import SweepError
