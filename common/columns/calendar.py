@@ -130,6 +130,7 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
         r"(?:\.\d+)?(?P<zone>[zZ]|[-+]\d\d(?::?\d\d)?)?",
         _basic,
     ),
+    (NAMED, rf"{_YEAR}[年년] ?(?P<m>\d{{1,2}})[月월] ?(?P<d>\d{{1,2}})[日일]{_TIME}", _of_day),
     (NAMED, rf"{_DAY}(?:{_SEP}|\s*)(?:de )?{_NAME}{_SEP}(?:de )?{_YEAR}{_TIME}", _of_day),
     (NAMED, rf"{_DAY}-{_NAME}-(?P<y>\d\d){_TIME}", _of_day),
     (NAMED, rf"{_NAME}{_SEP}{_DAY}{_SEP}{_YEAR}{_TIME}", _of_day),

@@ -171,7 +171,8 @@ def read_dates(
     ranked = sorted((form for form, n in forms.items() if n), key=lambda form: -forms[form])
     if not ranked:
         return None
-    return Dates(AND.join(ranked), fits)
+    there = [text for text, fit in zip(texts, fits, strict=True) if fit]
+    return Dates(_one_form(there, day_first, numbers=False) or AND.join(ranked), fits)
 
 
 def _in_digits(texts: Sequence[str]) -> list[str]:
@@ -231,13 +232,15 @@ def parsed(values: Iterable[Any], form: str) -> pd.Series:
     """Texts, and moments among them, as datetimes in UTC without a zone (LOCAL: with the day and
     the hour of the place), to the microsecond; NaT for what is missing or not in this form. A
     number counts as the text of its digits: 20241231."""
-    column = pd.Series([_to_microseconds(value) for value in values], dtype=object)
+    codes, different = pd.factorize(np.array([*values, None], dtype=object)[:-1])
+    column = pd.Series([_to_microseconds(value) for value in different], dtype=object)
     found = pd.Series(pd.NaT, index=column.index, dtype="datetime64[us]")
     for part in form.split(AND):
         left = found.isna() & column.notna()
         if left.any():
             found[left] = _parsed(column[left], part)
-    return found
+    every = np.append(found.to_numpy(), np.datetime64("NaT"))[codes]
+    return pd.Series(every, dtype="datetime64[us]")
 
 
 def _parsed(column: pd.Series, form: str) -> pd.Series:

@@ -76,10 +76,11 @@ def read_durations(texts: pd.Series, style: str = "") -> tuple[np.ndarray, str]:
         short = values.str.fullmatch(r"\d+:[0-5]\d").any()
         style = IN_MINUTES if long and short else DURATIONS
     minutes = style == IN_MINUTES
-    found = np.array([seconds_of(text, in_minutes=minutes) for text in values], dtype=np.float64)
+    every = values.tolist()
+    found = np.array([seconds_of(text, in_minutes=minutes) for text in every], dtype=np.float64)
     if not np.isnan(found).all():  # "45m" beside "5h 12m"
         for at in np.flatnonzero(np.isnan(found)):
-            found[at] = one_unit(values.iloc[at])
+            found[at] = one_unit(every[at])
     return found, style
 
 

@@ -27,6 +27,7 @@ from .dates import (
     offsets_vary,
 )
 from .durations import read_durations
+from .notations import PERCENT, money_of, written
 from .numbers import LEADING_ZERO, NO_VALUE, Numbers, read_numbers, two_spellings
 
 STATED = CATEGORY, NUMBER, DATE, TEXT = "categorical", "numeric", "date", "text"
@@ -157,10 +158,14 @@ def number_kind(cells: pd.Series, found: Numbers, stated: str) -> Kind:
         note = f"column {name!r} has numbers with leading zeros; read as categories"
         return category_kind(cells, found, (note,))
     notes = [] if stated else doubts(present, found)
-    if found.negative[0]:
-        text, value = found.negative
-        notes.append(f"column {name!r}: {text!r} is read as {value:.15g}")
+    notes += negative_notes(f"column {name!r}", found)
     return Kind(NUMBER, found.style, found, found.missing, tuple(notes))
+
+
+def negative_notes(name: str, found: Numbers) -> list[str]:
+    """How a negative number was read whose minus does not stand in front."""
+    text, value = found.negative
+    return [f"{name}: {text!r} is read as {value:.15g}"] if text else []
 
 
 def doubts(present: pd.Series, found: Numbers) -> list[str]:
@@ -191,13 +196,15 @@ def category_kind(cells: pd.Series, found: Numbers, notes: tuple[str, ...]) -> K
     """The kind of a column of categories; its levels are numbers where all cells are."""
     present = cells[~found.missing]
     numeric = found.n_numbers == found.n_present
-    plain = numeric and not (leading_zeros(present) or two_spellings(present))
+    otherwise = bool(found.negative[0]) or leading_zeros(present) or two_spellings(present)
+    plain = numeric and not otherwise
     return Kind(CATEGORY, "", found if plain else None, found.missing, notes)
 
 
 def gaps_of(cells: pd.Series) -> np.ndarray:
     """(N,) which texts stand for a missing date."""
-    return cells.map(is_no_date).to_numpy(dtype=bool)
+    codes, texts = pd.factorize(cells)
+    return np.array([*map(is_no_date, texts.tolist()), False])[codes]
 
 
 def moments_kind(cells: pd.Series, found: Numbers, day_first: bool | None) -> Kind | None:
@@ -271,6 +278,16 @@ def date_kind(cells: pd.Series, missing: np.ndarray, day_first: bool | None) -> 
     raise NotOfKind(first, "is no date like 2024-12-31, and the column is said to hold dates")
 
 
+def several_signs(texts: list[str]) -> str:
+    """The signs of currency and percent of texts that mostly are numbers with one; "" for fewer
+    than two."""
+    some = texts[:: len(texts) // 200 + 1]
+    signs = [one.sign for text in some if (one := written(text)) is not None]
+    known = {sign for sign in signs if sign in PERCENT or money_of(sign)[0]}
+    mostly = sum(sign in known for sign in signs) > len(some) / 2
+    return first_few(map(repr, sorted(known)), 3) if mostly and len(known) > 1 else ""
+
+
 def words_kind(cells: pd.Series, found: Numbers) -> Kind:
     """The kind of a column of which most cells are neither numbers nor dates, or too few of it:
     category, text or id."""
@@ -294,6 +311,12 @@ def words_kind(cells: pd.Series, found: Numbers) -> Kind:
             f"column {name!r} looks like dates, and {one_line(odd, 40)!r} is none; read as "
             f"{'text' if many else 'categories'}: empty such cells to have dates, or name them as "
             "missing"
+        )
+        return replace(made, word=TEXT if many else CATEGORY, notes=(note,))
+    if signs := several_signs(different):
+        note = (
+            f"column {name!r} holds numbers with several signs ({signs}), which have no scale in "
+            f"common; read as {'text' if many else 'categories'}"
         )
         return replace(made, word=TEXT if many else CATEGORY, notes=(note,))
     if words >= WORDS_OF_TEXT and n > max(FEW_TEXTS, n_present / 2):

@@ -16,6 +16,7 @@ from .notations import INVISIBLE, WORDS
 
 _NUMBER = re.compile(r"[-+]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")  # 007 is none
 _ENDS = " .,;:!"
+_LEVELS = {"unknown", "not applicable"}  # marks among numbers that are levels as often
 
 
 def spelling_key(text: str) -> str:
@@ -47,7 +48,7 @@ def level_notes(name: str, texts: Collection[str], called: str) -> list[str]:
             f"{name}: {first_few(shown, 3, '; ')} are {called} of their own; --join takes those as "
             "one that differ in case, blanks or a mark at their end"
         )
-    marks = [text for text in texts if text.lower() in WORDS]
+    marks = [text for text in texts if text.lower() in WORDS - _LEVELS]
     if marks and len(texts) > 1:
         notes.append(
             f"{name}: {marks[0]!r} is one of the {called}; if it marks a missing value: "
@@ -64,6 +65,9 @@ class Levels:
         self.known = list(known)
         texts = {c: c for c in self.known if isinstance(c, str)}
         self._numbers = {c: c for c in self.known if not isinstance(c, str | bool)}
+        for text in texts:  # "1.0", which is 1
+            if _NUMBER.fullmatch(text):
+                self._numbers.setdefault(float(text), text)
         self._by_text = {str(c): c for c in self.known} | texts
         keys: dict[str, list[str]] = defaultdict(list)
         for text in texts:

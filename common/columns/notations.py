@@ -21,7 +21,7 @@ WORDS = frozenset(
         *("#n/a", "#na", "#n/a n/a", "<na>", "nat", "nan", "-nan", "-nan(ind)", "nan(ind)", "\\n"),
         *("1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "1.#nan", "null", "#null!", "(null)", "none"),
         *("#div/0!", "#value!", "#ref!", "#num!", "#name?", "#n/v", "nil", "missing", "unknown"),
-        *("k.a.", "k. a.", "k.a", "n.v.", "s.o.", "n.d.", "nd", "not available", "not applicable"),
+        *("k.a.", "k. a.", "k.a", "n.v.", "s.o.", "n.d.", "not available", "not applicable"),
     ]
 )
 """Texts, in lower case, that mark a missing value among numbers and dates, and nowhere else."""
@@ -46,8 +46,8 @@ def plain_text(text: str) -> str:
     if text.isascii():
         return text.strip()
     plain = text.translate(_PLAINER).strip()
-    digits = {c: str(unicodedata.decimal(c)) for c in set(plain) if c.isdecimal() and c > "9"}
-    return plain.translate(str.maketrans(digits)) if digits else plain
+    digits = {ord(c): str(unicodedata.decimal(c)) for c in set(plain) if c.isdecimal() and c > "9"}
+    return plain.translate(digits) if digits else plain
 
 
 # -- currencies, units and magnitudes -------------------------------------------------------------

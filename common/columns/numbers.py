@@ -124,23 +124,25 @@ def _style_in(cells: pd.Series, delimiter: str) -> str | None:
     """The style that explains most of the cells, "" for plain numbers; None where none explains
     any."""
     counts = cells.value_counts(sort=False)
-    texts, weights = counts.index.to_series(index=range(len(counts))), counts.to_numpy()
-    odd = np.isnan(_parsed(texts))
+    texts, weights = counts.index.tolist(), counts.to_numpy()
+    odd = np.isnan(_parsed(pd.Series(texts, dtype=str)))
     n_plain = int(weights[~odd].sum())
     places = np.flatnonzero(odd)
     some = places[:: len(places) // SAMPLED + 1]
-    if not any(written(texts.iloc[at]) for at in some):
+    if not any(written(texts[at]) for at in some):
         return "" if n_plain else None
-    found: list[Written | None] = [Written(text.lstrip("+")) for text in texts]
-    for at in places:
-        found[at] = written(texts.iloc[at])
+    found = [
+        written(text) if is_odd else Written(text.lstrip("+"))
+        for text, is_odd in zip(texts, odd.tolist(), strict=True)
+    ]
     there = np.array([one is not None for one in found])
     weights, known = weights[there], [one for one in found if one is not None]
     signs = np.array([one.sign for one in known], dtype=object)
     bodies = pd.Series([one.body for one in known], dtype=str)
     best, chosen = 0, list[tuple[Scale, str, np.ndarray]]()
+    which, different = pd.factorize(signs)
     scales = [
-        (scale, np.array([scale.of(sign) is not None for sign in signs]))
+        (scale, np.array([scale.of(sign) is not None for sign in different])[which])
         for scale in _scales_in(signs, weights, bodies)
     ]
     for digits, (fit, needed) in _fits_of(bodies, delimiter).items():
@@ -174,9 +176,9 @@ def _fits_of(bodies: pd.Series, delimiter: str) -> dict[str, tuple[np.ndarray, n
 def _scales_in(signs: np.ndarray, weights: np.ndarray, bodies: pd.Series) -> list[Scale]:
     """The scales by which the numbers may be read: letters behind few numbers, or behind codes such
     as 007A, are no unit."""
-    counts: Counter[str] = Counter()
-    for sign, weight in zip(signs, weights, strict=True):
-        counts[sign] += int(weight)
+    which, different = pd.factorize(signs)
+    of_sign = np.bincount(which, weights).astype(int).tolist()
+    counts = Counter(dict(zip(different.tolist(), of_sign, strict=True)))
     total = counts.total()
     coded = bodies.str.match(r"[-+]?0\d").to_numpy(bool)
     codes = set(signs[coded])
@@ -213,17 +215,22 @@ def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
     """The numbers of the cells, NaN for one that is not written in this style."""
     scale, style = style_of(name)
     form, needed = re.compile(style.form), re.compile(style.needed)
-    codes, texts = pd.factorize(cells.where(~missing, None))
-    plain = _parsed(pd.Series(texts, dtype=str)) if len(texts) else np.zeros(0)
+    codes, found_texts = pd.factorize(cells.where(~missing, None))
+    texts = found_texts.tolist()
+    plain = _parsed(pd.Series(texts, dtype=str)).tolist() if texts else []
+    factors: dict[str, float | None] = {}
     as_they_are = bool(re.fullmatch(style.form, "1.2345"))  # plain numbers mean what they say
     values, styled, odd = (np.full(len(texts), np.nan), [], [])
     for at, text in enumerate(texts):
-        if as_they_are and not np.isnan(plain[at]):
+        if as_they_are and not math.isnan(plain[at]):
             values[at] = plain[at]
             continue
-        one = written(text)
-        factor = scale.of(one.sign) if one else None
-        if one is None or factor is None or not form.fullmatch(one.body):
+        if (one := written(text)) is None:
+            continue
+        if one.sign not in factors:
+            factors[one.sign] = scale.of(one.sign)
+        factor = factors[one.sign]
+        if factor is None or not form.fullmatch(one.body):
             continue
         values[at] = as_float(style.plain_text(one.body)) * factor
         if one.sign or (name and needed.fullmatch(one.body) and style is not AS_IT_IS):

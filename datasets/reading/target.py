@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns import kinds
-from ...common.columns.kinds import duration_kind, is_reading, leading_zeros
+from ...common.columns.kinds import duration_kind, is_reading, leading_zeros, negative_notes
 from ...common.columns.levels import level_notes
 from ...common.columns.numbers import Numbers, as_float, is_missing, read_numbers, two_spellings
 from ...common.counting import count
@@ -143,6 +143,7 @@ def encode_target(
     chosen = task or stated or guess_task(column, numbers, name, notes.sentences)
     if chosen == "regression":
         notes.add_style(name, found)
+        notes.sentences.extend(negative_notes(f"target {name!r}", found))
         check_range(name, numbers)
         if (spread := float(np.std(numbers))) < SAME_TO_TREES:
             notes.sentences.append(
