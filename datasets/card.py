@@ -35,9 +35,9 @@ PARSERS = {
     "arrays": ("numeric", "binary", "categorical", "sizes", "infinite"),
     "file": (
         *("group", "time", "weight", "drop", "missing"),
-        *("date", "text", "day_first", "drop_missing_target", "positive", "costs"),
+        *("date", "text", "join", "day_first", "drop_missing_target", "positive", "costs"),
     ),
-    "openml": ("task", "dataset", "version", "md5"),
+    "openml": ("task", "dataset", "version", "md5", "date", "text"),
 }
 ROLES = {
     "whitespace": {"data"},
@@ -131,7 +131,7 @@ class Card:
         kinds = dict.fromkeys(self.columns, "numeric") | dict.fromkeys(
             self.categorical, "categorical"
         )
-        for kind in ("date", "text") if self.parser == "file" else ():
+        for kind in ("date", "text") if self.parser in ("file", "openml") else ():
             kinds |= dict.fromkeys(self.options.get(kind, ()), kind)
         return kinds
 

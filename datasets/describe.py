@@ -20,12 +20,14 @@ from .reading.columns import Notes, Problems, Reading, column_problems
 from .table import Table
 
 SENTINELS = (-9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
+MOST_ODD = 10  # texts of a column that are not of its kind
 SHOWN = 3  # categories of a column
 
 
 def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     """Facts about a file, as plain data: `form`, `n_rows`, `columns` (name -> role, kind, style,
-    n_missing, marks, n_distinct, values), `warnings`, and `problems`, for which the file is
+    n_missing, marks, n_distinct, values, and not_read: {text: how often} of cells that are not of
+    the kind), `warnings`, and `problems`, for which the file is
     refused; and where `reading` names a target that can be used, its `task`, a line about the
     `target`, `protocol`, `n_folds`, `sizes` of the first fold, and the passport's `flags`.
     """
@@ -46,7 +48,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         notes = Notes(list(cells.notices))
         for name in names:
             made = None
-            if name not in (known.target, *known.drop):
+            if name not in (known.target, *known.drop, *cells.refused):
                 made = Problems(keep=True).tried(feature, name, cells, known, notes)
             if made:
                 decided[name] = made[0]
@@ -70,7 +72,8 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         "columns": columns,
         "warnings": warnings,
     }
-    if table is not None:
+    splits = table is not None and not problems.kept  # a refused time or group splits nothing
+    if table is not None and splits:
         about |= problems.tried(split_facts, table, known) or {}
     return about | {"problems": problems.kept}
 
@@ -102,8 +105,9 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
         marks = ["(empty)"] if column.isna().any() else []
         known = column[column.notna()]
         marks += [mark for mark in reading.missing if is_missing(known, (mark,)).any()]
-    read = read_numbers(column, cells.delimiter, reading.missing)
-    numeric = read.n_numbers == read.n_present > 0
+    of_kind = kind.numbers if kind is not None and kind.word == NUMBER else None
+    read = of_kind or read_numbers(column, cells.delimiter, reading.missing)
+    numeric = read.n_numbers == read.n_present > 0 or of_kind is not None
     n_distinct = int(present.nunique())
     word = kind.word if kind is not None else ""
     suspect = ""
@@ -118,7 +122,9 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
         counts = present.astype(str).value_counts()
         shown = [f"{one_line(text, 20)} ({n})" for text, n in counts.iloc[:SHOWN].items()]
         text = ", ".join(shown) + (", ..." if len(counts) > SHOWN else "")
+    odd = dict(list(kind.odd.items())[:MOST_ODD]) if kind is not None else {}
     return {
+        "not_read": odd,
         "kind": "constant" if word and n_distinct == 1 else word,
         "style": kind.style if kind is not None else "",
         "n_missing": int(missing.sum()),

@@ -166,10 +166,13 @@ def _scikit_learn(
     **how: Any,
 ) -> float | None:
     """scikit-learn's function of that name. `seen`: what it takes of class probabilities; None
-    where it takes values. None where it needs a row of every class and one has no row."""
+    where it takes values. None where it needs a row of every class and one has no row, and for F1
+    without a positive row."""
     from sklearn import metrics
 
     if name == "average_precision_score" and len(np.unique(y)) < prediction.shape[1]:
+        return None
+    if name == "f1_score" and "average" not in how and not (y == 1).any():
         return None
     if name == "brier_score_loss":
         how["labels"] = np.arange(prediction.shape[1])

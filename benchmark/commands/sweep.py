@@ -334,7 +334,8 @@ def run_and_report(console: Console, request: Request) -> int:
 def predict_missing(console: Console, request: Request) -> list[str]:
     """Predict the rows without a target of each file by its best model; returns what was written:
     `<dataset>-without-target.csv` in the run's folder."""
-    from ...datasets.infer import Reading, without_target
+    from ...datasets.infer import Reading
+    from ...datasets.reading.target import without_target
     from ...models.persistence.schema import SchemaError
     from ..outcome.file_predictions import predict_file
     from ..outcome.fit_and_save import fit_chosen

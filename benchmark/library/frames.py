@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...common.columns.dates import LOCAL
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
-from ...common.columns.numbers import MISSING, WORDS, as_float
+from ...common.columns.notations import MISSING, WORDS
+from ...common.columns.numbers import as_float
 from ...common.files import write_atomically
 from ...common.text import slug
-from ...datasets.infer import MAX_CLASSES_GUESSED
+from ...datasets.reading.names import clean_name
+from ...datasets.reading.target import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
-from ...models.library.columns import ColumnReader, one_blank, texts_of
+from ...models.library.columns import ColumnReader, one_blank, texts_of, warn_of_column
 from ..errors import SweepError
 
 
@@ -53,7 +56,7 @@ class CsvColumns(ColumnReader):
         """As `ColumnReader.decide`; and which columns' categories get their name. SweepError for
         two columns whose names differ in blanks alone."""
         frame = named_cleanly(frame)
-        self.categories = [one_blank(name) for name in self.categories]
+        self.categories = [clean_name(str(name)) for name in self.categories]
         super().decide(frame)
         self.named_ = {
             name
@@ -65,10 +68,12 @@ class CsvColumns(ColumnReader):
         """The columns of a kind."""
         return [name for name, (word, _) in self.kinds_.items() if word == kind]
 
-    def read(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def read(
+        self, frame: pd.DataFrame, tell: Callable[[str], None] = warn_of_column
+    ) -> pd.DataFrame:
         """The rows; names of columns are text, and texts and categories are on one line."""
-        named = set(self.kinds_) <= set(frame.columns)
-        found = super().read(frame if named else named_cleanly(frame))
+        frame = frame if set(self.kinds_) <= set(frame.columns) else named_cleanly(frame)
+        found = super().read(frame, tell)
         for name in self.of_kind(CATEGORY):
             before, known = f"{name}=" if name in self.named_ else "", self.levels_.get(name, ())
             texts = [
@@ -76,6 +81,15 @@ class CsvColumns(ColumnReader):
                 for value, text in zip(found[name], category_texts(found[name]), strict=True)
             ]
             found[name] = pd.Series(texts, dtype=object)
+        return found
+
+    def to_write(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows as a file holds them: `read`, and dates with hours of the place with their
+        offsets to UTC, by which the file is read so, too."""
+        found = self.read(frame)
+        for name, (_, style) in self.kinds_.items():
+            if style == LOCAL:
+                found[name] = texts_of(named_cleanly(frame)[name])
         return found
 
 
@@ -87,7 +101,7 @@ def category_texts(column: pd.Series) -> list[str | None]:
 
 def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its columns' names as a CSV file has them; SweepError where two are alike."""
-    names = [one_blank(name) for name in frame.columns]
+    names = [clean_name(str(name)) for name in frame.columns]
     known: dict[str, Any] = {}
     for name, given in zip(names, frame.columns, strict=True):
         if name in known:
@@ -214,7 +228,7 @@ class FrameData:
         if frame[target].isna().any():
             n = int(frame[target].isna().sum())
             raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
-        self.target = one_blank(target)
+        self.target = clean_name(str(target))
         self.features = frame.drop(columns=target).reset_index(drop=True)
         self._y = frame[target].reset_index(drop=True)
         try:
@@ -261,7 +275,7 @@ class FrameData:
 
     def csv(self) -> bytes:
         """The CSV file: UTF-8, the target as the last column."""
-        table = self.columns.read(self.features)
+        table = self.columns.to_write(self.features)
         if self.target in table.columns:
             raise SweepError(f"a feature is called {self.target!r} as the target is; rename one")
         infinite = [

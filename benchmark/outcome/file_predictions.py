@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.columns.dates import NoMoment, moments
-from ...common.columns.numbers import is_missing, numbers_in_style
+from ...common.columns.dates import NoMoment
+from ...common.columns.numbers import NO_VALUE, is_missing, numbers_in_style
 from ...common.counting import count
 from ...common.files import write_atomically
 from ...common.text import first_few, one_line
 from ...datasets.reading.cells import Cells, read_file
 from ...datasets.table import number_text
+from ...models.library.columns import dates_of, unread_cells
 from ...models.persistence.model_file import Fitted, load_model, warn_user
 from ...models.persistence.schema import Column, Schema, SchemaError
 from ...reports.output.escape import csv_text
 from ...reports.statistics.conformal import interval as conformal
 from ..errors import FitError, file_to_replace
 
+MOSTLY_MISSING = 0.5  # share of the cells of a column from which on it is said
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -153,19 +155,24 @@ def read_frame(
         if column.kind == "numeric":
             parts[column.name] = numeric_cells(column, cells, marks, warn)
         elif column.kind == "date":
-            parts[column.name] = date_cells(column, cells, marks)
+            parts[column.name] = date_cells(column, cells, marks, warn)
         else:
             parts[column.name] = texts.astype(object).where(~is_missing(texts, marks), None)
+        n_missing = int(is_missing(texts, marks).sum())
+        if n_missing > MOSTLY_MISSING * len(texts) and column.style != NO_VALUE:
+            warn(f"column {column.name!r}: {n_missing} of {len(texts)} cells are missing")
     return pd.DataFrame(parts)
 
 
-def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Series:
-    """(N,) datetimes, written as in the file of the training rows or as 2024-12-31; SchemaError
-    names the line of the first that is none."""
+def date_cells(
+    column: Column, cells: Cells, marks: Collection[str], warn: Callable[[str], None]
+) -> pd.Series:
+    """(N,) datetimes, written as in the file of the training rows or as 2024-12-31; others are gaps
+    with a warning. SchemaError names the line of the first, where they are more than half."""
     texts = cells.frame[column.name]
     known = texts.astype(object).where(~is_missing(texts, marks), None)
     try:
-        return moments(known, column.style)
+        return dates_of(known, column.style, warn)
     except NoMoment as error:
         raise SchemaError(
             f"{cells.name}: column {column.name!r}: {one_line(known.iloc[error.row], 40)!r} on "
@@ -176,14 +183,17 @@ def date_cells(column: Column, cells: Cells, marks: Collection[str]) -> pd.Serie
 def numeric_cells(
     column: Column, cells: Cells, marks: Collection[str], warn: Callable[[str], None]
 ) -> np.ndarray:
-    """(N,) numbers, NaN for missing ones. They must be written as in the training file, so that the
-    reading of a row does not depend on the rows beside it. SchemaError names the first line that
-    differs."""
+    """(N,) numbers, NaN for missing ones. They are read as in the training file, so that the
+    reading of a row does not depend on the rows beside it; others are gaps with a warning.
+    SchemaError names the line of the first, where they are more than half."""
     texts = cells.frame[column.name]
     read = numbers_in_style(texts, column.style, marks)
     numbers = read.values
     bad = np.flatnonzero(np.isnan(numbers) & ~read.missing)
-    if len(bad):
+    if 0 < 2 * len(bad) <= read.n_present:
+        known = f"numbers with {column.style}" if column.style else "plain numbers"
+        warn(unread_cells(column.name, texts.to_numpy(dtype=object), read.odd, known))
+    elif len(bad):
         first = int(bad[0])
         known = f"numbers with {column.style}" if column.style else "plain numbers"
         raise SchemaError(

@@ -75,6 +75,11 @@ class Options:
     numeric: tuple[str, ...] = column((), help="Numbers, not categories. Repeatable.")
     date: tuple[str, ...] = column((), help="Dates or times. Repeatable.")
     text: tuple[str, ...] = column((), help="Texts, read by their letters. Repeatable.")
+    join: tuple[str, ...] = column(
+        (),
+        help="Its categories or classes are one where only case, blanks or a mark at their end "
+        "tell them apart. Repeatable.",
+    )
     day_first: bool | None = data(
         help="Dates such as 01/02/2024 begin with the day.",
         flag="--day-first/--month-first",

@@ -140,6 +140,7 @@ class File(Strict):
     categorical: list[str] = []
     numeric: list[str] = []
     date: list[str] = []
+    join: list[str] = []
     text: list[str] = []
     day_first: bool | None = None
     drop_missing_target: bool = False

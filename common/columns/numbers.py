@@ -1,120 +1,54 @@
-"""Numbers in cells of text: plain, or with decimal commas, thousands, a sign or a unit."""
+"""Numbers in cells of text: a column is read in the notation that explains most of its cells."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
-WORDS = frozenset(("-", "--", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing"))
-"""Texts, in lower case, that mark a missing value among numbers and dates, and nowhere else."""
-SIGNS = "$€£¥%"
-UNIT = r"°|°?[A-Za-zµμΩ][A-Za-zµμΩ²³/]{0,7}[23]?"
+from .durations import DURATIONS, IN_MINUTES, read_durations
+from .notations import (
+    AS_IT_IS,
+    MISSING,
+    STYLES,
+    WORDS,
+    Scale,
+    Written,
+    magnitude_of,
+    money_of,
+    scales_for,
+    style_name,
+    style_of,
+    written,
+)
+
 GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no number
 PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
-
-_PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-_MARKS = " \u00a0\u202f\u2009'\u2019"  # spaces and apostrophes that stand between thousands
-_BEFORE = re.compile(r"\s*([-+]?)\s*([$€£¥])\s*")
-_BEHIND = re.compile(r"\s*([%$€£¥])\s*$")
-_UNIT_BEHIND = re.compile(rf"(?<=[\d.,])\s*({UNIT})\s*$")
-_SIGNED = re.compile(rf"'([{SIGNS}]|{UNIT})'(?: and (.+))?")
-
-
-def _grouped(marks: str) -> str:
-    """A whole number with a mark between its thousands; "0,125" has a decimal comma instead."""
-    return rf"[-+]?[1-9]\d{{0,2}}([{marks}]\d{{3}})+"
-
-
-@dataclass(frozen=True)
-class Style:
-    """How the numbers of a column are written, but for a sign: the form of every cell, the form
-    that some cell must have, and what becomes of its marks in a plain number."""
-
-    form: str
-    needed: str
-    plain: Mapping[int, Any]
-
-
-# A column is read in a style if all its cells have the form. A number below 1,000 has no mark, and
-# larger ones may be written without, where that leaves one reading.
-STYLES = {
-    "decimal commas": Style(
-        rf"([-+]?\d+|{_grouped('.')})(,\d*)?([eE][-+]?\d+)?",
-        r".*,.*",
-        str.maketrans(",", ".", "."),
-    ),
-    "commas between thousands": Style(
-        rf"{_PLAIN}|{_grouped(',')}(\.\d*)?", r".*,.*", str.maketrans("", "", ",")
-    ),
-    "points between thousands": Style(
-        rf"[-+]?\d{{1,3}}|{_grouped('.')}", r".*\..*\..*", str.maketrans("", "", ".")
-    ),
-    "spaces between thousands": Style(
-        rf"{_PLAIN}|({_grouped(_MARKS)}|[-+]?\d+)([.,]\d+)?",
-        rf".*\d[{_MARKS}]\d.*",
-        str.maketrans(",", ".", _MARKS),
-    ),
-}
-_AS_IT_IS = Style(_PLAIN, ".*", {})
-
-
-def style_of(name: str) -> tuple[str, Style]:
-    """(the sign or unit of a style's name, "" for none; the rest). KeyError for an unknown name.
-
-    >>> style_of("'kg' and decimal commas")[0], style_of("'%'")[1].form == style_of("'kg'")[1].form
-    ('kg', True)
-    """
-    signed = _SIGNED.fullmatch(name)
-    if not signed:
-        return "", STYLES[name]
-    return signed[1], STYLES[signed[2]] if signed[2] else _AS_IT_IS
-
-
-def without_sign(text: str) -> tuple[str, str]:
-    """(the text without its signs, the signs: one of currency before the number, and one of
-    currency or percent or a unit behind it, at most).
-
-    >>> without_sign("-$1,200"), without_sign("40 %"), without_sign("57.3 °C")
-    (('-1,200', '$'), ('40', '%'), ('57.3', '°C'))
-    """
-    signs = ""
-    if before := _BEFORE.match(text):
-        text, signs = before[1] + text[before.end() :], before[2]
-    behind = _BEHIND.search(text) or (None if signs else _UNIT_BEHIND.search(text))
-    return (text[: behind.start()], signs + behind[1]) if behind else (text, signs)
-
-
-def _unsigned(cells: pd.Series, sign: str) -> pd.Series:
-    """The cells without `sign`; one with another sign stays as it is, and is no number."""
-    if not sign:
-        return cells
-
-    def bare(text: str) -> str:
-        found, signs = without_sign(text)
-        return found if signs == sign else text
-
-    return cells.map(bare, na_action="ignore")
+NO_VALUE = "empty"  # the style of a column without a value in training
+SAMPLED = 100  # texts that tell whether a column may hold numbers
+MANY_SIGNS = 12  # the most frequent signs that a column is read by
+FEW_UNITS = 0.1  # of the numbers; fewer letters behind numbers are no unit of all
 
 
 @dataclass(frozen=True)
 class Numbers:
     """The numbers of a column: `values` (N,), NaN where a cell is none; `missing` (N,), the cells
     that are missing; `style`, how they are written ("" for plain); `example`, a cell of that style
-    and its value."""
+    and its value; `negative`, a cell whose minus is written otherwise than in front and its
+    value."""
 
     values: np.ndarray
     missing: np.ndarray
     style: str = ""
     example: tuple[str, float] = ("", 0.0)
+    negative: tuple[str, float] = ("", 0.0)
 
     @property
     def n_present(self) -> int:
@@ -125,6 +59,11 @@ class Numbers:
     def n_numbers(self) -> int:
         """The number of cells with a number."""
         return int((~np.isnan(self.values[~self.missing])).sum())
+
+    @property
+    def odd(self) -> np.ndarray:
+        """(N,) the cells with a value that is no number."""
+        return np.isnan(self.values) & ~self.missing
 
 
 def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
@@ -140,6 +79,11 @@ def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     return missing.to_numpy()
 
 
+def is_word(cells: pd.Series) -> np.ndarray:
+    """(N,) whether a cell is a mark of a missing value among numbers and dates, see WORDS."""
+    return cells.str.lower().isin(WORDS).to_numpy()
+
+
 def as_float(text: str) -> float:
     """The number that a text is by itself, NaN for none."""
     try:
@@ -148,82 +92,184 @@ def as_float(text: str) -> float:
         return math.nan
 
 
-def _parsed(cells: pd.Series, missing: np.ndarray) -> np.ndarray:
-    numbers = pd.to_numeric(cells.where(~missing, None), errors="coerce")
-    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+def _parsed(cells: pd.Series) -> np.ndarray:
+    return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) -> Numbers:
-    """The numbers of a column, in whatever of the known styles all its cells are written.
+    """The numbers of a column, in the notation that explains most of its cells; the other cells are
+    `odd`. Where no notation explains more than half of the cells, only plain numbers count.
 
     Where "1,234" fits two styles it has a decimal comma if semicolons separate the fields or some
-    other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40. Where all
-    other cells are numbers, those of WORDS are missing.
+    other cell can only have one ("12,5"), else a comma between thousands. "40%" is 40, but 0.4
+    beside 0.38. Where most other cells are numbers, those of WORDS are missing.
     """
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    plain = Numbers(_parsed(cells, missing), missing)
+    plain = Numbers(np.where(missing, np.nan, _parsed(cells)), missing)
     if plain.n_numbers == plain.n_present:
         return plain
-    words = missing | cells.str.lower().isin(WORDS).to_numpy()
-    for gaps in (missing,) if words.all() or (words == missing).all() else (words, missing):
-        style = _style_in(cells[~gaps], delimiter)
-        if style is not None:
-            return _in_style(cells, gaps, style)
-    return plain
+    gaps = missing | is_word(cells)
+    if gaps.all():
+        return plain
+    style = _style_in(cells[~gaps], delimiter)
+    if style is None:
+        return plain
+    found = _in_style(cells, gaps, style)
+    return found if found.n_numbers > found.n_present / 2 else plain
 
 
 def _style_in(cells: pd.Series, delimiter: str) -> str | None:
-    """The style of all cells, "" for plain numbers; None where they have none in common."""
-    odd = pd.to_numeric(cells, errors="coerce").isna()
-    if not odd.any():
-        return ""
-    text, sign = without_sign(str(cells[odd].iloc[0]))
-    if len(sign) > 1 and not re.fullmatch(UNIT, sign):  # of currency, and another one
-        return None
-    known = {f"'{sign}' and {name}" if sign else name: style for name, style in STYLES.items()}
-    known |= {f"'{sign}'": _AS_IT_IS} if sign else {}
-    # Most columns of text are told by one cell.
-    if not any(re.fullmatch(style.form, text) for style in known.values()):
-        return None
-    bare = _unsigned(cells, sign)
-    if sign not in SIGNS and ((bare == cells).any() or bare.str.match(r"[-+]?0\d").any()):
-        return None  # some cell has no unit, or is a code such as 007A
-    fits = [
-        name
-        for name, style in known.items()
-        if bare.str.fullmatch(style.form).all() and bare.str.fullmatch(style.needed).any()
+    """The style that explains most of the cells, "" for plain numbers; None where none explains
+    any."""
+    counts = cells.value_counts(sort=False)
+    texts, weights = counts.index.tolist(), counts.to_numpy()
+    odd = np.isnan(_parsed(pd.Series(texts, dtype=str)))
+    n_plain = int(weights[~odd].sum())
+    places = np.flatnonzero(odd)
+    some = places[:: len(places) // SAMPLED + 1]
+    if not any(written(texts[at]) for at in some):
+        return "" if n_plain else None
+    found = [
+        written(text) if is_odd else Written(text.lstrip("+"))
+        for text, is_odd in zip(texts, odd.tolist(), strict=True)
     ]
+    there = np.array([one is not None for one in found])
+    weights, known = weights[there], [one for one in found if one is not None]
+    signs = np.array([one.sign for one in known], dtype=object)
+    bodies = pd.Series([one.body for one in known], dtype=str)
+    best, chosen = 0, list[tuple[Scale, str, np.ndarray]]()
+    which, different = pd.factorize(signs)
+    scales = [
+        (scale, np.array([scale.of(sign) is not None for sign in different])[which])
+        for scale in _scales_in(signs, weights, bodies)
+    ]
+    for digits, (fit, needed) in _fits_of(bodies, delimiter).items():
+        for scale, scaled in scales:
+            explained = scaled & fit
+            n = int(weights[explained].sum()) if (explained & needed).any() else 0
+            if n > best:
+                best, chosen = n, []
+            if n and n == best and all(digits == other for _, other, _ in chosen):
+                chosen.append((scale, digits, explained))
+    named = [(style_name(scale, digits), explained) for scale, digits, explained in chosen]
+    if len(named) > 1:
+        named.sort(key=lambda one: _apart(one[0], bodies[one[1]], signs[one[1]]))
+    return named[0][0] if named else None
+
+
+def _fits_of(bodies: pd.Series, delimiter: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """{a style of digits, "" for plain: (which bodies have its form, which have what it needs)},
+    the preferred ones first."""
+    names = ["", *STYLES]
     if delimiter != ";":  # "1,234" has thousands, where it may
-        fits.sort(key=lambda name: not name.endswith("commas between thousands"))
-    return next(iter(fits), None)
+        names.sort(key=lambda name: name not in ("", "commas between thousands"))
+    found = {}
+    for name in names:
+        style = STYLES.get(name, AS_IT_IS)
+        masks = (bodies.str.fullmatch(form).to_numpy(bool) for form in (style.form, style.needed))
+        found[name] = (next(masks), next(masks))
+    return found
+
+
+def _scales_in(signs: np.ndarray, weights: np.ndarray, bodies: pd.Series) -> list[Scale]:
+    """The scales by which the numbers may be read: letters behind few numbers, or behind codes such
+    as 007A, are no unit."""
+    which, different = pd.factorize(signs)
+    of_sign = np.bincount(which, weights).astype(int).tolist()
+    counts = Counter(dict(zip(different.tolist(), of_sign, strict=True)))
+    total = counts.total()
+    coded = bodies.str.match(r"[-+]?0\d").to_numpy(bool)
+    codes = set(signs[coded])
+    known = [
+        sign
+        for sign, n in counts.most_common(MANY_SIGNS)
+        if not _is_unit(sign) or (n >= FEW_UNITS * total and sign not in codes)
+    ]
+    if any(_is_unit(sign) for sign in codes):
+        known = [sign for sign in known if not _is_unit(sign)]
+    return scales_for(known) if known else []
+
+
+def _is_unit(sign: str) -> bool:
+    money, rest = money_of(sign)
+    return bool(rest) and rest[0] not in "%\u2030" and not (money and magnitude_of(rest))
+
+
+def _apart(name: str, bodies: pd.Series, signs: np.ndarray) -> float:
+    """How far the numbers without a sign are from those with one, as a factor's logarithm: where
+    both stand in a column, the scale is that in which they are near."""
+    scale, style = style_of(name)
+    sizes: dict[bool, list[float]] = {True: [], False: []}
+    for body, sign in zip(bodies, signs, strict=True):
+        size = abs(as_float(style.plain_text(body))) * (scale.of(sign) or 1.0)
+        if size > 0 and len(sizes[bool(sign)]) < 1000:
+            sizes[bool(sign)].append(size)
+    if not sizes[True] or not sizes[False]:
+        return 0.0
+    return abs(math.log(np.median(sizes[True]) / np.median(sizes[False])))
 
 
 def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
     """The numbers of the cells, NaN for one that is not written in this style."""
-    if not name:
-        return Numbers(_parsed(cells, missing), missing)
-    sign, style = style_of(name)
-    bare = _unsigned(cells, sign)
-    fits = bare.str.fullmatch(style.form).to_numpy(dtype=bool) & ~missing
-    values = _parsed(bare.str.translate(style.plain), ~fits)
-    written = fits & bare.str.fullmatch(style.needed).to_numpy(dtype=bool)
-    if sign:
-        written &= (bare != cells).to_numpy(dtype=bool)
-    if not written.any():
-        return Numbers(values, missing)
-    at = int(np.argmax(written))
-    return Numbers(values, missing, name, (str(cells.iloc[at]), float(values[at])))
+    scale, style = style_of(name)
+    form, needed = re.compile(style.form), re.compile(style.needed)
+    codes, found_texts = pd.factorize(cells.where(~missing, None))
+    texts = found_texts.tolist()
+    plain = _parsed(pd.Series(texts, dtype=str)).tolist() if texts else []
+    factors: dict[str, float | None] = {}
+    as_they_are = bool(re.fullmatch(style.form, "1.2345"))  # plain numbers mean what they say
+    values, styled, odd = (np.full(len(texts), np.nan), [], [])
+    for at, text in enumerate(texts):
+        if as_they_are and not math.isnan(plain[at]):
+            values[at] = plain[at]
+            continue
+        if (one := written(text)) is None:
+            continue
+        if one.sign not in factors:
+            factors[one.sign] = scale.of(one.sign)
+        factor = factors[one.sign]
+        if factor is None or not form.fullmatch(one.body):
+            continue
+        values[at] = as_float(style.plain_text(one.body)) * factor
+        if one.sign or (name and needed.fullmatch(one.body) and style is not AS_IT_IS):
+            styled.append(at)
+        if one.odd:
+            odd.append(at)
+    every = np.append(values, np.nan)[codes]
+
+    def example(places: list[int]) -> tuple[str, float]:
+        return (str(texts[places[0]]), float(values[places[0]])) if places else ("", 0.0)
+
+    found = Numbers(every, missing, name if styled else "", example(styled), example(odd))
+    return found if styled else replace(found, example=("", 0.0))
 
 
 def numbers_in_style(cells: pd.Series, style: str, marks: Collection[str] = ()) -> Numbers:
     """The numbers of a column that is known to be written in `style` ("" for plain), each cell read
     by itself: NaN for one that is written in another way. KeyError for an unknown style."""
     missing = is_missing(cells, marks)
+    if style == NO_VALUE:  # nothing is known of the column, whatever new rows hold
+        return Numbers(np.full(len(cells), np.nan), np.ones(len(cells), dtype=bool))
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    return _in_style(cells, missing | cells.str.lower().isin(WORDS).to_numpy(), style)
+    missing = missing | is_word(cells)
+    if style not in (DURATIONS, IN_MINUTES):
+        return _in_style(cells, missing, style)
+    values = np.where(missing, np.nan, read_durations(cells, style)[0])
+    if np.isnan(values).all():
+        return Numbers(values, missing)
+    first = int(np.argmax(~np.isnan(values)))
+    return Numbers(values, missing, style, (str(cells.iloc[first]), float(values[first])))
+
+
+def is_number_style(style: str) -> bool:
+    """Whether `style` is the name of a way to write numbers, "" for plain ones."""
+    try:
+        return style in (NO_VALUE, DURATIONS, IN_MINUTES) or bool(style_of(style))
+    except KeyError:
+        return False
 
 
 def exact_as_floats(cells: pd.Series, values: np.ndarray) -> bool:

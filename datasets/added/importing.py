@@ -20,7 +20,7 @@ import numpy as np
 from ...common.text import one_line, slug
 from ..card import Card
 from ..errors import DataError
-from ..infer import check_range
+from ..reading.target import check_range
 from ..table import coded, number_text
 from . import store
 from .layout import INFO, Arrays

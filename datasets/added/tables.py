@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ...common.columns.numbers import MISSING
+from ...common.columns.notations import MISSING
 from ...common.text import one_line, slug, suggest
 from ..card import PARSERS, Card
 from ..errors import DataError

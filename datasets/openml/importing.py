@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ..added.importing import Added
 from ..card import Card
 from ..errors import DataError
 from ..protocols import cut
+from ..table import kind_of
 from . import tables
 from .api import Description, Server, Task
 from .arff import read_arff
@@ -106,15 +107,19 @@ def _write(fetched: _Fetched, server: Server, name: str, made: Path, what: str) 
     if not kept:
         raise DataError(f"{what}: dataset {about.id} has no column besides the target")
     frame = tables.features_of(columns, kept)
-    categorical = [c for c in kept if frame[c].dtype != np.float64]
+    kinds = {name: kind_of(frame[name]) for name in kept}
     parts = read_splits(server.file(task.splits_url, what), len(target), f"splits of {what}")
     if classes:  # by their names, as their codes depend on the kind of file
         target = np.argsort(np.argsort(classes))[target]
     add_validation(parts, target, stratified=bool(classes))
     np.save(made / "splits.npy", parts)
     kind = "regression" if task.regression else "binary" if len(classes) == 2 else "multiclass"
-    write_card(fetched, name, kind, kept, categorical, len(classes), parts)
-    warnings = []
+    write_card(fetched, name, kind, kinds, len(classes), parts)
+    warnings = [
+        f"{what}: column {c!r} has another text in each row, which are categories of their own"
+        for c in columns.free
+        if kinds.get(c) == "categorical" and frame[c].nunique() == len(frame)
+    ]
     if about.status not in ("", "active"):
         warnings.append(f"{what}: OpenML marks dataset {about.id} as {about.status!r}")
     if fetched.form == "parquet" and not about.md5:
@@ -201,12 +206,11 @@ def write_card(
     fetched: _Fetched,
     name: str,
     kind: str,
-    columns: list[str],
-    categorical: list[str],
+    kinds: Mapping[str, str],
     n_classes: int,
     parts: np.ndarray,
 ) -> None:
-    """Write the card beside the stored files."""
+    """Write the card beside the stored files. kinds: {column: its kind}."""
     task, about = fetched.task, fetched.about
     origin = f"OpenML task {task.id}, dataset {about.id} version {about.version}, {fetched.form}"
     left_out = [c for c in about.ignored if c != task.target]
@@ -222,7 +226,7 @@ def write_card(
         "task": kind,
         "target": task.target,
         "n_rows": parts.shape[1],
-        "n_features": len(columns),
+        "n_features": len(kinds),
         "n_classes": n_classes,
         "protocol": "official",
         "licence": about.licence,
@@ -230,8 +234,8 @@ def write_card(
         "notes": one_line(notes, 500),
         "origin": origin,
         "parser": "openml",
-        "columns": columns,
-        "categorical": categorical,
+        "columns": list(kinds),
+        "categorical": [column for column, of in kinds.items() if of == "categorical"],
     }
     options = {
         "task": task.id,
@@ -239,5 +243,7 @@ def write_card(
         "version": one_line(about.version, 500),
         "md5": one_line(about.md5, 500),
     }
+    of_kind = {one: [c for c, of in kinds.items() if of == one] for one in ("date", "text")}
+    options |= {one: names for one, names in of_kind.items() if names}
     files = {"data": fetched.file, "splits": fetched.file.with_name("splits.npy")}
     store.write_card(fetched.file.parent, card, options, files)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from ...common.columns.dates import parsed
+from ...common.columns.encoder import text_column
+from ...common.columns.kinds import DATE, TEXT, kind_of
 from ...common.text import one_line, suggest
 from ..card import Card
 from ..errors import DataError
 from ..reading.columnar import read_columnar
 from ..table import Parsed, categorical_column
+from ..table import kind_of as kind_of_dtype
 from .arff import read_arff
 
 TRAIN, VALIDATION, TEST = 0, 1, 2  # in the stored splits
@@ -22,16 +26,20 @@ TRAIN, VALIDATION, TEST = 0, 1, 2  # in the stored splits
 @dataclass(frozen=True)
 class Columns:
     """The columns of a file by name, numbers (float64, NaN) or texts (None where missing); the
-    levels of the columns whose file lists them, in its order."""
+    levels of the columns whose file lists them, in its order; the columns of dates and free texts,
+    whose kind their cells decide."""
 
     values: Mapping[str, pd.Series]
     levels: Mapping[str, tuple[str, ...]]
+    free: Collection[str] = ()
 
 
 def read_columns(path: Path, where: str) -> Columns:
     """The columns of an ARFF or Parquet file of OpenML. `where` names it in errors (DataError)."""
     if path.suffix == ".parquet":
-        frame, kinds = read_columnar(path, "Parquet", where)
+        frame, kinds, refused = read_columnar(path, "Parquet", where)
+        if refused:
+            raise DataError(next(iter(refused.values())))
         values = {
             str(name): column if column.dtype == np.float64 else column.where(column != "", None)
             for name, column in frame.items()
@@ -45,6 +53,7 @@ def read_columns(path: Path, where: str) -> Columns:
     return Columns(
         {name: arff.frame[j] for j, name in enumerate(names)},
         {one.name: one.levels for one in arff.attributes if one.kind == "nominal"},
+        [one.name for one in arff.attributes if one.kind in ("string", "date")],
     )
 
 
@@ -61,6 +70,24 @@ def feature(values: pd.Series, levels: tuple[str, ...] | None) -> pd.Series:
             f"column {values.name!r} has a value that its file does not list: {strange!r}"
         )
     return categorical_column(values.tolist(), order=order)
+
+
+def free_column(values: pd.Series, kind: str) -> pd.Series:
+    """A column of dates or texts as a file of the user has it. kind: "" to find it; a column that
+    is neither has categories."""
+    cells = pd.Series(values.fillna(""), dtype=str).str.strip()
+    try:
+        found = kind_of(cells, stated=kind)
+    except ValueError as error:
+        if not kind:
+            return feature(values, None)
+        raise DataError(f"column {values.name!r} is no {kind}: {error}") from None
+    present = values.where(~found.missing, None)
+    if found.word == DATE:
+        return parsed(present, found.style)
+    if found.word == TEXT:
+        return text_column(present.tolist())
+    return feature(values, None)
 
 
 def target_of(
@@ -89,14 +116,20 @@ def target_of(
     return codes, classes
 
 
-def features_of(columns: Columns, names: Iterable[str]) -> pd.DataFrame:
-    """The features `names` as a table has them."""
-    return pd.DataFrame(
-        {
-            name: feature(columns.values[name].rename(name), columns.levels.get(name))
-            for name in names
-        }
-    )
+def features_of(
+    columns: Columns, names: Iterable[str], kinds: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """The features `names` as a table has them. kinds: those that a card states; None to find the
+    kind of dates and free texts."""
+    found = {}
+    for name in names:
+        values = columns.values[name].rename(name)
+        stated = "" if kinds is None else kinds.get(name, "")
+        free = name in columns.free if kinds is None else stated in (DATE, TEXT)
+        found[name] = (
+            free_column(values, stated) if free else feature(values, columns.levels.get(name))
+        )
+    return pd.DataFrame(found)
 
 
 def read_table(card: Card, data: Path, splits: Path) -> Parsed:
@@ -106,10 +139,8 @@ def read_table(card: Card, data: Path, splits: Path) -> Parsed:
     if missing:
         raise DataError(f"{card.name}: its file has no column {missing[0]!r}, which its card names")
     target, classes = target_of(columns, card.target, card.task == "regression", card.name)
-    frame = features_of(columns, card.columns)
-    kinds = {
-        name: "numeric" if frame[name].dtype == np.float64 else "categorical" for name in frame
-    }
+    frame = features_of(columns, card.columns, card.kinds)
+    kinds = {str(name): kind_of_dtype(column) for name, column in frame.items()}
     if kinds != card.kinds:
         odd = next(name for name in card.columns if kinds[name] != card.kinds[name])
         raise DataError(

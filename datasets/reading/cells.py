@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ...common.columns.kinds import MAX_COLUMNS
+from ...common.columns.numbers import as_float
+from ...common.counting import count
 from ...common.text import one_line
 from ..errors import DataError
 from .columnar import read_columnar
 from .encoding import NAMES, encoding_of
 from .files import check_memory, check_size, kind_of, unpacked
+from .names import clean_name
+from .records import DELIMITERS, read_records
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-ROWS = 4096  # that become columns at once
 INDEX = re.compile(r"__index_level_\d+__")  # row numbers that pandas writes into Parquet
 NO_THREAD = "can't start new thread"  # what Python says where there is no memory for one
 
@@ -31,13 +31,15 @@ class Cells:
     """The cells of a file. `frame` has a column each, of stripped texts or, from a file with types,
     float64. `lines` are the lines on which the rows begin, empty for a file without lines.
     `delimiter` is "" for a file that has none. `kinds` are those that the file itself states.
-    `form` says in a few words how the file is written, `notices` what was decided about it."""
+    `refused` are columns that cannot be read, which are empty here, and why. `form` says in a few
+    words how the file is written, `notices` what was decided about it."""
 
     name: str
     frame: pd.DataFrame
     lines: Sequence[int] = ()
     delimiter: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     form: str = ""
     notices: tuple[str, ...] = ()
 
@@ -67,9 +69,10 @@ def read_file(path: Path) -> Cells:
             if kind == "text":
                 found = read_text(plain, path.name)
             else:
-                frame, kinds = read_columnar(plain, kind, path.name)
+                frame, kinds, refused = read_columnar(plain, kind, path.name)
                 rows = [name for name in frame.columns if INDEX.fullmatch(str(name))]
-                found = Cells(path.name, frame.drop(columns=rows), kinds=kinds, form=kind)
+                known = frame.drop(columns=rows)
+                found = Cells(path.name, known, kinds=kinds, refused=refused, form=kind)
                 if frame.empty:
                     raise DataError(f"{path.name}: {len(frame.columns)} columns and no rows")
     except (MemoryError, RuntimeError) as error:
@@ -97,79 +100,55 @@ def _numbers_rows(column: pd.Series) -> bool:
 def read_text(path: Path, name: str) -> Cells:
     """The cells of a plain CSV file in any of the encodings; `name` is for errors (DataError)."""
     encoding, notice = encoding_of(path, name)
-    delimiter = find_delimiter(path, encoding)
-    rows = records(path, delimiter, encoding, name)
-    header = [text.strip() for text in next(rows, (1, []))[1]]
-    check_header(header, name)
-    lines: list[int] = []
-    parts = []
-    while some := list(islice(rows, ROWS)):
-        for line, fields in some:
-            if len(fields) != len(header):
-                raise DataError(
-                    f"{name}: line {line} has {len(fields)} fields, the header has {len(header)}"
-                )
-            lines.append(line)
-        parts.append(pd.DataFrame([fields for _, fields in some], columns=header, dtype=str))
-    if not lines:
-        raise DataError(f"{name}: a header and no rows")
-    cells = pd.concat(parts, ignore_index=True)
-    stripped = pd.DataFrame({n: c.str.strip() for n, c in cells.items()})
-    form = f"CSV, separated by {DELIMITERS[delimiter]}"
+    records = read_records(path, encoding, name)
+    notices = [notice, *records.notices] if notice else list(records.notices)
+    names = [clean_name(text) for text in records.header]
+    check_header(names, name)
+    columns = {at: part.str.strip() for at, part in records.frame.items()}
+    unnamed = [at for at, text in enumerate(names) if not text]
+    empty = [at for at in unnamed if not columns[at].any()]
+    if empty:
+        notices.append(f"{count(len(empty), 'column')} without a name and a value left out")
+    kept = [at for at in range(len(names)) if at not in set(empty)]
+    if len(unnamed) - len(empty) > 1:
+        raise DataError(f"{name}: {len(unnamed)} columns have no name; name them")
+    cells = pd.DataFrame({at: columns[at] for at in kept})
+    cells.columns = pd.Index([names[at] for at in kept], dtype=object)
+    if shown := first_line_is_a_row(cells):
+        notices.append(
+            f"the first line looks like a row ({shown}), and is taken for the names of the "
+            "columns; write a line with names above it if it is one"
+        )
+    form = f"CSV, separated by {DELIMITERS.get(records.delimiter, repr(records.delimiter))}"
     form += "" if encoding == "utf-8-sig" else f", {NAMES[encoding]}"
-    return Cells(name, stripped, lines, delimiter, form=form, notices=(notice,) if notice else ())
+    how = {"form": form, "notices": tuple(notices)}
+    return Cells(name, cells, records.lines, records.delimiter, **how)  # type: ignore[arg-type]
 
 
-def records(
-    path: Path, delimiter: str, encoding: str, name: str
-) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, from 1; fields) of each record; blank lines are skipped."""
-    with open(path, encoding=encoding, newline="") as stream:
-        reader = csv.reader(stream, delimiter=delimiter, skipinitialspace=True, strict=True)
-        line = 1
-        try:
-            for fields in reader:
-                if fields:
-                    yield line, fields
-                line = reader.line_num + 1
-        except csv.Error as error:
-            said = one_line(error)
-            if said == "unexpected end of data":
-                said = 'a quotation mark (") that opens a field here is never closed'
-            raise DataError(f"{name}: line {line}: {said}") from None
-
-
-def find_delimiter(path: Path, encoding: str) -> str:
-    """Comma, semicolon, tab or bar. Delimiters that split the first two lines into equally many
-    fields come first; among them, and else among all, the one with most fields in the first line
-    wins."""
-
-    def rank(delimiter: str) -> tuple[bool, int]:
-        try:
-            first, *second = islice(records(path, delimiter, encoding, ""), 2)
-        except (DataError, ValueError):  # ValueError: an empty file
-            return False, 0
-        n = len(first[1])
-        return n > 1 and all(len(fields) == n for _, fields in second), n
-
-    return max(DELIMITERS, key=rank)  # a tie goes to the comma
+def first_line_is_a_row(cells: pd.DataFrame) -> str:
+    """The names of the columns, as they stand, where all are numbers or values of their columns; ""
+    elsewhere."""
+    names = [str(name) for name in cells.columns if name]
+    for name in names:
+        if np.isnan(as_float(name)) and not (cells[name] == name).any():
+            return ""
+    return one_line(", ".join(names), 60)
 
 
 def check_header(names: list[str], where: str) -> None:
-    """DataError for a column name that is repeated, too long or not printable, and for more columns
-    than are read. One may have no name, which `--drop ""` knows."""
+    """DataError for a column name that is repeated or not printable, and for more columns than are
+    read. One may have no name, which `--drop ""` knows."""
     if len(names) > MAX_COLUMNS:
         raise DataError(
             f"{where}: {len(names):,} columns; at most {MAX_COLUMNS:,} are read: leave some out of "
             "the file, or turn it if its rows are columns"
         )
     for position, name in enumerate(names, start=1):
-        if not name.isprintable() or len(name) > 200:
+        if not name.isprintable():
             raise DataError(
-                f"{where}: the name of column {position}, {one_line(name, 40)!r}, has control"
-                " characters or more than 200 characters"
+                f"{where}: the name of column {position}, {one_line(name, 40)!r}, has control "
+                "characters"
             )
     for name, n in Counter(names).items():
-        if n > 1:
-            called = f"are called {name!r}; rename them" if name else "have no name; name them"
-            raise DataError(f"{where}: {n} columns {called}")
+        if n > 1 and name:
+            raise DataError(f"{where}: {n} columns are called {name!r}; rename them")

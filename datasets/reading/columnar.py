@@ -13,39 +13,53 @@ from ...common.columns.numbers import EXACT
 from ...common.text import one_line
 from ..errors import DataError
 from .files import check_memory
+from .names import clean_name
 
 BYTES_PER_CELL = 10  # as much as a cell of a CSV has, about
 ROWS_OF_NUMBERS = 1 << 16  # that are decoded at once
 ROWS_WITH_TEXTS = 256  # few, as a text of megabytes may stand in each
 
 
-def read_columnar(path: Path, kind: str, name: str) -> tuple[pd.DataFrame, dict[str, str]]:
-    """(cells, kinds that the file states) of a file of `kind`, 'Parquet' or 'Arrow'.
+def read_columnar(
+    path: Path, kind: str, name: str
+) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:
+    """(cells, kinds that the file states, columns that cannot be read and why) of a file of `kind`,
+    'Parquet' or 'Arrow'.
 
     Numbers stay numbers (float64, NaN where missing); everything else is text, "" where missing,
     and dates are ISO 8601. Dictionary columns, truth values and what pandas notes as categorical
     (Parquet keeps no dictionary of its whole numbers) are stated to be categories.
-    Raises DataError for a damaged file and for columns of lists, records or bytes.
+    Columns of lists, records or bytes cannot be read, and are empty. Raises DataError for a damaged
+    file.
     """
     import pyarrow as pa
 
     try:
         table = _read(path, kind, name)
         kinds: dict[str, str] = {}
+        refused: dict[str, str] = {}
         columns: dict[str, Any] = {}
         noted = _noted_categories(table.schema)
         for place, field in enumerate(table.schema):
-            values, stated = _column(table.column(place), field, name)
+            try:
+                values, stated = _column(table.column(place), field)
+            except Unreadable as error:
+                values, stated = _texts([None] * table.num_rows), ""
+                refused[clean_name(field.name)] = f"{name}: {error}"
             columns[str(place)] = values
             if stated or field.name in noted:
                 kinds[field.name] = "categorical"
         frame = pd.DataFrame(columns, index=range(table.num_rows))
-        frame.columns = pd.Index([str(text).strip() for text in table.schema.names], dtype=object)
+        frame.columns = pd.Index([clean_name(str(n)) for n in table.schema.names], dtype=object)
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise DataError(f"{name}: damaged {kind} file: {one_line(error, 160)}") from None
-    return frame, {key.strip(): value for key, value in kinds.items()}
+    return frame, {clean_name(key): value for key, value in kinds.items()}, refused
+
+
+class Unreadable(ValueError):
+    """A column of lists, records or bytes."""
 
 
 def _read(path: Path, kind: str, name: str) -> Any:
@@ -105,7 +119,7 @@ def _bytes_as_cells(column: Any) -> int:
     return max(size, pc.sum(lengths.cast(pa.int64())).as_py() or 0)
 
 
-def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
+def _column(column: Any, field: Any) -> tuple[np.ndarray, str]:
     """(cells, kind that the file states or "") of one column."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -133,9 +147,9 @@ def _column(column: Any, field: Any, name: str) -> tuple[np.ndarray, str]:
         return _texts(column.cast(pa.string()).to_pylist()), stated
     if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
         return _texts(column.to_pylist()), stated
-    raise DataError(
-        f"{name}: column {one_line(field.name, 60)!r} holds {one_line(kind, 60)}; numbers, texts, "
-        "truth values and dates are read: write it as columns of these, or leave it out"
+    raise Unreadable(
+        f"column {one_line(field.name, 60)!r} holds {one_line(kind, 60)}; numbers, texts, "
+        "truth values and dates are read: write it as columns of these, or leave it out (--drop)"
     )
 
 

@@ -29,11 +29,12 @@ class Reading:
     missing: texts that mark a missing value, besides MISSING.
     categorical, numeric, date, text: columns whose kind is not to be guessed. day_first: whether
     dates such as 01/02/2024 begin with the day; None: the column tells. drop_missing_target:
-    whether rows without a target are left out, and not refused. positive: the class that counts as
-    positive in average precision and F1; None: the last by name. costs: "CLASS:OTHER=NUMBER", what
-    a row of CLASS costs that is taken for OTHER, and "CLASS=NUMBER", the same for every other
-    class; 1 where nothing is said, 0 for the right class. Where the colons of classes make
-    CLASS:OTHER doubtful, a JSON list of the two stands for it.
+    whether rows without a target are left out, and not refused. join: columns whose categories or
+    classes are one where only case, blanks or a mark at their end tell them apart. positive: the
+    class that counts as positive in average precision and F1; None: the last by name. costs:
+    "CLASS:OTHER=NUMBER", what a row of CLASS costs that is taken for OTHER, and "CLASS=NUMBER", the
+    same for every other class; 1 where nothing is said, 0 for the right class. Where the colons of
+    classes make CLASS:OTHER doubtful, a JSON list of the two stands for it.
     """
 
     target: str | None = None
@@ -47,6 +48,7 @@ class Reading:
     numeric: tuple[str, ...] = ()
     date: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    join: tuple[str, ...] = ()
     day_first: bool | None = None
     drop_missing_target: bool = False
     positive: str | None = None
@@ -74,7 +76,7 @@ class Reading:
         for key in ("target", "group", "time", "weight"):
             if given.get(key) not in known:
                 given.pop(key, None)
-        lists = {k: [c for c in given.get(k, ()) if c in known] for k in (*STATED, "drop")}
+        lists = {k: [c for c in given.get(k, ()) if c in known] for k in (*STATED, "drop", "join")}
         return Reading.of({**given, **lists})
 
     @property
@@ -137,7 +139,7 @@ def column_problems(name: str, reading: Reading, columns: Iterable[str]) -> list
         for column in getattr(reading, word):
             if stated.setdefault(column, word) != word:
                 found.append(f"column {column!r} cannot be {stated[column]} and {word}")
-    for column in dict.fromkeys((*roles, *stated)):
+    for column in dict.fromkeys((*roles, *stated, *reading.join)):
         if column not in known:
             found.append(f"{name} has no column {column!r}; {suggest(column, known)}")
     if "" in known and "" not in roles:

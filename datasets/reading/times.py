@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
-from ...common.columns.dates import DateError, parsed
+from ...common.columns.dates import ISO, LOCAL, DateError, parsed
 from ...common.columns.kinds import NotOfKind, date_kind
 from ...common.columns.numbers import read_numbers
 from ...common.text import one_line
@@ -66,7 +66,8 @@ def read_times(
             f"time column {name!r}: {one_line(cells.iloc[error.row], 40)!r} on {where(error.row)} "
             "is no number and no date like 2024-12-31"
         ) from None
-    seconds = (parsed(cells, kind.style) - pd.Timestamp(0).as_unit("s")) / pd.Timedelta(seconds=1)
+    form = ISO if kind.style == LOCAL else kind.style  # moments have an order, hours of places none
+    seconds = (parsed(cells, form) - pd.Timestamp(0).as_unit("s")) / pd.Timedelta(seconds=1)
     return seconds.to_numpy(np.float64)
 
 

@@ -133,6 +133,7 @@ class LibraryEstimator(BaseEstimator):
             )
         decided = {**self.paper, **(self.quick if self.preset == "quick" else {})}
         given = {name: getattr(self, name) for name in self.hyperparameters}
+        given = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
         return {
             name: decided[name] if isinstance(value, str) and value == BY_PRESET else value
             for name, value in given.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,18 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...common.columns.dates import FORMS, ISO, NUMBERS
+from ...common.columns.dates import ISO
+from ...common.columns.dates import is_style as is_date_style
 from ...common.columns.encoder import is_date, is_text
 from ...common.columns.kinds import CATEGORY, DATE, NUMBER, STATED, TEXT
-from ...common.columns.numbers import style_of
+from ...common.columns.levels import Levels
+from ...common.columns.numbers import is_number_style
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
-from ..library.columns import read_column
+from ..library.columns import read_column, unknown_levels, values_of
 from ..preprocessing import is_categorical
 from .serialization import objects
 
 Scalar = str | int | float | bool
-_NUMBER = re.compile(r"[-+]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")  # 007 is none
 
 
 class SchemaError(ValueError):
@@ -157,31 +157,16 @@ class Schema:
                 if c.kind == CATEGORY:
                     parts[c.name] = self._levels(rows[c.name], c, warn)
                 else:
-                    parts[c.name] = read_column(rows[c.name], c.kind, c.style)
+                    parts[c.name] = read_column(rows[c.name], c.kind, c.style, warn)
             except ValueError as error:
                 raise SchemaError(str(error)) from None
         return pd.DataFrame(parts, index=rows.index).set_axis(frame.index)
 
     def _levels(self, column: pd.Series, known: Column, warn: Callable[[str], None]) -> pd.Series:
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            levels = column.cat.categories.tolist()
-            values = np.array([*levels, None], dtype=object)[column.cat.codes]
-        else:
-            values = column.astype(object).where(column.notna(), None).to_numpy()
-        texts = {c: c for c in known.categories if isinstance(c, str)}
-        numbers = {c: c for c in known.categories if not isinstance(c, str | bool)}
-        by_text = {str(c): c for c in known.categories} | texts
-        values = objects([_level(v, by_text, numbers) for v in values])
-        index = pd.Index(np.array(known.categories, dtype=object), dtype=object)
-        present = np.array([v is not None for v in values])
-        unseen = present & (index.get_indexer(pd.Index(values, dtype=object)) < 0)
+        values, unseen = Levels(known.categories).matched(values_of(column))
         new = list(dict.fromkeys(values[unseen]))
         if new:
-            shown = ", ".join(repr(v)[:30] for v in new[:5]) + (", ..." if len(new) > 5 else "")
-            warn(
-                f"column {known.name!r}: {unseen.sum()} of {len(values)} rows hold a category that "
-                f"training did not know ({shown}); the model has learnt nothing about it"
-            )
+            warn(unknown_levels(known.name, unseen, new))
         categories = pd.Index(objects([*known.categories, *new]), dtype=object)
         return pd.Series(pd.Categorical(values, categories=categories), index=column.index)
 
@@ -189,24 +174,5 @@ class Schema:
 def _is_style(kind: str, style: str) -> bool:
     """Whether `style` is a way to write the values of a column of this kind."""
     if kind == DATE:
-        return style in (ISO, *FORMS, *NUMBERS)
-    try:
-        return not style or (kind == NUMBER and bool(style_of(style)))
-    except KeyError:
-        return False
-
-
-def _level(value: Any, known: Mapping[str, Scalar], numbers: Mapping[Any, Scalar]) -> Any:
-    """The known category of a value: the value itself, else its text, else (for a number or the
-    text of one) the shortest text of that number. A value without a known category is returned as
-    it is."""
-    if isinstance(value, str) and (value in known or not _NUMBER.fullmatch(value)):
-        return known.get(value, value)
-    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
-        return None if value is None else known.get(str(value), value)
-    if value in numbers:
-        return numbers[value]
-    try:
-        return known.get(np.format_float_positional(float(value), trim="-"), value)
-    except OverflowError:  # a whole number beyond float64
-        return value
+        return is_date_style(style)
+    return not style or (kind == NUMBER and is_number_style(style))

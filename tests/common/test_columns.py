@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.common.columns.calendar import MONTH, NAMED, QUARTER, WEEK
 from tabsweep.common.columns.dates import ISO, DateError, form_of, parsed
 from tabsweep.common.columns.encoder import ColumnEncoder, text_column
 from tabsweep.common.columns.kinds import kind_of
@@ -19,6 +20,26 @@ FORMS = [
     (["31-Jan-24", "01-Feb-24"], "%d-%b-%y", "2024-01-31"),
     (["2024-01", "2024-02"], ISO, "2024-01-01"),
     (["2024年1月31日", "2024年02月01日"], "%Y年%m月%d日", "2024-01-31"),
+    (["2024-1-31", "2024-2-1"], ISO, "2024-01-31"),
+    (["2024.01.31", "2024.02.01"], ISO, "2024-01-31"),
+    (["2024-01-31 10:30:00+00", "2024-02-01 10:30:00+00"], ISO, "2024-01-31 10:30"),
+    (["2024-01-31 10:30:05,500", "2024-02-01t10:30:00z"], ISO, "2024-01-31 10:30:05.5"),
+    (["20240131T103000", "20240201T103000Z"], ISO, "2024-01-31 10:30"),
+    (["2024-01-31 04:05:00 PM", "2024-02-01 04:05:00 AM"], ISO, "2024-01-31 16:05"),
+    (["Jan-2024", "Feb-2024"], MONTH, "2024-01-01"),
+    (["Jan-24", "Feb-24"], MONTH, "2024-01-01"),
+    (["01/2024", "2/2024"], MONTH, "2024-01-01"),
+    (["2024Q1", "Q2 2024", "2024-Q3"], QUARTER, "2024-01-01"),
+    (["2024-W05", "2024-W06"], WEEK, "2024-01-29"),
+    (["Wed, 31 Jan 2024 10:30:00 GMT", "Thu, 01 Feb 2024 10:30:00 GMT"], NAMED, "2024-01-31 10:30"),
+    (["Wed Jan 31 10:30:00 +0000 2024"], NAMED, "2024-01-31 10:30"),
+    (["31/Jan/2024:10:30:00 +0200"], NAMED, "2024-01-31 08:30"),
+    (["31-JAN-24 10.30.00.000000 PM"], NAMED, "2024-01-31 22:30"),
+    (["31. Januar 2024", "1. Februar 2024"], NAMED, "2024-01-31"),
+    (["31 de enero de 2024", "1er février 2024"], NAMED, "2024-01-31"),
+    (["Wednesday, January 31, 2024", "Feb. 1st, 2024"], NAMED, "2024-01-31"),
+    (["Sept 5, 2023", "July 28, 2021"], NAMED, "2023-09-05"),
+    (["31.01.2024, 10:30", "01.02.2024, 10:30"], "%d.%m.%Y %H:%M", "2024-01-31 10:30"),
 ]
 
 
@@ -26,7 +47,10 @@ FORMS = [
 def test_dates_are_read_in_the_one_form_that_all_of_them_have(texts, form, first):
     assert form_of([*texts, "", "n/a", "0000-00-00"]) == form
     found = parsed([*texts, "n/a"], form)
-    assert found[0] == pd.Timestamp(first) and found.isna().tolist() == [False, False, True]
+    assert found[0] == pd.Timestamp(first) and found.isna().tolist() == [
+        *[False] * len(texts),
+        True,
+    ]
 
 
 def test_the_order_of_day_and_month_is_the_columns_or_is_asked_for():
@@ -37,8 +61,9 @@ def test_the_order_of_day_and_month_is_the_columns_or_is_asked_for():
     assert form_of(["02/02/2024"]) in ("%d/%m/%Y", "%m/%d/%Y")  # the same date
     with pytest.raises(DateError, match="--day-first"):
         form_of(texts)
-    with pytest.raises(DateError, match="several ways"):
-        form_of(["2024-01-31", "31.01.2024"])
+    assert form_of(["2024-01-31", "31.01.2024"]) == "ISO 8601 or %d.%m.%Y"
+    with pytest.raises(DateError, match="--day-first"):
+        form_of(["2024-01-31", "01/02/2024"])
     for words in (["red", "2024-01-31"], ["2024-13-31"], ["12", "13"], []):
         assert form_of(words) == ""
 

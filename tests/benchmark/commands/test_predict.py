@@ -73,8 +73,8 @@ def test_unseen_categories_are_counted_and_predicted(houses, tmp_path):
     [
         ("size,wieght,kind\n1,2,a\n", SchemaError, "column 'weight' .did you mean 'wieght'"),
         ("size\n1\n", SchemaError, "missing columns 'weight', 'kind'.*needs 3 columns"),
-        ("size,weight,kind\n1,2,a\n1,many,a\n", SchemaError, r"'weight': 'many' on line 3 \(row 2"),
-        ("size,weight,kind\n1,2,a\n1,2\n", DataError, "line 3 has 2 fields"),
+        ("size,weight,kind\n1,,a\n1,many,a\n", SchemaError, r"'weight': 'many' on line 3 \(row 2"),
+        ("size,weight,kind\n1,2,a\n1,2\n1,2\n", DataError, "line 3 has 2 fields"),
         ("size,weight,kind\n", DataError, "a header and no rows"),
     ],
 )
@@ -205,7 +205,10 @@ def test_the_rows_beside_a_row_do_not_decide_how_its_numbers_are_read(tmp_path):
         ask(with_commas, tmp_path, "x\n1.5\n")
 
     plain = saved({})
-    for text in ('x\n"1,234"\n7\n', 'x\n"1,234"\n"12,5"\n', 'x\n"12,5"\n', "x;z\n1,234;1\n"):
+    _, heard, lines = ask(plain, tmp_path, 'x\n"1,234"\n7\n')
+    assert "1 of 2 cells are no plain numbers ('1,234')" in heard[0]
+    assert lines == ask(plain, tmp_path, "x\nNA\n7\n")[2]
+    for text in ('x\n"1,234"\n"1,5"\n7\n', 'x\n"12,5"\n', "x;z\n1,234;1\n"):
         with pytest.raises(SchemaError, match=r"on line 2 \(row 1\) .* on plain numbers"):
             ask(plain, tmp_path, text)
     assert ask(plain, tmp_path, "x\n1.234\n7\n")[2][1] == ask(plain, tmp_path, "x\n1.234\n")[2][1]

@@ -1,0 +1,170 @@
+"""The records of a CSV file: its separator, its quotes, and rows that are too short or too long."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ...common.columns.kinds import MAX_COLUMNS
+from ...common.counting import count
+from ...common.text import one_line
+from ..errors import DataError
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+ROWS = 4096  # that become columns at once
+_STATED = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # the line that Excel reads
+
+QUOTES: dict[str, dict[str, Any]] = {  # how a quotation mark in a field is written -> csv.reader
+    "": {"strict": True},  # doubled
+    "escaped by a backslash": {"strict": True, "escapechar": "\\"},
+    "neither doubled nor escaped": {"strict": False},
+    "in no pair": {"quoting": csv.QUOTE_NONE},
+}
+
+
+@dataclass
+class Records:
+    """The header and the rows of a CSV file: `frame` has a column of texts for each field of the
+    header, under its place; `lines` are those on which the rows begin."""
+
+    header: list[str]
+    frame: pd.DataFrame
+    lines: Sequence[int]
+    delimiter: str
+    notices: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Form:
+    """How a file is written: its separator, the line of its header and how it writes quotes."""
+
+    path: Path
+    encoding: str
+    delimiter: str = ","
+    first: int = 1
+    quotes: str = ""
+
+    def rows(self, name: str) -> Iterator[tuple[int, list[str]]]:
+        """(number of its first line, from 1; fields) of each record; blank lines are skipped."""
+        with open(self.path, encoding=self.encoding, newline="") as stream:
+            for _ in range(1, self.first):
+                stream.readline()
+            how = QUOTES[self.quotes]
+            reader = csv.reader(stream, delimiter=self.delimiter, skipinitialspace=True, **how)
+            line = self.first
+            try:
+                for fields in reader:
+                    if fields:
+                        yield line, fields
+                    line = reader.line_num + self.first
+            except csv.Error as error:
+                said = one_line(error)
+                if said == "unexpected end of data":
+                    said = 'a quotation mark (") that opens a field here is never closed'
+                elif "expected after" in said:
+                    said = (
+                        'a quotation mark (") within a quoted field is neither doubled nor escaped'
+                    )
+                raise DataError(f"{name}: line {line}: {said}") from None
+
+
+def read_records(path: Path, encoding: str, name: str) -> Records:
+    """The records of a CSV file; `name` is for errors (DataError).
+
+    A quotation mark within a quoted field is doubled or, where that fails, escaped by a backslash,
+    or taken as pandas takes it. Fields that are missing at the end of a row are empty; empty fields
+    beyond the header are left out. All of it is noted.
+    """
+    form = form_of(path, encoding)
+    try:
+        return _read(form, name)
+    except DataError as error:
+        for quotes in list(QUOTES)[1:]:
+            if quotes == "in no pair" and form.delimiter != "\t":
+                continue
+            form.quotes = quotes
+            try:
+                found = _read(form, name, whole=True)
+            except DataError:
+                continue
+            found.notices.append(f"quotation marks are {quotes}: {one_line(error)}")
+            return found
+        raise
+
+
+def _read(form: Form, name: str, *, whole: bool = False) -> Records:
+    """The records of a file in a form. whole: whether short and long rows are refused."""
+    rows = form.rows(name)
+    _, header = next(rows, (1, [""]))
+    width = len(header)
+    if width > MAX_COLUMNS:  # `check_header` says it
+        return Records(header, pd.DataFrame(), (), form.delimiter)
+    lines: list[int] = []
+    short: list[tuple[int, int]] = []
+    long: list[tuple[int, int]] = []
+    parts = []
+    while some := list(islice(rows, ROWS)):
+        if not lines and not whole and all(len(f) == width + 1 for _, f in some) and width > 1:
+            header, width = ["", *header], width + 1  # the names of the rows, as R writes them
+        for line, fields in some:
+            lines.append(line)
+            n = len(fields)
+            if n < width:
+                short.append((line, n))
+                fields.extend([""] * (width - n))
+            elif n > width:
+                if any(text.strip() for text in fields[width:]):
+                    raise DataError(
+                        f"{name}: line {line} has {n} fields, the header has {width}; if lines "
+                        "stand above the header, remove them"
+                    )
+                long.append((line, n))
+                del fields[width:]
+        parts.append(pd.DataFrame([fields for _, fields in some], dtype=str))
+    if not lines:
+        raise DataError(f"{name}: a header and no rows")
+    if short and (whole or 2 * len(short) > len(lines)):
+        line, n = short[0]
+        raise DataError(f"{name}: line {line} has {n} fields, the header has {width}")
+    found = Records(header, pd.concat(parts, ignore_index=True), lines, form.delimiter)
+    for odd, what in (
+        (short, "the others count as missing"),
+        (long, "the empty ones are left out"),
+    ):
+        if odd:
+            line, n = odd[0]
+            more = f" (and {count(len(odd) - 1, 'line')} more)" if odd[1:] else ""
+            found.notices.append(
+                f"line {line}{more} has {n} fields, the header has {width}: {what}"
+            )
+    return found
+
+
+def form_of(path: Path, encoding: str) -> Form:
+    """How a file is written. Separators that split the first two lines into equally many fields
+    come first; among them, and else among all, the one with most fields in the first line wins. A
+    line such as sep=; above the header names the separator."""
+    with open(path, encoding=encoding, newline="") as stream:
+        stated = _STATED.fullmatch(stream.readline(8))
+    if stated:
+        return Form(path, encoding, stated[1], first=2)
+
+    def rank(delimiter: str) -> tuple[bool, int]:
+        for quotes in list(QUOTES)[:3]:
+            try:
+                form = Form(path, encoding, delimiter, quotes=quotes)
+                first, *second = islice(form.rows(""), 2)
+            except (DataError, ValueError):  # ValueError: an empty file
+                continue
+            n = len(first[1])
+            return n > 1 and all(len(fields) == n for _, fields in second), n
+        return False, 0
+
+    return Form(path, encoding, max(DELIMITERS, key=rank))  # a tie goes to the comma
