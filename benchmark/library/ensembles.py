@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 
 from ...common.decisions import decisions
 
@@ -33,6 +33,30 @@ class FittedTogether(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def fit(self, X: Any, y: Any) -> FittedTogether:
+        """Fits every estimator again, each on all of (X, y).
+
+        Parameters
+        ----------
+        X : DataFrame or array of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        self.estimators = [clone(one).fit(X, y) for one in self.estimators]
+        return self
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """(n_features_in_,) the weighted mean of the estimators' shares; AttributeError where one
+        of them has none."""
+        found: np.ndarray = np.average(
+            [one.feature_importances_ for one in self.estimators], axis=0, weights=self.weights
+        )
+        return found
 
     @property
     def n_features_in_(self) -> int:

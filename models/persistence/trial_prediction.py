@@ -56,9 +56,7 @@ def predict_made_up(model: Any) -> None:
             fits = np.shape(answers) == (len(rows),)
             if schema.task != "regression":
                 shares = model.predict_proba(rows, warn=lambda text: None)
-                fits = fits and np.shape(shares) == (len(rows), len(model.estimator.classes_))
-                if schema.classes:
-                    fits = np.shape(shares) == (len(rows), len(schema.classes))
+                fits = fits and np.shape(shares) == (len(rows), len(model.labels))
     except Exception as error:  # of any library below the model
         raise ModelFileError(
             f"its parts do not fit together: a row of its schema ends in {type(error).__name__}: "
