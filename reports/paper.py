@@ -33,6 +33,23 @@ MAIN = """\
 """
 
 
+# A font that is there prints the letters that the one of the text lacks.
+LETTERS = """\
+% Names have letters that the fonts of pdflatex lack: compile with lualatex.
+\\usepackage{fontspec}
+\\newcommand\\letters{}
+\\newcommand\\lettersof[1]{\\IfFontExistsTF{#1}{\\edef\\letters{\\letters"#1:",}}{}}
+%FONTS%\\directlua{luaotfload.add_fallback("letters", {\\letters})}
+\\setmainfont{Latin Modern Roman}[RawFeature={fallback=letters}]
+""".replace(
+    "%FONTS%",
+    "".join(
+        f"\\lettersof{{{font}}}\n"
+        for font in ("CMU Serif", "FreeSerif", "DejaVu Serif", "Noto Serif CJK SC", "FandolSong")
+    ),
+)
+
+
 def files(
     evidence: Evidence,
     parts: Sequence[Section],
@@ -93,11 +110,13 @@ def files(
         pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", plot.pdf, None, missed)
         texts[name] = paper_figures.to_latex(name, plot, caption, names)
     packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
-    sources = bibliography.entries(evidence, evidence.meta.get("names") or {})
+    of_models, of_data = bibliography.entries(evidence, evidence.meta.get("names") or {})
+    sources = {entry.key: entry.text for entry in (*of_models.values(), *of_data.values())}
+    packages += [LETTERS] * (not all(map(str.isascii, [*texts.values(), *sources.values()])))
     main = MAIN.replace("%PACKAGES%", "".join(packages))
     main = main.replace("%INPUTS%", "\n".join(f"\\input{{{name}}}" for name in texts))
     main = main.replace("%SOURCES%", SOURCES * bool(sources))
-    texts |= {"setup": setup(evidence, whole, [*sources]), "main": main}
+    texts |= {"setup": setup(evidence, whole, of_models, of_data), "main": main}
     written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
     written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items() if pdf is not None}
     if sources:
@@ -240,13 +259,17 @@ def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
     return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
 
 
-def setup(evidence: Evidence, matrix: RankingMatrix, sources: Sequence[str] = ()) -> str:
-    """A paragraph on how the numbers were computed, for an author to adapt. sources: the models and
-    datasets that have an entry in the bibliography."""
+def setup(
+    evidence: Evidence,
+    matrix: RankingMatrix,
+    models: Mapping[str, bibliography.Entry],
+    datasets: Mapping[str, bibliography.Entry],
+) -> str:
+    """A paragraph on how the numbers were computed, for an author to adapt. models, datasets: those
+    that have an entry in the bibliography."""
     n = len(evidence.datasets())
     metrics = footnotes.headlines(evidence, evidence.tasks)
-    of_models = bibliography.cited([name for name in evidence.models if name in sources])
-    of_data = bibliography.cited([name for name in evidence.datasets() if name in sources])
+    of_models, of_data = (bibliography.cited(found.values()) for found in (models, datasets))
     compared = (
         f"We compare {footnotes.count(len(evidence.models), 'model')}{of_models} on "
         f"{footnotes.count(n, 'dataset')}{of_data}: {escape.latex(metrics)}."

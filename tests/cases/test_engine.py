@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from calls import Ran, bench, working_in
 from case_folders import copy_of
+from report_cases import pdflatex
 
 
 def one_outlier_decides_no_signed_rank_test(folder: Path) -> None:
@@ -56,6 +57,18 @@ def two_long_names_have_their_own_numbers_in_a_paper(folder: Path) -> None:
     assert any(line.count("models") == 2 and len(set(line.split())) >= 3 for line in heads)
 
 
+def names_in_other_letters_are_readable_in_latex(folder: Path) -> None:
+    reported("greek.csv", "greek")
+    assert r"$\beta$-VAE ($\lambda$=0.1)" in Path("greek/paper/ranks.tex").read_text("utf-8")
+    reported("cyr.csv")
+    files = [path.read_text(encoding="utf-8") for path in Path("out").rglob("*.tex")]
+    assert not any("U+" in text for text in files)
+    assert "линейная модель & " in Path("out/paper/ranks.tex").read_text("utf-8")
+    assert "lualatex" in Path("out/paper/main.tex").read_text("utf-8")
+    log = pdflatex(folder / "out" / "paper", "main")
+    assert "Overfull \\hbox" not in log and "Missing character" not in log
+
+
 def lines_that_sum_up_folds_are_no_folds(folder: Path) -> None:
     said = reported("results.csv")
     assert "Mean and Std" in said.err or "Mean, Std" in said.err
@@ -68,6 +81,7 @@ def lines_that_sum_up_folds_are_no_folds(folder: Path) -> None:
 CASES: dict[str, Callable[[Path], None]] = {
     "01_wilcoxon_outlier": one_outlier_decides_no_signed_rank_test,
     "03_long_names": two_long_names_have_their_own_numbers_in_a_paper,
+    "06_greek_cyrillic_latex": names_in_other_letters_are_readable_in_latex,
     "15_mean_std_rows": lines_that_sum_up_folds_are_no_folds,
 }
 
