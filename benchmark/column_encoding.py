@@ -13,6 +13,7 @@ from ..models.library.columns import is_cyclic
 from ..models.model_spec import ModelSpec
 from ..sweeps.fingerprint import source_hash
 
+NUMBERS = f"{__name__.partition('.')[0]}.models.own_class:ready"
 ENCODER = f"{__name__.partition('.')[0]}.common.columns.encoder:ColumnEncoder"
 
 
@@ -23,11 +24,13 @@ def encoder_source() -> str:
 
 
 def encoding_identity(spec: ModelSpec, table: Table) -> dict[str, Any]:
-    """What a trial's identity says of the encoding: {"encoding": {cyclic, source}}; {} for a table
-    without dates and texts, whose trials keep their ids."""
+    """What a trial's identity says of the encoding: {"encoding": {cyclic, source}}, and for a class
+    that takes numbers alone {"numbers": source}. {} for other models on a table without dates and
+    texts, whose trials keep their ids."""
+    numbers = {"numbers": source_hash(NUMBERS)} if spec.numbers_only else {}
     if not table.has_texts_or_dates:
-        return {}
-    return {"encoding": {"cyclic": is_cyclic(spec), "source": encoder_source()}}
+        return numbers
+    return {**numbers, "encoding": {"cyclic": is_cyclic(spec), "source": encoder_source()}}
 
 
 def table_of_trial(table: Table, fold: Fold, identity: Mapping[str, Any]) -> tuple[Table, float]:

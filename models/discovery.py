@@ -8,9 +8,10 @@ from functools import cache
 from importlib import import_module, metadata
 from typing import Any
 
-from ..common.tasks import TASKS
+from ..common.tasks import REGRESSION, TASKS
 from ..common.text import did_you_mean, one_line
 from .model_spec import SKLEARN, ModelSpec
+from .own_class import ASKED, parameters_of, ready
 from .policy import Policy
 from .registry_entries import MODELS
 
@@ -42,7 +43,7 @@ def load_class(target: str) -> type[Any]:
             f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, there)}; "
             f"its classes: {', '.join(own[:10]) or 'none'}"
         )
-    return cls
+    return ready(cls)  # type: ignore[no-any-return]
 
 
 def entry_points() -> dict[str, str]:
@@ -79,7 +80,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
     return ModelSpec(
         own,
         target,
-        tasks=_checked_tasks(getattr(cls, "tasks", TASKS), target),
+        tasks=_checked_tasks(getattr(cls, "tasks", None) or _tagged(cls), target),
         family=str(getattr(cls, "family", "external")),
         libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
         threads=int(getattr(cls, "needs_threads", 1)),
@@ -88,6 +89,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
         preprocessing=getattr(cls, "policy", Policy()),
         resource=_resource(cls, target),
         gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
+        numbers_only=getattr(cls, ASKED, False) is True,
         sample_weight="sample_weight" in inspect.signature(cls.fit).parameters,
     )
 
@@ -119,12 +121,34 @@ def _checked_tasks(tasks: Any, target: str) -> tuple[str, ...]:
     return tuple(task for task in TASKS if task in named)
 
 
+def _tagged(cls: Any) -> tuple[str, ...]:
+    """The tasks of a class that declares none, by scikit-learn's tags: of a classifier or of a
+    regressor; all where they say neither. Tags belong to an instance; the class's bases stand for
+    one that cannot be made without arguments."""
+    from sklearn.base import ClassifierMixin, RegressorMixin
+    from sklearn.utils import get_tags
+
+    kind, multiclass = getattr(cls, "_estimator_type", None), True
+    try:
+        tags = get_tags(cls())
+        kind = tags.estimator_type
+        multiclass = tags.classifier_tags is None or tags.classifier_tags.multi_class
+    except Exception:  # no tags, or code of the user, which may raise anything
+        bases = {ClassifierMixin: "classifier", RegressorMixin: "regressor"}
+        kind = next((said for base, said in bases.items() if issubclass(cls, base)), kind)
+    if kind == "regressor":
+        return (REGRESSION,)
+    if kind == "classifier":
+        return tuple(t for t in TASKS if t != REGRESSION and (multiclass or t == "binary"))
+    return TASKS
+
+
 def _resource(cls: Any, target: str) -> str:
     """The `resource` that a class declares. ValueError without its argument or `fit_to`."""
     name = str(getattr(cls, "resource", ""))
     if name and not callable(getattr(cls, "fit_to", None)):
         raise ValueError(f"model {target!r} declares resource = {name!r} but has no method fit_to")
-    if name and not takes(inspect.signature(cls).parameters, name):
+    if name and not takes(parameters_of(cls), name):
         raise ValueError(f"model {target!r} declares resource = {name!r}, which it does not take")
     return name
 

@@ -45,7 +45,8 @@ class ModelSpec:
     `device` of a fit in a sweep with GPUs, why it is the CPU). "" for "cuda".
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
-    sample_weight: whether `fit` takes weights of rows. told: `summary` and `paper` of a model that
+    sample_weight: whether `fit` takes weights of rows. numbers_only: whether a class from elsewhere
+    is given numbers without gaps (`own_class.py`). told: `summary` and `paper` of a model that
     has no file in `spaces/`.
     """
 
@@ -68,6 +69,7 @@ class ModelSpec:
     gpu_device: str = ""
     checkpoint: bool = False
     sample_weight: bool = False
+    numbers_only: bool = False
 
     @property
     def summary(self) -> str:

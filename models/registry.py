@@ -14,6 +14,7 @@ from ..common.text import did_you_mean
 from .discovery import entry_points, external_spec, load_class, takes
 from .in_context.entries import IN_CONTEXT
 from .model_spec import FAMILIES, ModelSpec
+from .own_class import parameters_of
 from .registry_entries import MODELS
 from .space_files import declared_spaces, small_fits
 
@@ -120,7 +121,7 @@ def make_model(
         if ours not in accepted and theirs in accepted:
             own[theirs] = own.pop(ours)
     for key in config:
-        if not takes(accepted, key) or key in own:
+        if not takes(parameters_of(cls), key) or key in own:
             raise InvalidConfig(
                 f"{name}: unknown hyperparameter {key!r}{did_you_mean(key, known)}; "
                 f"known: {', '.join(sorted(set(known) - set(own)))}"
@@ -176,7 +177,8 @@ def spaces(name: str, task: str) -> dict[str, dict[str, Any]]:
 
 
 def default_config(name: str, task: str, space: str = "default") -> dict[str, Any]:
-    """The default configuration as a point of a space: a default for each searched parameter.
+    """The default configuration as a point of a space: a default for each searched parameter that
+    has one; the others, which a constructor takes by `**`, are left to it.
 
     Fixed parameters have their fixed value, of variants the first is taken. For `default` spaces
     the point lies inside the space; for others it may not.
@@ -186,6 +188,8 @@ def default_config(name: str, task: str, space: str = "default") -> dict[str, An
     for key, param in spaces(name, task)[space]["params"].items():
         if param.get("kind") == "variants":
             out |= param["values"][0]
-        else:
-            out[key] = param["value"] if param.get("kind") == "fixed" else values[key]
+        elif param.get("kind") == "fixed":
+            out[key] = param["value"]
+        elif key in values:
+            out[key] = values[key]
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..common.text import did_you_mean, one_line
@@ -56,7 +56,7 @@ def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
         declare = getattr(load_class(spec.target), "spaces", None)
         note = "declares no space: its default configuration is its only trial"
         data = {"default": {"params": {}, "note": note}}
-        if callable(declare):
+        if declare is not None:
             data = _declared(spec, declare)
     return {
         space: resolved
@@ -65,18 +65,19 @@ def declared_spaces(spec: ModelSpec, task: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _declared(spec: ModelSpec, declare: Callable[[], Any]) -> Mapping[str, Any]:
+def _declared(spec: ModelSpec, declare: Any) -> Mapping[str, Any]:
     """What a class from elsewhere declares as its spaces. Raises BadSpace."""
     law = (
-        f"`spaces` of model {spec.name!r} ({spec.target}) must be a static or class method without "
-        'arguments that returns {"default": {"params": {...}}} (docs/models.md)'
+        f"`spaces` of model {spec.name!r} ({spec.target}) must be a dictionary "
+        '{"default": {"params": {...}}}, or a static or class method without arguments that '
+        "returns one (docs/models.md)"
     )
     try:
-        data = declare()
+        data = declare() if callable(declare) else declare
     except Exception as error:  # code of the user, which may raise anything
         raise BadSpace(f"{law}; it raised {type(error).__name__}: {one_line(error)}") from error
     if not isinstance(data, Mapping) or not data:
-        raise BadSpace(f"{law}; it returned {one_line(repr(data), 80)}")
+        raise BadSpace(f"{law}; it is {one_line(repr(data), 80)}")
     return data
 
 

@@ -16,6 +16,10 @@ from ..completion import MODELS
 from ..console import FAILED, OK, Console, common, count
 
 CHECK = "check"
+NUMBERS = (
+    "\n{name} fits and answers numbers without gaps: with numbers_only = True in its class it is "
+    "given nothing else (docs/models.md)"
+)
 
 
 def _asked(
@@ -63,17 +67,23 @@ def models(console: Console, words: tuple[bool, str | None]) -> int:
 
 def _check(console: Console, name: str) -> int:
     """Try every law of the contract on every task of a model."""
+    from threadpoolctl import threadpool_limits
+
+    from ...models import contract, registry
+    from ...sweeps.workers.ray_cluster import one_thread
     from ..planning.own_models import find_model
     from ..running.request import import_folders
 
     import_folders([name])
+    one_thread()
     spec = find_model(name)
     rows: list[dict[str, Any]] = []
     for task in spec.tasks:
         for law, attempt in _attempts(name, task):
             begun, broken = time.perf_counter(), ""
             try:
-                attempt()
+                with threadpool_limits(spec.threads):  # as a trial's
+                    attempt()
             except Exception as error:  # code of the user, which may raise anything
                 kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                 broken = kind + (one_line(error) or "no message")
@@ -85,6 +95,9 @@ def _check(console: Console, name: str) -> int:
             if broken:
                 console.say(f"{'':27}{broken}")
     n = sum(bool(row["broken"]) for row in rows)
+    if n and name not in registry.MODELS and not spec.numbers_only:
+        if contract.takes_numbers_alone(contract.Tried(name, spec.tasks[0])):
+            console.say(NUMBERS.format(name=spec.name))
     console.data({"model": spec.name, "checks": rows, "broken": n})
     console.say(f"\n{spec.name}: {count(len(rows), 'check')}, {n} broken")
     return FAILED if n else OK

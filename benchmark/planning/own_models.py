@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
+import sys
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
 from ...models.discovery import takes
+from ...models.own_class import parameters_of
 from .space_overrides import PlanError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ...datasets.protocols import Fold
+
+
+GIVEN = ("task", "seed", "random_state", "threads", "n_jobs", "device")  # by every trial
 
 
 class UnknownModel(ValueError):
@@ -26,10 +33,44 @@ def find_model(name: str) -> registry.ModelSpec:
     """The spec of a model. Raises UnknownModel with a suggestion."""
     if name.startswith("__main__:"):
         raise UnknownModel(f"workers cannot import {name!r}: put the class into a file of its own")
+    if name.endswith(".py"):
+        raise UnknownModel(_no_class_of(name))
+    if trouble := _other_module(name.partition(":")[0]):
+        raise UnknownModel(trouble)
     try:
         return registry.spec(name)
     except (ValueError, ImportError, AttributeError) as error:
         raise UnknownModel(str(error)) from None
+
+
+def _no_class_of(file: str) -> str:
+    """What to write in place of a file without a class."""
+    try:
+        parsed = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        return f"{file}: {one_line(error)}; a class of your own is file.py:Class"
+    names = [f"{file}:{one.name}" for one in parsed.body if isinstance(one, ast.ClassDef)]
+    return f"{file!r} is a file: name one of its classes: {', '.join(names) or 'it has none'}"
+
+
+def _other_module(module: str) -> str:
+    """Why the file of the working directory that a class is named by is not what Python imports
+    under its name; "" where it is, or where there is no such file."""
+    file = Path(*module.split(".")).with_suffix(".py")
+    if not all(part.isidentifier() for part in module.split(".")) or not file.is_file():
+        return ""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        taken = "a module of Python"
+    else:
+        try:
+            found = find_spec(module) or find_spec(top)
+        except Exception:  # code of the user; the import itself says what it raises
+            return ""
+        taken = (found.origin if found else None) or ""
+    if not taken or Path(taken).resolve() == file.resolve():
+        return ""
+    return f"{file} cannot be imported, for its name is that of {taken}: rename it"
 
 
 def without_weights(spec: registry.ModelSpec) -> str:
@@ -84,9 +125,13 @@ def check_constructor(
     if model in registry.MODELS:
         return
     cls: Any = registry.load_class(registry.spec(model).target)
-    accepted = inspect.signature(cls).parameters
+    accepted = parameters_of(cls)
     known = ", ".join(sorted(set(registry.defaults(model)))) or "none"
     for name in [*registry.spaces(model, task)[space]["params"], *fixed]:
+        if name in GIVEN:
+            raise PlanError(
+                f"model {model!r}: its space {space!r} searches {name!r}, which each trial sets"
+            )
         if not takes(accepted, name):
             raise PlanError(
                 f"model {model!r}: its space {space!r} searches {name!r}, which its constructor "
@@ -95,9 +140,8 @@ def check_constructor(
     if not starts_with_default:
         return
     for name, needed in accepted.items():
-        given = ("task", "seed", "random_state", "threads", "n_jobs")
         named = needed.kind not in (needed.VAR_KEYWORD, needed.VAR_POSITIONAL)
-        if named and needed.default is needed.empty and name not in (*given, *fixed):
+        if named and needed.default is needed.empty and name not in (*GIVEN, *fixed):
             raise PlanError(
                 f"model {model!r}: its constructor needs {name!r}; give it a default, which is the "
                 "first configuration of a study"

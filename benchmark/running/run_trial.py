@@ -14,6 +14,7 @@ from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
+from ...models.own_class import ready
 from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
@@ -65,6 +66,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     A bag is scored on the rows that its members predicted out of fold, and on the test rows.
     """
     check_source(trial)
+    ready(load_class(trial.identity["target"]))
     if trial.identity.get("portable") and not pinned():
         raise TrialRefused(
             "this worker's instruction sets are not pinned, as --portable asks for: start its Ray "

@@ -45,8 +45,8 @@ from .reuse import reuse_from, siblings
 
 WHAT_X_IS = (
     "{models}: X is a DataFrame, its numbers float64 with NaN for gaps, its categories of dtype "
-    "category (text, NaN for gaps); y holds class codes 0, 1, ... or float64 numbers (see "
-    "docs/models.md)."
+    "category (text, NaN for gaps); y holds class codes 0, 1, ... or float64 numbers. A "
+    "class that takes numbers without gaps alone says numbers_only = True (see docs/models.md)."
 )
 
 

@@ -143,12 +143,17 @@ def check_address(address: str) -> None:
         ) from None
 
 
+def one_thread() -> None:
+    """Keep libraries that are not imported yet from starting more threads than they are told to:
+    trials set their own numbers."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def start_ray(*, slots: int | None, address: str = "local") -> None:
     """Start Ray on this machine with `slots` CPUs, or join the cluster at `address`, with the
     product's settings. A Ray that is started here is confined to this machine."""
-    # Trials set their own thread counts; these keep the libraries from starting more threads.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    one_thread()
     os.environ.setdefault("RAY_worker_niceness", "0")
     # A trial's own processes end with its worker; Ray's default, but not in every version.
     os.environ.setdefault("RAY_process_group_cleanup_enabled", "1")

@@ -56,7 +56,7 @@ def context_of(
 ) -> NightContext:
     """The circumstances of a night. Raises BaselineError, and SuiteError for a suite with files of
     its own, which the processes of both commits do not read."""
-    if suite.endswith(".toml") and (files := load(suite).file):
+    if files := load(suite).file:
         raise SuiteError(
             f"{suite}: bench nightly reads no files of a suite ({', '.join(files)}): add them by "
             "bench data add, and name them in the suite's datasets"
