@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...common.errors import Error
 from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from ...datasets.protocols import Fold
 
 
-class UnknownModel(ValueError):
+class UnknownModel(Error, ValueError):
     """A model that is not registered, not installed and not importable."""
+
+    id = "BENCH-E004"
 
 
 def find_model(name: str) -> registry.ModelSpec:

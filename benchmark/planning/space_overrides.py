@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...common.errors import Error
 from ...common.text import did_you_mean, suggest
 from ...models import registry
 from ...sweeps.search.space import Choice, Fixed, Space, Variants
@@ -18,8 +19,10 @@ TRANSDUCTIVE = {
 }  # the hyperparameters of models that let test rows be seen, and what one that is true means
 
 
-class PlanError(Exception):
+class PlanError(Error):
     """What was asked for cannot be planned; the message says what and what would work."""
+
+    id = "BENCH-E002"
 
 
 def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:

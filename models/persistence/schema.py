@@ -14,6 +14,7 @@ from ...common.columns.dates import FORMS, ISO, NUMBERS
 from ...common.columns.encoder import is_date, is_text
 from ...common.columns.kinds import CATEGORY, DATE, NUMBER, STATED, TEXT
 from ...common.columns.numbers import style_of
+from ...common.errors import Error
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
 from ..library.columns import read_column
@@ -24,8 +25,10 @@ Scalar = str | int | float | bool
 _NUMBER = re.compile(r"[-+]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")  # 007 is none
 
 
-class SchemaError(ValueError):
+class SchemaError(Error, ValueError):
     """A table lacks what the model was trained on; the message names the column."""
+
+    id = "BENCH-E019"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from repo import DOCUMENTS, ROOMS, ROOT, blocks, tree
+from repo import DOCUMENTS, ROOMS, ROOT, blocks, errors, tree
 
 DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
@@ -327,12 +327,14 @@ def test_the_documents_explain_every_key_of_a_budget() -> None:
 
 
 def test_the_documents_explain_every_error_id_and_cause() -> None:
-    from tabsweep.benchmark.errors import ERRORS
     from tabsweep.sweeps.trial import CAUSES
 
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    explained = dict(re.findall(r"^\| (BENCH-E\d{3}) \| (\d+) \|", text, flags=re.MULTILINE))
-    assert explained == {"BENCH-E000": "1", **{id: str(code) for id, code in ERRORS.values()}}
+    row = r"^\| (BENCH-E\d{3}) \| (\d+) \| (?:`(\w+)` )?\|"
+    explained = {id: (int(code), name) for id, code, name in re.findall(row, text, re.MULTILINE)}
+    builtin = {"BENCH-E000": (1, ""), "BENCH-E016": (3, "OSError"), "BENCH-E017": (2, "ValueError")}
+    own = {cls.id: (cls.exit_code, cls.__name__) for cls in errors() if "id" in vars(cls)}
+    assert explained == own | builtin
     assert [cause for cause in CAUSES if f"| `{cause}` |" not in text] == []
 
 
