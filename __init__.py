@@ -10,6 +10,7 @@ The main interface is the command `bench`; these functions are for notebooks and
 - `sweep(frame, target=...)`: models tuned against each other on a DataFrame
 - `leaderboard(run)`: the models of a run, the best first
 - `load_results(run)`: the results of a run, a DataFrame with one row a trial
+- `Error`: the base of the errors that tabsweep raises, with the ids of docs/errors.md
 
 >>> import tabsweep
 >>> table = tabsweep.load_dataset("iris")
@@ -30,6 +31,7 @@ __version__ = "0.2.0"
 
 _HOMES = {  # name -> the module that defines it
     "ColumnNotice": "tabsweep.models.library.columns",
+    "Error": "tabsweep.common.errors",
     "estimators": "tabsweep.models.library.names",
     "leaderboard": "tabsweep.benchmark.library.leaderboard",
     "load_dataset": "tabsweep.datasets.catalog",
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .benchmark.library.leaderboard import leaderboard as leaderboard
     from .benchmark.library.sweeping import sweep as sweep
     from .benchmark.results.evidence_builder import load_results as load_results
+    from .common.errors import Error as Error
     from .datasets.catalog import load_dataset as load_dataset
     from .datasets.catalog import splits as splits
     from .models.library.columns import ColumnNotice as ColumnNotice

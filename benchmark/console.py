@@ -20,11 +20,11 @@ import click
 from ..common.counting import count as count
 from .errors import BEHIND as BEHIND
 from .errors import ENVIRONMENT as ENVIRONMENT
-from .errors import ERRORS, lookup
 from .errors import FAILED as FAILED
 from .errors import INTERRUPTED as INTERRUPTED
 from .errors import NOTHING as NOTHING
 from .errors import OK as OK
+from .errors import OS_ERROR, lookup
 from .errors import REGRESSION as REGRESSION
 from .errors import USAGE as USAGE
 
@@ -280,7 +280,7 @@ def printed(console: Console, code: int) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reading end of the pipe is closed
     except OSError as error:  # a full disk, say
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        id, code = ERRORS["OSError"]
+        id, code = OS_ERROR
         console.tell(f"error {id}: standard output: {error}")
     return code
 

@@ -8,64 +8,49 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..common.errors import ENVIRONMENT, USAGE, Error
 from ..common.text import one_line
 from ..sweeps.store.run_folder import is_run, runs_below
 
 # Exit codes. FAILED: some trials failed, or an unexpected error; NOTHING: there was nothing to do;
 # BEHIND: the sweep is done, and MLflow lacks some of it.
-OK, FAILED, USAGE, ENVIRONMENT, REGRESSION, NOTHING, BEHIND = 0, 1, 2, 3, 4, 5, 6
+OK, FAILED, REGRESSION, NOTHING, BEHIND = 0, 1, 4, 5, 6
 INTERRUPTED = 130
 
-# Exception class -> (stable id, exit code). Looked up by name, so that nothing is imported for it.
-ERRORS: dict[str, tuple[str, int]] = {
-    "SuiteError": ("BENCH-E001", USAGE),
-    "PlanError": ("BENCH-E002", USAGE),
-    "BadSpace": ("BENCH-E025", USAGE),
-    "UnknownDataset": ("BENCH-E003", USAGE),
-    "UnknownModel": ("BENCH-E004", USAGE),
-    "SweepError": ("BENCH-E005", USAGE),
-    "SourceChanged": ("BENCH-E006", USAGE),
-    "DataError": ("BENCH-E007", USAGE),
-    "EvidenceError": ("BENCH-E008", USAGE),
-    "FitError": ("BENCH-E009", USAGE),
-    "ModelFileError": ("BENCH-E018", USAGE),
-    "SchemaError": ("BENCH-E019", USAGE),
-    "RunLocked": ("BENCH-E010", ENVIRONMENT),
-    "ClusterLost": ("BENCH-E021", ENVIRONMENT),
-    "LedgerError": ("BENCH-E011", ENVIRONMENT),
-    "NoRun": ("BENCH-E020", USAGE),
-    "NoData": ("BENCH-E012", ENVIRONMENT),
-    "DatasetUnavailable": ("BENCH-E013", ENVIRONMENT),
-    "ChecksumMismatch": ("BENCH-E014", ENVIRONMENT),
-    "TrackingError": ("BENCH-E015", ENVIRONMENT),
-    "OSError": ("BENCH-E016", ENVIRONMENT),
-    "ValueError": ("BENCH-E017", USAGE),
-    "UnknownExperiment": ("BENCH-E022", USAGE),
-    "NoGpu": ("BENCH-E023", ENVIRONMENT),
-    "PaperError": ("BENCH-E024", USAGE),
-}
+OS_ERROR = "BENCH-E016", ENVIRONMENT
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class SweepError(Exception):
+class SweepError(Error):
     """A sweep that cannot start as asked; nothing was changed."""
 
+    id = "BENCH-E005"
 
-class NoRun(Exception):
+
+class NoRun(Error):
     """A folder that is not the folder of a run."""
 
+    id = "BENCH-E020"
 
-class FitError(Exception):
+
+class FitError(Error):
     """A model cannot be fitted or applied with these arguments; the message names a way."""
 
+    id = "BENCH-E009"
 
-class UnknownExperiment(Exception):
+
+class UnknownExperiment(Error):
     """A name that no experiment has."""
 
+    id = "BENCH-E022"
 
-class NoGpu(Exception):
+
+class NoGpu(Error):
     """--device cuda where torch sees no GPU, or no machine of the cluster has one."""
+
+    id = "BENCH-E023"
+    exit_code = ENVIRONMENT
 
 
 def command_on(run: Path, command: str, *words: str) -> str:
@@ -164,11 +149,12 @@ def check_run(folder: Path) -> None:
 
 
 def lookup(error: BaseException) -> tuple[str, int] | None:
-    """(error id, exit code) of an exception by its nearest known class; None if unexpected."""
+    """(error id, exit code) of an exception; None if unexpected."""
     out = ("space left", "can't start new thread")
     if any(words in str(error) for words in out) or isinstance(error, MemoryError):
-        return ERRORS["OSError"]
-    for cls in type(error).__mro__:
-        if cls.__name__ in ERRORS:
-            return ERRORS[cls.__name__]
-    return None
+        return OS_ERROR
+    if isinstance(error, Error):
+        return error.id, error.exit_code
+    if isinstance(error, OSError):
+        return OS_ERROR
+    return (Error.id, USAGE) if isinstance(error, ValueError) else None

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from ..common.errors import ENVIRONMENT, Error
 
-class DataError(ValueError):
+
+class DataError(Error, ValueError):
     """A table, card or file is not as required; the message, one line, says how to mend it."""
+
+    id = "BENCH-E007"
 
 
 class UnknownDataset(DataError):
     """There is no dataset of this name."""
 
+    id = "BENCH-E003"
+
 
 class DatasetUnavailable(DataError):
     """No source has the files of dataset `name` at the moment; `reason` is what was tried."""
+
+    id = "BENCH-E013"
+    exit_code = ENVIRONMENT
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -25,6 +34,9 @@ class DatasetUnavailable(DataError):
 
 class ChecksumMismatch(DataError):
     """A source delivered bytes whose sha256 is not that of the card; they were not kept."""
+
+    id = "BENCH-E014"
+    exit_code = ENVIRONMENT
 
     def __init__(self, name: str, file: str, expected: str, actual: str, where: str) -> None:
         super().__init__(name, file, expected, actual, where)

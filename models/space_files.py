@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..common.errors import Error
 from ..common.text import did_you_mean, one_line
 from .discovery import load_class
 from .model_spec import ModelSpec, model_file
@@ -37,8 +38,10 @@ TESTING_KEYS = (
 )
 
 
-class BadSpace(ValueError):
+class BadSpace(Error, ValueError):
     """A declared search space that is none."""
+
+    id = "BENCH-E025"
 
 
 def tables(name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import infer_dtype
 
+from ..common.errors import Error
 from ..common.tasks import TASKS
 from .metrics import METRICS, metric, metrics_of
 from .output import escape
@@ -115,8 +116,10 @@ _OF_FRAMES = ["_held", "_blocks", "_masks", "_in_strict_order", "study_numbers",
 _OF_FRAMES += ["_evaluation_runs", "n_seeds", "fewer_seeds"]
 
 
-class EvidenceError(ValueError):
+class EvidenceError(Error, ValueError):
     """Results that a report cannot use; the message names the law and the row."""
+
+    id = "BENCH-E008"
 
 
 @dataclass(frozen=True)

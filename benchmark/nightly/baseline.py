@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...common.errors import Error
 from ...common.files import write_atomically
 from ...sweeps.trial import DONE, FAILED
 from ..planning.environment import cpu_model
@@ -19,7 +20,7 @@ from .sides import Row, fit, head_of, ids, lock_of
 FORMAT = 1
 
 
-class BaselineError(ValueError):
+class BaselineError(Error, ValueError):
     """A baseline that cannot be read or must not be accepted, with the way out."""
 
 

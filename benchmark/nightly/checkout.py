@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...common.errors import Error
+
 SHORT = 10  # digits of a commit for people
 BASELINE = "benchmark/nightly/baseline.json"
 
 
-class NotACheckout(ValueError):
+class NotACheckout(Error, ValueError):
     """The package that runs is not the top folder of a git checkout."""
 
 
-class NoCommit(ValueError):
+class NoCommit(Error, ValueError):
     """A commit that this checkout does not have, with the way to get it."""
 
 

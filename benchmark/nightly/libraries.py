@@ -14,13 +14,17 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from ...common.errors import ENVIRONMENT, Error
 from ...common.files import write_atomically
 
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)(\s*;.*)?$")
 
 
-class NoEnvironment(OSError):
+class NoEnvironment(Error, OSError):
     """The libraries of a lock file could not be installed."""
+
+    id = "BENCH-E016"
+    exit_code = ENVIRONMENT
 
 
 def pins(lock: str) -> dict[str, tuple[str, str]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...common.errors import ENVIRONMENT, Error
 from .checkout import worktree
 from .context import NightContext
 from .libraries import interpreter
@@ -22,8 +23,11 @@ START_S, FIT_S = 900.0, 120.0  # limits of a call: to start, and for each fit
 Row = dict[str, Any]
 
 
-class SideError(OSError):
+class SideError(Error, OSError):
     """A version that cannot be asked or fitted, with the last line of its process's output."""
+
+    id = "BENCH-E016"
+    exit_code = ENVIRONMENT
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ...common.errors import Error
 from ...common.text import suggest
 from ...reports.metrics import METRICS
 from .. import toml_file
@@ -33,8 +34,10 @@ BEHIND = ("suite", "experiment", "command", "why")  # keys of an entry, of which
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"  # module:function
 
 
-class PaperError(Exception):
+class PaperError(Error):
     """A paper's folder that cannot be read, with the file, the key and what would be right."""
+
+    id = "BENCH-E024"
 
 
 class OurMetric(Strict):

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...common.errors import Error
 from ...common.tasks import REGRESSION
 from ...common.text import one_line
 from ...models import registry
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 GIVEN = ("task", "seed", "random_state", "threads", "n_jobs", "device")  # by every trial
 
 
-class UnknownModel(ValueError):
+class UnknownModel(Error, ValueError):
     """A model that is not registered, not installed and not importable."""
+
+    id = "BENCH-E004"
 
 
 def find_model(name: str) -> registry.ModelSpec:

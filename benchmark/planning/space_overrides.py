@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...common.errors import Error
 from ...common.text import did_you_mean, suggest
 from ...models import registry
 from ...sweeps.search.space import Choice, Fixed, Space, Variants
@@ -21,8 +22,10 @@ TRANSDUCTIVE = {
 USUAL_MEMBERS = 5  # of a bag, where a search by inner cross-validation names no number
 
 
-class PlanError(Exception):
+class PlanError(Error):
     """What was asked for cannot be planned; the message says what and what would work."""
+
+    id = "BENCH-E002"
 
 
 def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ...common.errors import Error
 from ...common.tasks import Task
 from ...common.text import suggest
 from ...datasets.card import PROTOCOLS
@@ -23,8 +24,10 @@ Sampler = Literal["grid", "random", "tpe", "hyperopt"]
 Protocol = Literal[(*PROTOCOLS, "official-permuted")]  # type: ignore[valid-type]
 
 
-class SuiteError(Exception):
+class SuiteError(Error):
     """A suite that cannot be read, with the file, the key and what would be right."""
+
+    id = "BENCH-E001"
 
 
 class Halve(Strict):

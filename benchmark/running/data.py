@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...common.errors import ENVIRONMENT, Error
 from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
 from ...datasets.infer import Reading
@@ -20,8 +21,11 @@ from ..planning.suite import Suite
 from .request import Request
 
 
-class NoData(Exception):
+class NoData(Error):
     """None of the suite's datasets is available here; the message has the reason of each."""
+
+    id = "BENCH-E012"
+    exit_code = ENVIRONMENT
 
 
 def gather(

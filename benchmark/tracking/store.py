@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from ...common.errors import ENVIRONMENT, Error
 from ...common.files import write_atomically
 from ...common.network import ask_loopback_directly, is_loopback, proxy_of
 
@@ -30,7 +31,7 @@ SERVERS = ("http", "https")
 REFUSALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")  # MLflow's words
 
 # What MLflow reads when it is asked to do something.
-ENVIRONMENT = {
+VARIABLES = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run whose making was not answered may exist
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -39,8 +40,11 @@ ENVIRONMENT = {
 }
 
 
-class TrackingError(Exception):
+class TrackingError(Error):
     """The tracking store was refused or could not be used; the ledger is not affected."""
+
+    id = "BENCH-E015"
+    exit_code = ENVIRONMENT
 
 
 class Refused(TrackingError):
@@ -171,7 +175,7 @@ def opened(uri: str, run: Path) -> Iterator[MlflowClient]:
     not synced to disk: it can be rebuilt, and its waiting would slow the ledger's. A file that the
     user named may hold other people's experiments and keeps SQLite's default.
     """
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(VARIABLES)
     ask_loopback_directly()
     with redirect_stdout(sys.stderr), _unsynced() if uri == default_uri(run) else nullcontext():
         from mlflow.tracking import MlflowClient

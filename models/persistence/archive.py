@@ -9,14 +9,17 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+from ...common.errors import Error
 from .boosters import BOOSTER_MEMBERS
 
 MAX_BYTES = 2**30
 MEMBERS = ("manifest.json", "state.json", "arrays.bin", *sorted(BOOSTER_MEMBERS))
 
 
-class ModelFileError(ValueError):
+class ModelFileError(Error, ValueError):
     """A model cannot be saved, or a file is not one that may be loaded; the message says why."""
+
+    id = "BENCH-E018"
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:

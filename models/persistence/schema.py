@@ -15,6 +15,7 @@ from ...common.columns.encoder import is_date, is_text
 from ...common.columns.kinds import CATEGORY, DATE, NUMBER, STATED, TEXT
 from ...common.columns.levels import Levels
 from ...common.columns.numbers import is_number_style
+from ...common.errors import Error
 from ...common.tasks import TASKS
 from ...common.text import did_you_mean
 from ..library.columns import read_column, unknown_levels, values_of
@@ -24,8 +25,10 @@ from .serialization import objects
 Scalar = str | int | float | bool
 
 
-class SchemaError(ValueError):
+class SchemaError(Error, ValueError):
     """A table lacks what the model was trained on; the message names the column."""
+
+    id = "BENCH-E019"
 
 
 @dataclass(frozen=True)

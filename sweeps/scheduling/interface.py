@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...common.errors import Error
 from ..study import Slot
 from ..trial import DONE, FAILED, Result
 
@@ -14,11 +15,13 @@ from ..trial import DONE, FAILED, Result
 Listener = Callable[[str, Mapping[str, Any]], None]
 
 
-class SourceChanged(Exception):
+class SourceChanged(Error):
     """Finished slots have other trial ids now: code, data or versions changed since they ran.
 
     `count` is the number of finished slots that would have to run again.
     """
+
+    id = "BENCH-E006"
 
     def __init__(self, changed: list[Slot], known: Iterable[Slot]) -> None:
         # Slots after a changed one in a sequential study cannot be checked: they count too.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...common.errors import ENVIRONMENT, Error
 from ...common.files import sync_folder
 from ..trial import canonical
 
@@ -19,8 +20,11 @@ LONGEST = 1 << 26  # bytes of a line: no record of ours is as long, a file from 
 WINDOW = 1 << 16  # bytes that are read to get one record: those that follow come with it
 
 
-class LedgerError(Exception):
+class LedgerError(Error):
     """The store cannot be read or written; the message says which file and what to do."""
+
+    id = "BENCH-E011"
+    exit_code = ENVIRONMENT
 
 
 def encode(record: Mapping[str, Any]) -> bytes:

@@ -23,13 +23,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from ...common.errors import ENVIRONMENT, Error
+
 STALE_S = 30.0  # an owner whose counter has not changed for so long is dead
 BEAT_S = 3.0
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
-class RunLocked(Exception):
+class RunLocked(Error):
     """Another driver owns the run folder; the message says which and since when."""
+
+    id = "BENCH-E010"
+    exit_code = ENVIRONMENT
 
 
 class RunLock:

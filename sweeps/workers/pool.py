@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ...common.errors import ENVIRONMENT, Error
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import FAILED, Limits, Result, Trial, canonical, failure
@@ -55,9 +56,12 @@ class JobOutcome:
     reason: str = ""
 
 
-class ClusterLost(Exception):
+class ClusterLost(Error):
     """The workers cannot be reached any more, or none can be used; the message says why. `ended`:
     the jobs whose results had come before that."""
+
+    id = "BENCH-E021"
+    exit_code = ENVIRONMENT
 
     ended: Sequence[JobOutcome] = ()
 

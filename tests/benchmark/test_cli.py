@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +12,12 @@ import click
 import pytest
 from calls import Ran, bench
 from click.testing import CliRunner
+from repo import errors
 from tabsweep.benchmark import console
 from tabsweep.benchmark.cli import main
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
+from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.models import registry
 
 ROOT = Path(__file__).parents[2]
@@ -230,28 +230,24 @@ def raising(error: Exception, *args: str) -> Ran:
     return Ran(result.exit_code, result.stdout, result.stderr)
 
 
-def known_errors() -> dict[str, type]:
-    """{name: class} of the errors with an id that live in this package."""
-    found: dict[str, type] = {}
-    for folder in ("benchmark", "sweeps", "models", "datasets", "reports"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for name in re.findall(r"^class (\w+)\(", path.read_text(), re.MULTILINE):
-                if name in console.ERRORS:
-                    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                    found[name] = getattr(importlib.import_module(f"tabsweep.{dotted}"), name)
-    return found
+def test_an_error_has_an_id_that_no_other_has_and_keeps_its_exit_code():
+    own = [cls for cls in errors() if "id" in vars(cls)]
+    system = [cls for cls in own if issubclass(cls, OSError)]
+    assert {cls.id for cls in system} == {"BENCH-E016"}
+    assert len({cls.id for cls in own}) == len(own) - len(system) + 1
+    for cls in errors():
+        assert cls.exit_code in (2, 3)
 
 
-def test_every_error_with_an_id_exists_and_no_id_is_used_twice():
-    builtin = {"OSError", "ValueError"}
-    assert set(known_errors()) | builtin == set(console.ERRORS)
-    ids = [id for id, _ in console.ERRORS.values()]
-    assert len(ids) == len(set(ids))
+def test_an_error_of_another_library_has_no_id_for_its_name():
+    assert raising(type("DataError", (Exception,), {})("no disk")).code == 1
 
 
 @pytest.mark.parametrize(
     ("error", "id", "code"),
     [
+        (suites.SuiteError("two\nlines"), "BENCH-E001", 2),
+        (DatasetUnavailable("iris", "gone"), "BENCH-E013", 3),
         (ValueError("two\nlines"), "BENCH-E017", 2),
         (OSError(28, "No space left on device"), "BENCH-E016", 3),
         (PermissionError(13, "Permission denied"), "BENCH-E016", 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,18 @@ def blocks(document: str, language: str) -> list[str]:
     """The fenced blocks of a document that are in this language."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return [block[3] for block in FENCE.finditer(text) if block[2] == language]
+
+
+@cache
+def errors() -> tuple[type, ...]:
+    """Every class of the product that is a `tabsweep.Error`."""
+    for path in modules():
+        if " Error\n" in path.read_text(encoding="utf-8"):  # the end of its import
+            import_module(".".join(("tabsweep", *path.relative_to(ROOT).with_suffix("").parts)))
+    found = [import_module("tabsweep.common.errors").Error]
+    for cls in found:
+        found += [each for each in cls.__subclasses__() if each not in found]
+    return tuple(cls for cls in found if cls.__module__.startswith("tabsweep."))
 
 
 @cache

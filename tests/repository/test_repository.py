@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from repo import DOCUMENTS, ROOMS, ROOT, blocks, tree
+from repo import DOCUMENTS, ROOMS, ROOT, blocks, errors, tree
 
 DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
@@ -90,11 +90,7 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
         ".*", "__pycache__", "build", "dist", "runs", "*.egg-info", "tests"
     )
     shutil.copytree(ROOT, source, ignore=skip)
-    program = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=source)
-    assert done.returncode == 0, done.stderr
-    held = set(zipfile.ZipFile(source / done.stdout.split()[-1]).namelist())
+    held = set(zipfile.ZipFile(built("build_wheel", source)).namelist())
     wanted = {
         f"tabsweep/{path.relative_to(ROOT).as_posix()}"
         for folder in ROOMS
@@ -103,6 +99,33 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
     assert wanted | {"tabsweep/__init__.py", "tabsweep/py.typed"} == {
         n for n in held if n.startswith("tabsweep/")
     }
+
+
+def test_a_source_archive_holds_the_whole_checkout(tmp_path: Path) -> None:
+    """With it a distributor runs the tests and makes the pages and the locked environment."""
+    import tarfile
+
+    hidden = {".dockerignore", ".env.example", ".gitignore"}
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for path in (*source_files(), *ROOT.glob(".github/**/*.yml"))
+        if path.parent != ROOT or path.name[0] != "." or path.name in hidden
+    }
+    for name in wanted:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    with tarfile.open(built("build_sdist", tmp_path)) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert wanted <= held
+
+
+def built(how: str, source: Path) -> Path:
+    """The file that setuptools makes of a source tree, in this tree."""
+    program = f"import setuptools.build_meta as b; print(b.{how}('.'))"
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=source)
+    assert done.returncode == 0, done.stderr
+    return source / done.stdout.split()[-1]
 
 
 def data_files(folder: str) -> list[Path]:
@@ -327,12 +350,14 @@ def test_the_documents_explain_every_key_of_a_budget() -> None:
 
 
 def test_the_documents_explain_every_error_id_and_cause() -> None:
-    from tabsweep.benchmark.errors import ERRORS
     from tabsweep.sweeps.trial import CAUSES
 
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    explained = dict(re.findall(r"^\| (BENCH-E\d{3}) \| (\d+) \|", text, flags=re.MULTILINE))
-    assert explained == {"BENCH-E000": "1", **{id: str(code) for id, code in ERRORS.values()}}
+    row = r"^\| (BENCH-E\d{3}) \| (\d+) \| (?:`(\w+)` )?\|"
+    explained = {id: (int(code), name) for id, code, name in re.findall(row, text, re.MULTILINE)}
+    builtin = {"BENCH-E000": (1, ""), "BENCH-E016": (3, "OSError"), "BENCH-E017": (2, "ValueError")}
+    own = {cls.id: (cls.exit_code, cls.__name__) for cls in errors() if "id" in vars(cls)}
+    assert explained == own | builtin
     assert [cause for cause in CAUSES if f"| `{cause}` |" not in text] == []
 
 

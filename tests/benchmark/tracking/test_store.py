@@ -67,7 +67,7 @@ def test_a_silent_server_is_given_up_and_never_holds_the_end_of_a_sweep_beyond_t
 ) -> None:
     run = make_run(tmp_path / "a", records())
     with monkeypatch.context() as patch:
-        patch.setitem(tracking_store.ENVIRONMENT, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+        patch.setitem(tracking_store.VARIABLES, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
         with pytest.raises(Unreachable, match="timed out") as caught:
             sync(run, uri=f"http://me:{SECRET}@{silent.uri}/path")
     assert len(silent.heard) == 1 and silent.heard[0], "the server was never spoken to"
