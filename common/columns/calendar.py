@@ -107,6 +107,10 @@ def _of_quarter(found: re.Match[str]) -> str:
     return f"{found['y']}-{3 * int(found['q']) - 2:02}-01"
 
 
+def _of_half(found: re.Match[str]) -> str:
+    return f"{found['y']}-{6 * int(found['half']) - 5:02}-01"
+
+
 def _of_week(found: re.Match[str]) -> str:
     try:
         return date.fromisocalendar(
@@ -132,7 +136,7 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
     ),
     (NAMED, rf"{_YEAR}[年년] ?(?P<m>\d{{1,2}})[月월] ?(?P<d>\d{{1,2}})[日일]{_TIME}", _of_day),
     (NAMED, rf"{_DAY}(?:{_SEP}|\s*)(?:de )?{_NAME}{_SEP}(?:de )?{_YEAR}{_TIME}", _of_day),
-    (NAMED, rf"{_DAY}-{_NAME}-(?P<y>\d\d){_TIME}", _of_day),
+    (NAMED, rf"{_DAY}(?P<sep>[-/]){_NAME}(?P=sep)(?P<y>\d\d){_TIME}", _of_day),
     (NAMED, rf"{_NAME}{_SEP}{_DAY}{_SEP}{_YEAR}{_TIME}", _of_day),
     (NAMED, rf"{_YEAR}{_SEP}{_NAME}{_SEP}{_DAY}{_TIME}", _of_day),
     (
@@ -153,12 +157,16 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
         r"(?P<q>[1-4])\.? ?(?:[Qq]|Quartal|quarter|trimestre)[-/. ]{0,2}(?P<y>\d{4})",
         _of_quarter,
     ),
+    (QUARTER, r"(?P<y>\d{4})[-/. ]?[Hh](?P<half>[12])", _of_half),
+    (QUARTER, r"[Hh](?P<half>[12])[-/. ]{0,2}(?P<y>\d{4})", _of_half),
+    (WEEK, r"(?:W|KW ?)(?P<w>\d\d?)(?P<wd>)[-/. ]{1,2}(?P<y>\d{4})", _of_week),
     (WEEK, r"(?P<y>\d{4})[- ]?(?:W|KW ?)(?P<w>\d\d?)(?:-?(?P<wd>[1-7]))?", _of_week),
 )
 """(notation, what it matches, how it is ISO 8601) of each way to write one date."""
 _COMPILED = tuple((name, re.compile(shape), make) for name, shape, make in GRAMMAR)
 _BLANKS = re.compile(r"\s+")
 _TIME_OF_DIGITS = re.compile(r"(?<=\d)\s*,\s+(?=\d{1,2}:\d\d)")
+_PLACE = re.compile(r"(?<=[\dzZ])\s*(\[[A-Z]\w+(/\w+)*\]|[A-Z][a-z]+/[A-Z]\w+)$")  # of a zone
 _HALF = re.compile(r"(?<=\d)\s*([AaPp])\.?[Mm]\.?$")
 
 
@@ -171,7 +179,7 @@ def plain_date(text: str) -> str:
     plain = _BLANKS.sub(" ", text.strip())
     if plain[:1].isalpha():
         plain = _WEEKDAY.sub("", plain)
-    plain = _TIME_OF_DIGITS.sub(" ", plain)
+    plain = _PLACE.sub("", _TIME_OF_DIGITS.sub(" ", plain))
     return _HALF.sub(lambda found: f" {found[1].upper()}M", plain)
 
 

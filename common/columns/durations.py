@@ -31,6 +31,7 @@ _CLOCK = re.compile(
     r"(?P<sign>[-+])?(?:(?P<d>\d+)\s*(?:days?,?|d|Tage?,?)\s*\+?|(?P<dot>\d+)\.(?=\d\d:\d\d:))?"
     r"(?P<first>\d+):(?P<second>[0-5]\d)(?::(?P<third>[0-5]\d)(?P<part>[.,]\d+)?)?"
 )
+_SHORT = re.compile(r"(?P<m>\d+):(?P<s>[0-5]\d[.,]\d+)|(?P<h>\d+)h(?P<min>[0-5]\d)")
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 
@@ -50,6 +51,10 @@ def seconds_of(text: str, *, in_minutes: bool = False) -> float:
             rest = (found["part"] or "").replace(",", ".")
             clock = 3600 * first + 60 * second + float((found["third"] or "0") + rest)
         return (days + clock) * (-1 if found["sign"] == "-" else 1)
+    if short := _SHORT.fullmatch(text):  # 1:02.5 and 1h30
+        if short["h"]:
+            return 3600 * float(short["h"]) + 60 * float(short["min"])
+        return 60 * float(short["m"]) + float(short["s"].replace(",", "."))
     words = _ISO.fullmatch(text) or (_PARTS.fullmatch(text) if text[:1].isdigit() else None)
     parts = {k: v for k, v in words.groupdict().items() if v} if words else {}
     if not parts or (len(parts) < 2 and not text.startswith("P")):

@@ -33,7 +33,7 @@ BLANKS = "\u00a0\u202f\u2009\u2007\u2002\u2003\u3000"
 _PLAINER: dict[int, str] = {
     **dict.fromkeys(map(ord, INVISIBLE), ""),
     **dict.fromkeys(map(ord, BLANKS), " "),
-    **dict.fromkeys(map(ord, "\u2212\ufe63\uff0d"), "-"),
+    **dict.fromkeys(map(ord, "\u2212\u2013\ufe63\uff0d"), "-"),
 }
 
 
@@ -143,7 +143,12 @@ def written(text: str) -> Written | None:
         return None
     body, behind = found["body"].rstrip(" "), (found["behind"] or "").rstrip(".")
     minus = any(minuses) or around
-    odd = around or minuses[2] or (minus and not plain.startswith("-")) or "\u2212" in text
+    odd = (
+        around
+        or minuses[2]
+        or (minus and not plain.startswith("-"))
+        or not {"\u2212", "\u2013"}.isdisjoint(text)
+    )
     before = (found["before"] or "").rstrip(".")
     if before and behind and (behind in PERCENT or money_of(behind)[0]):
         return None  # $5% and $5 €

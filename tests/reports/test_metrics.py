@@ -206,3 +206,10 @@ def test_outcomes_drawn_with_the_stated_probabilities_are_calibrated():
     copies = np.repeat(np.arange(2000), weights)
     weighted = METRICS["ece"].value(y[:2000], sharper[:2000], weights.astype(float))
     assert weighted == pytest.approx(ece(y[copies], sharper[copies]))
+
+
+def test_f1_has_no_value_without_a_positive_row():
+    proba = np.array([[0.9, 0.1], [0.2, 0.8]])
+    assert METRICS["f1"].value(np.array([0, 0]), proba) is None
+    assert METRICS["f1"].value(np.array([0, 1]), proba) == 1
+    assert METRICS["f1"].value(np.array([0, 1]), proba[::-1]) == 0
