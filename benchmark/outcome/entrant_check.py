@@ -90,9 +90,9 @@ def _repeat(
     if table.sha256 != facts.rows:
         return Repeated(**about, found={}, problem="other data than the entrant's")
     protocol, drawn = facts.drawn
-    fold = catalog.splits(facts.ours, protocol, seed=int(drawn or 0), mirror=mirror, cache=cache)[
-        about["fold"]
-    ]
+    seed = int(drawn or 0)
+    folds = catalog.splits(facts.ours, protocol, seed=seed, mirror=mirror, cache=cache)
+    fold = next(one for one in folds if one.index == about["fold"])
     trial = Trial(
         dataset=about["dataset"],
         fold=about["fold"],

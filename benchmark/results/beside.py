@@ -219,7 +219,17 @@ def _joined(
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
     seedless = [marked(model, source) for model in theirs.meta["seedless"]]
     seedless += evidence.meta.get("seedless", [])
-    made = Evidence.of(trials, planned, {**evidence.meta, "seedless": seedless})
+    known = {marked(m, source): of for m, of in (theirs.meta.get("families") or {}).items()}
+    meta = {
+        **evidence.meta,
+        "seedless": seedless,
+        "families": {**(evidence.meta.get("families") or {}), **known},
+        "of_papers": [
+            *(evidence.meta.get("of_papers") or []),
+            *(marked(model, source) for model in theirs.meta.get("of_papers") or []),
+        ],
+    }
+    made = Evidence.of(trials, planned, meta)
     groups = [evidence.ensembles] if evidence.ensembles is not None else []
     if theirs.ensembles is not None and groups:
         groups.append(renamed(theirs.ensembles))

@@ -147,7 +147,7 @@ def test_profiles_and_wins_are_shares_of_datasets():
     )
     found = evidence_of(frame)
     matrix = ranking_matrices(found, headline_cells(found, studies(found)))[-1]
-    drawn = plots(found, matrix, costs(found).frame, None)
+    drawn = plots(found, matrix, costs(found).frame, {})
     plot, _ = drawn["profiles"]
     curves = {curve.label: dict(zip(curve.x, curve.y, strict=True)) for curve in plot.curves}
     for model, shares in {"a": (0.5, 1.0), "b": (0.0, 1.0), "c": (0.5, 1.0)}.items():

@@ -27,6 +27,7 @@ from .measured import Cost, Lookup, Work, settings_of, shipped
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
+RECORD_MB = 0.01  # of a trial's records and curve
 RAY_MB = 900.0  # of the driver, Ray and its processes
 MOST = 150  # costs of a model here that are looked up
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
@@ -87,7 +88,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         unsupported={s.name: s.reason for s in plan.studies if s.reason},
         memory_mb_limit=plan.limits.memory_mb,
     )
-    low = high = longest = mb = 0.0
+    low = high = longest = mb = disk = 0.0
     models: dict[str, float] = defaultdict(float)
     ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
@@ -110,6 +111,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
             continue
         cost = costs(planned[study.name])
         fits = left - _copied(study, left) + _more_fits(planned[study.name], left)
+        disk += left * (RECORD_MB + _predictions_mb(plan, planned[study.name]))
         low += fits * cost.seconds
         high += fits * cost.high
         models[str(study.meta["model"])] += fits * cost.seconds
@@ -128,9 +130,16 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     costly = sorted(models.items(), key=lambda item: -item[1])
     total.models = {name: round(s / 3600, 6) for name, s in costly}
     total.memory_mb = round(max(1, workers) * mb + (RAY_MB if workers else 0.0)) if mb else 0.0
-    total.disk_mb = round(total.to_run * 0.02, 1)
+    total.disk_mb = round(disk, 1)
     total.basis = costs.basis if total.to_run else total.basis
     return total
+
+
+def _predictions_mb(plan: Plan, study: StudyPlan) -> float:
+    """What the stored predictions of a trial take: a float64 a row, of classes one for each."""
+    data = plan.data[study.dataset]
+    fold = data.folds[study.fold]
+    return (len(fold.val) + len(fold.test)) * max(1, data.table.n_classes) * 8 / 1e6
 
 
 def _copied(study: Study, left: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calls import bench
+from calls import answer, bench
 from refusals import refused
 from small_sweeps import FAST
 from tabsweep.benchmark.planning import suite as suites
@@ -33,6 +33,20 @@ def test_a_run_has_the_draws_of_every_size_and_keeps_them():
     scores = bench("explain", "scores", "breast-cancer-wdbc", "knn", "--run", "runs/sized")
     assert scores.code == 0 and "6002" in scores.out
     assert bench("analyse", "runs/sized", "--metric", "mcc").code == 0  # the folds are drawn anew
+
+
+def test_a_study_by_size_is_exported_doubted_and_stands_beside_another_model():
+    datasets = ("--dataset", "breast-cancer-wdbc", "--dataset", "diabetes")
+    call = ("sweep", "--suite", "smoke", *datasets, "--sizes", "40,80", "--trials", 1, *FAST)
+    models = ("--model", "lightgbm", "--model", "mlp", "--model", "linear")
+    assert bench(*call, *models, "--name", "ref").code == 0
+    assert bench("beside", "export", "runs/ref", "--out", "ref", "--title", "Ref").code == 0
+    found = answer("beside", "check", "ref", "--rows", 6)
+    assert len(found) == 6 and all(row["same"] for row in found)
+    assert bench(*call, "--model", "knn", "--beside", "ref", "--name", "mine").code == 0
+    text = Path("runs/mine/report/by-size.md").read_text()
+    assert "knn" in text and "mlp \\[ref\\]" in text
+    assert "best network against the best boosting" in text  # of families that the entrant has
 
 
 def test_what_does_not_go_with_sizes_is_refused_before_anything_runs(tmp_path):

@@ -328,3 +328,13 @@ def test_published_results_alone_make_a_report(exported, tmp_path, monkeypatch):
     assert bench("report", "--beside", exported[1], "--out", "alone").code == 0
     assert "random-forest" in (tmp_path / "alone" / "leaderboard.md").read_text()
     assert bench("report", "--beside", "rtdl", "--beside", "tabm").code == 2
+
+
+def test_the_reference_study_is_ranked_by_datasets_that_are_independent_and_can_be_learned():
+    evidence = results_file(Path("uci-small-reference")).evidence()
+    left = {"congressional-voting", "statlog-australian-credit", "statlog-heart"}
+    assert set(evidence.datasets()) - set(evidence.subset) == {*left, "vertebral-column3"}
+    assert all(name in evidence.meta["subset_note"] for name in left)
+    assert evidence.meta["families"]["mlp-ple"][0] == "feature network"
+    assert {"npt", "hopular", "saint-cheatt"} <= set(evidence.meta["of_papers"])
+    assert "xgboost" not in evidence.meta["of_papers"]
