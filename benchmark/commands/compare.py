@@ -10,7 +10,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ..console import NOTHING, OK, REGRESSION, Console, common
 from ..errors import SweepError, check_run
 from ..planning import environment
-from ..planning.plan_record import drawn_by, plan_in
+from ..planning.plan_record import drawn_by, fits_apart, plan_in
 
 
 @click.command()
@@ -111,11 +111,13 @@ def drawn_apart(first: Record, second: Record) -> set[str]:
 
 
 def differences(first: Record, second: Record) -> list[str]:
-    """How the plans of the two runs differ: seed, data, code, lock file, processor, libraries."""
+    """How the plans of the two runs differ: seed, bags, data, code, lock file, processor, libraries."""
     texts = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:
         texts.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
+    if (apart := fits_apart(first, second)) is not None:
+        texts.append(f"scores of the first are of {apart[0]}, of the second of {apart[1]}")
     for name in sorted(set(first["datasets"]) & set(second["datasets"])):
         if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
             texts.append(f"{name} holds other data")

@@ -25,7 +25,7 @@ from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
-from ..planning.plan_record import drawn_by, plan_in, variants_of
+from ..planning.plan_record import SINGLE, drawn_by, fits_in, plan_in, variants_of
 from ..results.csv_lines import COSTS
 from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, results_file
 from ..results.evidence_builder import evidence_of
@@ -257,6 +257,7 @@ def _facts(
         folds=sorted(
             {s["fold"] for plan in plans for s in plan["studies"] if s["dataset"] == name}
         ),
+        fits=fits_in(plans[0])[name].replace(SINGLE, ""),
         commit=_distinct(str(e.get("code", "")) for e in environments),
         lock=_distinct(str(e.get("lock", ""))[:16] for e in environments),
         processor=_distinct(str(e.get("cpu", "unknown processor")) for e in environments),

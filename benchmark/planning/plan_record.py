@@ -15,6 +15,8 @@ PARTS = {
     **dict.fromkeys(("studies", "spaces", "samplers", "notes"), list),
 }  # of a plan's record
 
+SINGLE = "single fits"  # what the scores of a run without bags are of
+
 
 def drawn_by(plan: Mapping[str, Any], dataset: str) -> tuple[str, str]:
     """(protocol, seed) of a dataset's folds; the seed is "" where the folds do not depend on it.
@@ -101,3 +103,25 @@ def key_of(plan: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     alone = f"{study['model']} on {study['dataset']}"
     usual = f"{study['model']} on {study['task']} data"
     return alone if alone in plan["identity"]["sampler"] else usual
+
+
+def fits_in(plan: Record) -> dict[str, str]:
+    """{dataset of a plan: what its scores are of, "single fits" or "bags of K"}."""
+    found: dict[str, int] = {}
+    for study in plan["studies"]:
+        members = (study.get("bag") or {}).get("bag", 0)
+        found[study["dataset"]] = max(members, found.get(study["dataset"], 0))
+    return {name: f"bags of {n}" if n else SINGLE for name, n in sorted(found.items())}
+
+
+def fits_apart(first: Record, other: Record) -> tuple[str, str] | None:
+    """What the scores of two plans are of where they cannot stand in one table: single fits beside
+    bags on any dataset, or bags of other sizes on the same; None where they can."""
+    ours, theirs = fits_in(first), fits_in(other)
+    for name in ours.keys() & theirs.keys():
+        if ours[name] != theirs[name]:
+            return ours[name], theirs[name]
+    mixed = {*ours.values(), *theirs.values()}
+    if SINGLE in mixed and len(mixed) > 1:
+        return next(iter(ours.values())), next(iter(theirs.values()))
+    return None

@@ -22,7 +22,7 @@ from ...datasets.errors import DataError
 from ...reports.aggregation.cells import cells, studies
 from ...reports.evidence import Evidence
 from ...sweeps.store.ledger import Ledger
-from ..planning.plan_record import drawn_by, plan_in
+from ..planning.plan_record import SINGLE, drawn_by, fits_in, plan_in
 from .entrants import DatasetFacts, ResultsFile, results_file
 from .evidence_builder import noting
 
@@ -34,7 +34,7 @@ COLUMNS = ["dataset", "metric", "source", "model", "score", "spread", "n", "same
 class RunDataset:
     """A dataset of a run, as its plan describes it. added: the added dataset that it is, or "".
     sizes: rows to train, validate and test, of each fold; folds: their numbers. rows: the sha256 of
-    the data; drawn: (protocol, seed of the folds)."""
+    the data; drawn: (protocol, seed of the folds); fits: what its scores are of."""
 
     name: str
     task: str
@@ -44,6 +44,7 @@ class RunDataset:
     rows: str = ""
     drawn: tuple[str, ...] = ()
     folds: tuple[int, ...] = ()
+    fits: str = SINGLE
 
     @property
     def split(self) -> str:
@@ -77,6 +78,7 @@ def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
                 described["sha256"],
                 drawn_by(plan, name),
                 tuple(sorted({s["fold"] for s in plan["studies"] if s["dataset"] == name})),
+                fits_in(plan).get(name, SINGLE),
             )
     return datasets
 
@@ -99,6 +101,8 @@ def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has:
         return f"other task: {task}, not {ours.task}"
     if not has:
         return f"no published {metric}"
+    if ours.fits != (theirs.fits or SINGLE):
+        return f"other fits: {ours.fits} here, {theirs.fits or SINGLE} there"
     if theirs.rows:
         return _other_rows(ours, theirs)
     if not (ours.added and ours.protocol == "official"):

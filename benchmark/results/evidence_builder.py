@@ -16,7 +16,8 @@ from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
-from ..planning.plan_record import plan_in, planned_slots, sampler_of, study_name
+from ..planning.space_overrides import bag_words
+from ..planning.plan_record import fits_apart, plan_in, planned_slots, sampler_of, study_name
 from .overlap import Part, first_of_each, without_repeats
 from .page_facts import behind, facts_of, families_of, names_of, of_papers
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
@@ -222,6 +223,11 @@ def _agree(first: Record, other: Record, *, content: bool) -> None:
     if content:
         parts.append(("data", _contents(first), _contents(other)))
         parts.append(("folds", _folds(first), _folds(other)))
+    if (apart := fits_apart(first, other)) is not None:
+        raise ValueError(
+            f"the runs cannot share a table: scores of one are of {apart[0]}, of the other of "
+            f"{apart[1]}; write a report for each, or bench compare"
+        )
     for part, a, b in parts:
         for key in sorted(set(a) & set(b)):
             if a[key] != b[key]:
@@ -277,7 +283,7 @@ def meta_of(
     return {
         "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
         "budget": f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
-        f"{_range(trials, 'configuration')} a study, {_range(seeds, 'evaluation seed')}",
+        f"{_range(trials, 'configuration')} a study, {_evaluated(plans, seeds)}",
         "seed": first["options"]["seed"],
         "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
         "metric": first["metric"],
@@ -310,6 +316,15 @@ def meta_of(
         "code": environment["code"],
         "lock": environment["lock"],
     }
+
+
+def _evaluated(plans: Sequence[Record], seeds: Sequence[int]) -> str:
+    """How the choice of a study is evaluated, in words."""
+    bags = [study for plan in plans for study in plan["studies"] if study.get("bag")]
+    if not bags:
+        return _range(seeds, "evaluation seed")
+    most = max(bags, key=lambda study: study["bag"]["bag"])
+    return bag_words(most["bag"]["bag"], most["validation"]).removeprefix(", ")
 
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:

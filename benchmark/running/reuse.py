@@ -10,6 +10,7 @@ from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run, runs_below
 from ...sweeps.trial import DONE, Result, Trial
+from ..planning.bags import scored_fold
 from ..planning.plan import Plan
 from ..results.trial_scores import check_scores, rescored
 from .request import Request
@@ -61,7 +62,8 @@ def recomputed(trial: Trial, ledger: Ledger, record: Record, plan: Plan) -> Reus
     other rows, or give other scores than the recorded ones."""
     arrays = ledger.predictions.get(record["predictions"])
     data = plan.data[trial.dataset]
-    scores = rescored(data.table, data.folds[trial.fold], arrays)
+    fold = scored_fold(data.table, data.folds[trial.fold], trial.fidelity)
+    scores = rescored(data.table, fold, arrays)
     check_scores(record, scores)
     result = Result(
         status=DONE,

@@ -271,11 +271,12 @@ def _scores_of(row: Row, metric: str) -> list[str]:
 
 def _scores(chosen: Row, rows: list[Row], metric: str) -> dict[str, float | None]:
     """The scores of a study as the tables have them: where it has evaluation seeds, a test score is
-    their mean, and None where one of them has none."""
+    their mean, and None where one of them has none; where it has a bag, both parts are its own."""
     counting = [row for row in rows if row["stage"] == EVAL] or [chosen]
     scores: dict[str, float | None] = {}
     for name in _scores_of(chosen, metric):
-        known = [row[name] for row in (counting if name.startswith("test_") else [chosen])]
+        of_all = name.startswith("test_") or bag
+        known = [row[name] for row in (counting if of_all else [chosen])]
         scores[name] = None if None in known else sum(known) / len(known)
     return scores
 
