@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from golden_run import ACCEPT, stored, written
 
 
+@pytest.mark.locked
 def test_the_report_of_the_stored_run_is_what_was_stored(tmp_path: Path) -> None:
     before, now = stored(), written(tmp_path)
     names = sorted(name for name in before | now if before.get(name) != now.get(name))
