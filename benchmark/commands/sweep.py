@@ -289,14 +289,16 @@ def run_and_report(console: Console, request: Request) -> int:
         if outcome is not None and not outcome.tally.interrupted:
             for warning in outcome.warnings:
                 console.warn(warning)
-            files, sections, _ = make_report(
+            made = make_report(
                 [request.folder],
                 None,
                 mirror=request.options.mirror,
                 cache=request.options.cache,
                 beside=split_names(request.options.beside),
             )
-            code, document = summary(console, request, outcome, files, sections)
+            for text in made.missed:
+                console.warn(text)
+            code, document = summary(console, request, outcome, made.files, made.sections)
             if request.options.predict_missing:
                 progress.end("the predictions of rows without a target")
                 document["predicted"] = predict_missing(console, request)

@@ -6,9 +6,12 @@ output format has one function through which every such text passes.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 
 LABEL_LIMIT = 32  # characters of a name that a table shows
@@ -46,8 +49,6 @@ _LATEX = {
     "≈": r"$\approx$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
-    "χ": r"$\chi$",
-    "α": r"$\alpha$",
     "¹": r"$^1$",
     "²": r"$^2$",
     "√": r"$\surd$",
@@ -65,16 +66,31 @@ _LATEX = {
     "Ø": r"\O{}",
     "æ": r"\ae{}",
     "Æ": r"\AE{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "ı": r"\i{}",
+    "µ": r"$\mu$",  # the sign of a millionth
+    "ς": r"$\varsigma$",
 }
+# Greek letters that LaTeX has by name; the others look like Latin ones.
+_GREEK = set(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+)
+_LIKE_LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))
 _ACCENTS = {
     "\u0300": "`",
     "\u0301": "'",
     "\u0302": "^",
     "\u0303": "~",
     "\u0304": "=",
+    "\u0306": "u",
     "\u0307": ".",
     "\u0308": '"',
     "\u030a": "r",
+    "\u030b": "H",
     "\u030c": "v",
     "\u0327": "c",
 }
@@ -107,20 +123,47 @@ def one_line(text: str) -> str:
     return visible(" ".join(str(text).split()))
 
 
+def cut(text: str, limit: int, middle: str = "…") -> str:
+    """The visible text; of a longer one, `middle` stands in place of its middle."""
+    shown = visible(text)
+    end = limit // 3 + 1
+    return (
+        shown
+        if len(shown) <= limit
+        else f"{shown[: limit - end - len(middle)]}{middle}{shown[-end:]}"
+    )
+
+
 @lru_cache(10_000)  # the same names occur in thousands of cells
-def label(name: str, limit: int = LABEL_LIMIT) -> str:
-    """A name as tables show it: visible; a longer one without its middle.
+def label(name: str) -> str:
+    """A name as tables show it: visible; of a longer one, four signs that are its own stand in
+    place of its middle, so that names that differ there alone have different labels.
 
     >>> label("package.of.somebody.else.module:Classifier")
-    'package.of.somebody.…:Classifier'
+    'package.of.some…58ce…:Classifier'
     """
-    shown = visible(name)
-    end = limit // 3 + 1
-    return shown if len(shown) <= limit else f"{shown[: limit - end - 1]}…{shown[-end:]}"
+    own = hashlib.blake2s(name.encode("utf-8", "surrogatepass"), digest_size=2).hexdigest()
+    return cut(name, LABEL_LIMIT, f"…{own}…")
+
+
+def told_apart(texts: Mapping[str, str]) -> dict[str, str]:
+    """{name: its text, or its label where another name has that text or label}: what different
+    names are called where not everyone's text is a name of its own.
+
+    >>> told_apart({"a.py:Net": "Net", "b.py:Net": "Net", "knn": "k-NN"})
+    {'a.py:Net': 'a.py:Net', 'b.py:Net': 'b.py:Net', 'knn': 'k-NN'}
+    """
+    printed = {name: {one_line(text), one_line(label(name))} for name, text in texts.items()}
+    taken = Counter(text for own in printed.values() for text in own)
+    return {
+        name: text if taken[one_line(text)] == 1 else label(name) for name, text in texts.items()
+    }
 
 
 def latex(text: str) -> str:
-    """The text as LaTeX source that prints it; characters that the fonts lack become [U+XXXX].
+    """The text as LaTeX source that prints it. Greek letters are those of mathematics; letters of
+    other scripts stay as they are, for LuaLaTeX (`paper.main` has the fonts); other characters that
+    the fonts lack become [U+XXXX].
 
     >>> latex(r"a_b & \\input{x}")
     'a\\\\_b \\\\& \\\\textbackslash{}input\\\\{x\\\\}'
@@ -137,7 +180,25 @@ def _latex_character(c: str) -> str:
     parts = unicodedata.normalize("NFD", c)
     if len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS:
         return f"\\{_ACCENTS[parts[1]]}{{{parts[0]}}}"
+    if unicodedata.name(c, "").startswith("GREEK "):
+        return _greek(parts)
+    if unicodedata.category(c)[0] in "LMN":
+        return c
     return f"{{[}}U+{ord(c):04X}{{]}}"
+
+
+def _greek(parts: str) -> str:
+    """A Greek letter and its accents. An acute stands for the tonos; breathings are left out."""
+    letter = parts[0]
+    kind, _, name = unicodedata.name(letter).removeprefix("GREEK ").partition(" LETTER ")
+    name = name.replace("LAMDA", "LAMBDA").capitalize() if kind == "CAPITAL" else name.lower()
+    name = name.replace("lamda", "lambda")
+    if letter not in _LATEX and letter not in _LIKE_LATIN and name not in _GREEK:
+        return parts
+    plain = _LATEX.get(letter, "").strip("$") or _LIKE_LATIN.get(letter) or f"\\{name}"
+    for accent, command in (("\u0301", "acute"), ("\u0308", "ddot")):
+        plain = f"\\{command}{{{plain}}}" if accent in parts[1:] else plain
+    return f"${plain}$"
 
 
 def markdown(text: str) -> str:

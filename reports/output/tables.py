@@ -170,8 +170,10 @@ def to_latex(tables: Sequence[ReportTable]) -> str:
     floats = [f for table in tables if table.in_latex for f in _float(table)]
     for last in range(MOST_WAITING - 1, len(floats), MOST_WAITING):
         floats[last] += "\\clearpage\n"
-    needs = "\\usepackage{booktabs}"
-    return "\n".join([f"% Made by tabsweep. Needs {needs} in the preamble.\n", *floats])
+    needs = "\\usepackage{booktabs} in the preamble"
+    if not all(map(str.isascii, floats)):
+        needs += ", and LuaLaTeX with fonts for its letters, as in paper/main.tex"
+    return "\n".join([f"% Made by tabsweep. Needs {needs}.\n", *floats])
 
 
 def _float(table: ReportTable) -> list[str]:

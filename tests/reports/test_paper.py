@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from report_cases import HOSTILE, evidence_of, mixed, pdflatex, readable, rows_of, texts
-from tabsweep.reports import report
+from tabsweep.models.registry_entries import MODELS as REGISTERED
+from tabsweep.reports import bibliography, report
 from tabsweep.reports.output import escape
 from tabsweep.reports.output.curves import Curve, Plot
 from tabsweep.reports.output.text_width import TEXT_WIDTH_PT, width
@@ -34,6 +35,20 @@ def test_models_have_display_names_in_the_order_of_their_ranks_and_one_s_own_is_
     heads = re.findall(r"CatBoost|Transformer|knn|Mine\{\*\}", scores)
     assert heads == [name.removeprefix("FT-") for name in ranked] and "Adult & " in scores
     assert "{*}: our model." in scores and "my.module" not in scores
+
+
+def test_no_two_models_are_called_alike_and_each_has_its_own_numbers(tmp_path):
+    models = ["a.py:Net", "b.py:Net", "dataset", "KNN", "knn", "x" * 40 + "1", "x" * 40 + "2"]
+    frame = rows_of(mixed(4), models, score=lambda d, j: 0.5 + 0.01 * j)
+    names = {"a.py:Net": "Net", "b.py:Net": "Net", "knn": "k-NN", "KNN": "KNN"}
+    written = texts(evidence_of(frame, names=names), tmp_path)
+    ranks = written["paper/ranks.tex"].decode().partition("midrule")[2].partition("bottomrule")[0]
+    rows = [row.split(" & ") for row in ranks.splitlines() if " & " in row]
+    called = [row[0].strip() for row in rows]
+    assert called[2:] == ["k-NN", "KNN", "dataset", "b.py:Net", "a.py:Net"]
+    assert len(set(called)) == len(models) and "mean rank" not in called
+    scores = written["paper/scores-binary.tex"].decode()
+    assert all(f".{500 + 10 * j}" in scores for j in range(len(models)))
 
 
 def test_a_second_number_is_called_what_it_is_where_some_test_parts_overlap(tmp_path):
@@ -74,21 +89,48 @@ def test_a_narrower_scope_s_diagram_alone_has_its_package(tmp_path):
 def test_models_and_datasets_with_a_source_are_cited(tmp_path):
     families = {
         "catboost": ["gbdt", "", "Prokhorenkova et al. 2018, arXiv:1706.09516; another"],
+        "ft-transformer": ["gbdt", "", "Prokhorenkova et al. 2018, sec. 3"],
         "knn": ["classical", "", "Cover & Hart, no year"],
+        "my.module:Mine": ["external", "", "Somebody et al. 2020, a preprint"],
     }
-    facts = {"binary-0": {"title": "Adult", "citation": "Kohavi: {Scaling up} 100 %"}}
+    facts = {
+        "binary-0": {"title": "Adult", "citation": "Kohavi {Scaling up} 100 %"},
+        "binary-1": {"citation": "R. Kohavi, B. Q: Scaling Up. KDD (1996) 2-9. UCI."},
+    }
     written = texts(
         evidence().but(meta=evidence().meta | {"families": families, "facts": facts}), tmp_path
     )
-    entries = written["paper/references.bib"].decode().split("@misc")[1:]
-    assert [entry.partition(",")[0] for entry in entries] == ["{catboost", "{knn", "{binary-0"]
-    assert "author = {Prokhorenkova and others}" in entries[0] and "year = {2018}" in entries[0]
-    assert "howpublished = {arXiv:1706.09516}" in entries[0]
-    assert "note = {Cover \\& Hart, no year}" in entries[1]
-    assert "note = {Kohavi: \\{Scaling up\\} 100 \\%}" in entries[2]
+    entries = written["paper/references.bib"].decode().split("@")[1:]
+    keys = [entry.partition(",")[0].partition("{")[2] for entry in entries]
+    assert keys[:2] + keys[3:] == ["prokhorenkova-et-al-2018", "knn", "binary-0", "binary-1"]
+    paper, knn, mine, adult, second = entries
+    assert paper.startswith("inproceedings{") and "year = {2018}" in paper  # once for two models
+    assert "Prokhorenkova, Liudmila and Gusev, Gleb" in paper and "others" not in paper
+    assert "title = {{CatBoost: unbiased boosting with categorical features}}" in paper
+    assert "note = {Cover \\& Hart, no year}" in knn
+    assert "author = {Somebody and others}" in mine and "howpublished = {a preprint}" in mine
+    assert "note = {Kohavi \\{Scaling up\\} 100 \\%}" in adult
+    assert "author = {R. Kohavi and B. Q}" in second and "title = {{Scaling Up}}" in second
+    assert "year = {1996}" in second and "howpublished = {KDD, 2-9. UCI}" in second
     setup = written["paper/setup.tex"].decode()
-    assert "4 models~\\cite{catboost,knn}" in setup and "~\\cite{binary-0}: binary" in setup
+    assert f"4 models~\\cite{{{','.join(keys[:3])}}}" in setup
+    assert "~\\cite{binary-0,binary-1}: binary" in setup
     assert "\\bibliography{references}" in written["paper/main.tex"].decode()
+
+
+def test_the_papers_of_the_registry_are_whole_entries_with_keys_of_their_own():
+    taken: dict[str, str] = {}
+    for spec in REGISTERED.values():
+        if spec.paper:
+            entry = bibliography._of_model(spec.name, spec.display_name, spec.paper, taken).text
+            assert "@misc" not in entry and " others" not in entry, entry
+            for field in ("author", "title", "year"):
+                assert f"  {field} = {{" in entry
+            assert re.search(r"  (journal|booktitle|publisher) = \{", entry)
+            stated = re.search(r"(?:doi:|arXiv:)([^,; ]+)", spec.paper.partition(";")[0])
+            assert stated is None or stated[1] in entry or "doi = {10.1" in entry, entry
+    two = [bibliography._entry("misc", name, {"note": name}, taken).key for name in ("A b", "A-b")]
+    assert len({key.lower() for key in two}) == 2
 
 
 def test_profiles_and_wins_are_shares_of_datasets():
