@@ -14,10 +14,10 @@ from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
 from ...models.own_class import ready
 from ...reports.metrics import DEFAULT_METRIC, METRICS
+from ...sweeps.machine.process_tree import living_cpu_s
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
-from ...sweeps.workers.process_tree import living_cpu_s
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..column_encoding import encoder_source, table_of_trial
 from ..planning.code_identity import source_alone

@@ -79,7 +79,7 @@ def a_long_name_of_a_temporary_folder_is_no_hindrance(folder: Path) -> None:
 
 
 # {folder of the case: what must hold in a copy of it, which is the working directory}. The quota of
-# CPUs (14_cpu_quota) has no file; it is tried by tests/sweeps/workers/test_cgroups.py.
+# CPUs (14_cpu_quota) has no file; it is tried by tests/sweeps/machine/test_cgroups.py.
 CASES: dict[str, Callable[[Path], None]] = {
     "02_var_keyword": what_goes_through_the_name_less_arguments_is_searched,
     "04_finite_space": every_point_of_a_finite_space_is_tried,

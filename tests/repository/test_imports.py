@@ -53,7 +53,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("study",),
         ("study_state",),
         ("search",),
-        ("trial", "fingerprint"),
+        ("trial", "fingerprint", "machine"),
     ),
     "reports": (
         ("report", "explain"),
