@@ -267,7 +267,21 @@ class Verbs(click.Group):
         """As click has it."""
         given = sys.argv[1:] if args is None else list(args)
         Verbs.own_process = bool(given) and sys.argv[-len(given) :] == given
+        open_streams()
         return super().main(args, *more, **options)
+
+
+def open_streams() -> None:
+    """Open /dev/null in place of standard streams that are closed, as of a daemon: the next file
+    that is opened, the ledger, say, would get its number, and what libraries print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def printed(console: Console, code: int) -> int:

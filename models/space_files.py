@@ -80,7 +80,8 @@ def _declared(spec: ModelSpec, declare: Any) -> Mapping[str, Any]:
     except Exception as error:  # code of the user, which may raise anything
         raise BadSpace(f"{law}; it raised {type(error).__name__}: {one_line(error)}") from error
     if not isinstance(data, Mapping) or not data:
-        raise BadSpace(f"{law}; it is {one_line(repr(data), 80)}")
+        how = "returned" if callable(declare) else "is"
+        raise BadSpace(f"{law}; it {how} {one_line(repr(data), 80)}")
     return data
 
 

@@ -97,7 +97,7 @@ def _lock() -> tuple[str, str]:
 
 
 def _machine() -> tuple[str, str]:
-    from ...sweeps.workers.cgroups import available_cpus, free_memory_mb
+    from ...sweeps.machine.cgroups import available_cpus, free_memory_mb
     from ..planning.environment import cpu_model, memory_mb
 
     cores = available_cpus()

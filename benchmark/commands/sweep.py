@@ -17,11 +17,11 @@ import psutil
 from ...common.portable import pin_or_restart
 from ...common.text import suggest
 from ...sweeps.engine import Stop
+from ...sweeps.machine.cgroups import available_cpus
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.trial import CAUSES, FAILED
-from ...sweeps.workers.cgroups import available_cpus
 from ...sweeps.workers.ray_thread import RAY
 from ..console import (
     BEHIND,

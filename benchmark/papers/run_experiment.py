@@ -10,7 +10,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ...models.deep.trainer import computing
-from ...sweeps.workers.process_tree import tree_cpu_s
+from ...sweeps.machine.process_tree import tree_cpu_s
 from ..planning.environment import capture
 from .catalog import Experiment
 from .experiment_files import write, write_facts

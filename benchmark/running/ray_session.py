@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
+from ...sweeps.machine.cgroups import available_cpus
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.store.run_folder import is_run
-from ...sweeps.workers.cgroups import available_cpus
 from ...sweeps.workers.pool import ClusterLost
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,

@@ -16,10 +16,10 @@ from ...models.base import Unsupported
 from ...models.hyperparameters import InvalidConfig
 from ...models.own_class import ready
 from ...reports.metrics import DEFAULT_METRIC, METRICS
+from ...sweeps.machine.process_tree import living_cpu_s
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
-from ...sweeps.workers.process_tree import living_cpu_s
 from ..bag import run_bag
 from ..bag_members import is_bag, members_of
 from ..cell import BadConfig, Cell, load_class, run_cell

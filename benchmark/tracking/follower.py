@@ -14,8 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ...sweeps.machine import process_tree
 from ...sweeps.store.ledger import LedgerError
-from ...sweeps.workers import process_tree
 from ..console import duration
 from ..errors import command_on
 from .store import Refused, TrackingError, check, default_uri, is_server, redact

@@ -8,7 +8,7 @@
 set -eu
 cpus=$1
 shift
-there=$(python -c 'from tabsweep.sweeps.workers.cgroups import available_cpus; print(available_cpus())')
+there=$(python -c 'from tabsweep.sweeps.machine.cgroups import available_cpus; print(available_cpus())')
 if [ "$cpus" -gt "$there" ]; then
     echo "start-ray: $cpus CPUs are asked for, and $there are there: $there" >&2
     cpus=$there

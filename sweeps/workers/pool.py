@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ...common.errors import ENVIRONMENT, Error
+from ..machine.process_tree import tree_cpu_s
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import FAILED, Limits, Result, Trial, canonical, failure
 from .interruption import Interrupted, keyboard_interrupts
-from .process_tree import tree_cpu_s
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.

@@ -55,8 +55,11 @@ def ray_folder() -> str:
 
 def shorten_ray_folder() -> None:
     """Give Ray a folder with a short name where that of TMPDIR is too long for its sockets, such as
-    the folder of a job of SLURM. A RAY_TMPDIR that is set stays."""
-    if "RAY_TMPDIR" not in os.environ and len(os.fsencode(ray_folder())) > LONGEST:
+    the folder of a job of SLURM, or is relative, which its processes understand differently. A
+    RAY_TMPDIR that is set stays."""
+    if "RAY_TMPDIR" in os.environ:
+        return
+    if len(os.fsencode(ray_folder())) > LONGEST or not os.path.isabs(ray_folder()):
         os.environ["RAY_TMPDIR"] = str(own_folder("/tmp"))
 
 

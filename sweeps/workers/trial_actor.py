@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from ...common import fit_progress
+from ..machine.cgroups import free_memory_mb
+from ..machine.process_tree import kill_started, tree_cpu_s
 from ..trial import FAILED, Limits, Result, Trial, failure
 from .awake_clock import awake_s
-from .cgroups import free_memory_mb
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
-from .process_tree import kill_started, tree_cpu_s
 from .ray_private import report_crash_cause
 from .ray_start import own_folder
 

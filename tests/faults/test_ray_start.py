@@ -316,14 +316,15 @@ def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
     assert re.search("error BENCH-E017: TABSWEEP_RAY_START_S='soon'", sweep.output())
 
 
-def test_a_temporary_folder_with_a_long_name_holds_no_sockets(tmp_path: Path) -> None:
+def test_a_temporary_folder_with_a_long_or_a_relative_name_holds_no_sockets(tmp_path: Path) -> None:
     """As a job's of SLURM or of CI; 107 bytes are all that the name of a socket may have."""
     folder = tmp_path / "a-job's-own-folder-for-temporary-files" / "1234567"
     folder.mkdir(parents=True)
-    sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TMPDIR": str(folder)})
-    sweep.finish()
-    assert status_of(sweep.run).done == 2
-    assert not (folder / "ray").exists()
+    for name, temporary in (("long", str(folder)), ("relative", os.path.relpath(tmp_path))):
+        sweep = Sweep(tmp_path / name, *OPTIONS, env={"TMPDIR": temporary})
+        sweep.finish()
+        assert status_of(sweep.run).done == 2
+        assert not Path(temporary, "ray").exists()
 
 
 def test_a_folder_of_our_name_that_another_user_made_is_not_written_to(tmp_path: Path) -> None:

@@ -176,6 +176,21 @@ def test_a_home_that_cannot_be_written_is_done_without(tmp_path):
     assert status_of(Path("runs/r")).done == 1 and Path("runs/r/mlflow.db").exists()
 
 
+# ---------------------------------------------------------------------- no streams
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_hindrance_and_get_nothing_of_a_run(closed: str):
+    call = ["sweep", "--suite", "smoke", "--dataset", "iris", "--model", "knn", "--folds", "1"]
+    words = [*call, "--trials", "2", *FAST, "--name", "r"]
+    program = "from tabsweep.benchmark.cli import main; main()"
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert status_of(Path("runs/r")).done == 2
+    assert bench(("verify", "runs/r"))[0].code == 0
+
+
 # ---------------------------------------------------------------------- little memory
 
 LIMIT = """

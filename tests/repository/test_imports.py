@@ -54,7 +54,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("study",),
         ("study_state",),
         ("search",),
-        ("trial", "fingerprint"),
+        ("trial", "fingerprint", "machine"),
     ),
     "reports": (
         ("report", "explain"),

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tabsweep.sweeps.workers.cgroups import available_cpus
+from tabsweep.sweeps.machine.cgroups import available_cpus
 
 ROOT = Path("/sys/fs/cgroup")
 Group = Callable[[str, dict[str, str]], list[str]]
