@@ -37,7 +37,7 @@ test: check
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy .
+	$(BIN)/mypy
 
 lint: setup
 	$(BIN)/ruff format .

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from ..common.network import PASSWORD_FILE, password_from_file
+from ..common.network import PASSWORD_FILE, ask_loopback_directly, password_from_file
 from .console import Verbs
 
 # name: (its module in commands/, what the list of commands says of it)
@@ -86,6 +86,7 @@ def main() -> None:
     Exit codes: 0 ok, 1 some trials failed (or an unexpected error), 2 usage, 3 environment, 4
     regression, 5 nothing to do, 6 done, but MLflow lacks some of it, 130 interrupted.
     """
+    ask_loopback_directly()
     try:
         password_from_file()
     except OSError as error:

@@ -202,7 +202,7 @@ def single_flags(
         alone[name] = probes.skill(x[:, [j]], target, table.task, single=True, n_cuts=1)
         if alone[name] >= LEAK:  # a second look, at all rows
             alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
-        elif table.task == "regression":  # a tree has few leaves for the tails of a straight line
+        if table.task == "regression":  # a tree has few leaves for the tails of a straight line
             alone[name] = max(alone[name], probes.line_skill(x[:, j], target))
         if table.classes and probes.same_classes(x[:, j], target):
             flags.append(flag("feature-is-target", "error", f"{name} is the target by other names"))

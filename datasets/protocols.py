@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,10 @@ PROTOCOLS = {
 SEEDED = ("kfold", "fivefold", "holdout", "grouped")  # other rows under every seed of a sweep
 N_FOLDS = 10
 KFOLDS = {"kfold": (N_FOLDS, 0.2), "fivefold": (5, 0.1)}  # folds, share of all rows that validate
+NESTED = re.compile(r"nested((-[1-9]\d*x[1-9]\d?)+)")  # of several training sizes, see `nested`
+LEAST_SIZE = 20  # rows to train on
+MOST_TESTED = 20_000  # rows of the test part that all sizes share
+NUMBERS = 100  # numbers of a size's folds: 30002 is the second draw of 300 rows
 STATED_SEED = 0  # of the splits of which papers state the sizes alone
 SIZES = tomllib.loads(Path(__file__).with_name("split_sizes.toml").read_text(encoding="utf-8"))
 
@@ -39,7 +45,7 @@ SIZES = tomllib.loads(Path(__file__).with_name("split_sizes.toml").read_text(enc
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Row numbers of a training, validation and test part: int64, ascending, disjoint, together
-    all rows. `index` is the fold's number in its protocol, from 0."""
+    all rows but where sizes are drawn. `index` is the fold's number in its protocol, from 0."""
 
     index: int
     train: np.ndarray
@@ -189,6 +195,93 @@ def _temporal(table: Table) -> list[Fold]:
     return [Fold(0, train, val, rows[times >= begin_test])]
 
 
+def nested(sizes: Sequence[int], draws: Sequence[int] = ()) -> str:
+    """The protocol of several training sizes: `draws` samples of each, by default three of the
+    first, two of the second, one of each other. ValueError for what is none.
+
+    >>> nested([300, 1000, 3000])
+    'nested-300x3-1000x2-3000x1'
+    """
+    draws = list(draws) or [max(1, 3 - k) for k in range(len(sizes))]
+    if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < LEAST_SIZE:
+        raise ValueError(f"sizes must ascend from {LEAST_SIZE} rows or more, got {list(sizes)}")
+    if len(draws) != len(sizes) or not all(0 < n < NUMBERS for n in draws):
+        raise ValueError(
+            f"draws must have a number from 1 to {NUMBERS - 1} for each of the sizes "
+            f"{list(sizes)}, got {draws}"
+        )
+    return "-".join(["nested", *(f"{n}x{k}" for n, k in zip(sizes, draws, strict=True))])
+
+
+def draws_of(protocol: str) -> dict[int, int]:
+    """{training rows: number of draws} of a nested protocol, {} of any other.
+
+    >>> draws_of("nested-300x3-1000x2"), draws_of("kfold")
+    ({300: 3, 1000: 2}, {})
+    """
+    if not NESTED.fullmatch(protocol):
+        return {}
+    pairs = (part.split("x") for part in protocol.split("-")[1:])
+    return {int(size): int(n) for size, n in pairs}
+
+
+def described(protocol: str) -> str:
+    """A protocol in words, after its name."""
+    draws = draws_of(protocol)
+    if not draws:
+        return f"{protocol}: {PROTOCOLS[protocol]}"
+    each = ", ".join(f"{n} of {size:,} rows" for size, n in draws.items())
+    first = next(iter(draws))
+    return (
+        f"{protocol}: nested draws of training rows, {each} (fold {NUMBERS * first + 1} is the "
+        f"first of {first:,} rows); a quarter as many validate, and all are tested on the same "
+        f"rows, at most {MOST_TESTED:,}; stratified for classification"
+    )
+
+
+def seeded(protocol: str) -> bool:
+    """Whether the seed of a sweep draws the folds."""
+    return protocol in SEEDED or bool(draws_of(protocol))
+
+
+def _nested(table: Table, draws: dict[int, int], seed: int) -> list[Fold]:
+    """One draw of all sizes after the other: the rows of a size are part of those of the next one
+    in the same draw, to train as to validate. No test row is in any of them."""
+    if table.groups is not None or table.times is not None:
+        raise ValueError(
+            f"sizes draw single rows, and {table.name} has a column of "
+            f"{'groups' if table.groups is not None else 'times'}: leave it out, or the sizes"
+        )
+    stratified, largest = table.task != "regression", max(draws)
+    n_val = {size: size // 4 for size in draws}
+    n_test = min(MOST_TESTED, table.n_rows - largest - n_val[largest])
+    if n_test < largest // 2:
+        raise DataError(
+            f"{largest:,} training rows leave {max(n_test, 0):,} of {table.name} to test, fewer "
+            f"than half as many: its largest size is {int(table.n_rows / 1.75):,}"
+        )
+
+    def some(rows: np.ndarray, size: int, seed: int) -> np.ndarray:
+        if size == len(rows):
+            return rows
+        return cut(table.target, rows, size, stratified=stratified, seed=seed)[1]
+
+    test = some(np.arange(table.n_rows), n_test, seed)
+    rest = np.setdiff1d(np.arange(table.n_rows), test)
+    folds = []
+    for draw in range(1, max(draws.values()) + 1):
+        sizes = sorted((size for size, n in draws.items() if n >= draw), reverse=True)
+        of_draw = int.from_bytes(hashlib.sha256(f"{seed} {draw}".encode()).digest()[:4], "little")
+        train = some(rest, sizes[0], of_draw)
+        val = some(np.setdiff1d(rest, train), n_val[sizes[0]], of_draw)
+        drawn = []
+        for size in sizes:
+            train, val = some(train, size, of_draw), some(val, n_val[size], of_draw)
+            drawn.append(Fold(NUMBERS * size + draw, train, val, test))
+        folds += drawn[::-1]
+    return folds
+
+
 def _official(table: Table) -> list[Fold]:
     """The stored splits in stored order: masks for test and validation, the rest for training."""
     # DIFF(Schaefl et al. 2022, released code): it re-orders the rows but keeps the old numbers, and
@@ -249,13 +342,16 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     """The folds of `table` under `protocol` (a key of PROTOCOLS).
 
     The stored splits of 'official' are overlapping draws, not a partition; they and the splits of
-    'rtdl', 'cheatt' and 'temporal' do not depend on the seed. ValueError for an unknown protocol,
-    'official' without stored splits, 'rtdl' with several, 'cheatt' on another dataset, 'grouped'
-    and 'temporal' without groups or times, and too few rows.
+    'rtdl', 'cheatt' and 'temporal' do not depend on the seed. The folds of several training sizes
+    (`nested`) come draw by draw, in each the smallest size first. ValueError for an unknown
+    protocol, 'official' without stored splits, 'rtdl' with several, 'cheatt' on another dataset,
+    'grouped' and 'temporal' without groups or times, and too few rows.
     """
-    if protocol not in PROTOCOLS:
+    if draws := draws_of(protocol):
+        folds = _nested(table, draws, seed)
+    elif protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}; {suggest(protocol, PROTOCOLS)}")
-    if protocol.startswith("official"):
+    elif protocol.startswith("official"):
         folds = _official(table) if protocol == "official" else _permuted(table)
     else:
         if table.n_rows < N_FOLDS:

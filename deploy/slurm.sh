@@ -68,17 +68,17 @@ def end(_, frame):
     signal.alarm(1)  # comes again after a second: Python drops what a callback of a fork raises
     if frame.f_globals["__name__"] != "logging":  # logging has such callbacks
         sys.exit(130)
-for number in signal.SIGINT, signal.SIGALRM:  # the shell took the first from it
-    signal.signal(number, end)
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-from ray.scripts.scripts import cli
-from tabsweep.sweeps.workers.ray_private import fewer_parts
-signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 try:
+    for number in signal.SIGALRM, signal.SIGINT:  # the shell took the second from it
+        signal.signal(number, end)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    from ray.scripts.scripts import cli
+    from tabsweep.sweeps.workers.ray_private import fewer_parts
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with fewer_parts():  # its agents, for which Ray waits 15 s, may start late on a busy machine
         cli(prog_name="ray")
-finally:
-    signal.alarm(0)'
+finally:  # a busy machine ends Python slowly, and its end takes the handlers away
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)'
     trap : TERM
     trap 'ended=1; kill -INT $ray 2> /dev/null || true' USR1
     for attempt in 1 2 3; do # on a busy machine Ray gives a start up after 30 s

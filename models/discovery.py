@@ -17,7 +17,7 @@ from .registry_entries import MODELS
 GROUP = "tabsweep.models"
 
 
-def load_class(target: str) -> type:
+def load_class(target: str) -> type[Any]:
     """The class behind `package.module:Class`; ValueError says what is missing."""
     module_name, _, class_name = target.partition(":")
     if not class_name or not all(part.isidentifier() for part in module_name.split(".")):

@@ -16,6 +16,7 @@ from .hyperparameters import (
     POSITIVE,
     SWITCH,
     WIDTH,
+    InvalidConfig,
     Number,
     OneOf,
     hyper,
@@ -24,6 +25,9 @@ from .optional import optional, undisturbed
 from .policy import Policy
 from .quantile import QuantileEstimator
 
+HARD = {"metric": "class_error", "balanced_accuracy": "1-balanced_accuracy", "mcc": "1-mcc"}
+SOFT = {"log_loss": "cross_entropy", "roc_auc": "1-auc_ovr", "brier": "brier"}
+OF_VALUES = {"metric": "rmse", "mae": "mae"}  # {`stop_on`: the library's name}
 ACTIVATIONS = ("auto", "relu", "selu", "mish")
 EMBEDDINGS = ("none", "pl", "plr", "pbld")
 
@@ -32,9 +36,9 @@ class RealMLP(QuantileEstimator):
     """RealMLP with its tuned defaults, of the library `pytabkit` (extra `realmlp`).
 
     The library scales numbers, encodes categories and scales the target; gaps in numbers get the
-    training mean and a 0/1 column here, as it takes none. Of the epochs it keeps the one with the
-    least validation loss; without validation rows, with the least loss on training rows. A fit
-    cannot be resumed.
+    training mean and a 0/1 column here, as it takes none. Of the epochs it keeps the one that is
+    best by `stop_on` on validation rows; without validation rows, on training rows. A fit cannot be
+    resumed. A sweep sets `stop_on` to the metric that it ranks by.
 
     Examples
     --------
@@ -70,15 +74,36 @@ class RealMLP(QuantileEstimator):
     lr: float = hyper(0.0, PENALTY, "Largest learning rate; 0: 0.04 for classes, 0.2 for values.")
     dropout: float = hyper(0.15, DROPOUT, "Dropout after each hidden layer.")
     weight_decay: float = hyper(0.02, PENALTY, "Weight decay.")
-    smoothing: float = hyper(
-        0.1, DROPOUT, "Label smoothing, for classes alone; 0 is right where log loss or AUC counts."
+    smoothing: float | str = hyper(
+        "auto",
+        Number(0.0, 1.0, high_open=True, words=("auto",)),
+        "Label smoothing, for classes alone; `auto`: 0.1, the library's, where predicted classes "
+        "choose the epoch, and 0 where their probabilities do, as the paper advises.",
     )
+    stop_on: str = hyper(
+        "metric",
+        OneOf((*HARD, *SOFT, "mae")),
+        "What chooses the epoch: `metric` (share of wrong classes or RMSE), or another metric by "
+        "its name. ROC AUC is log loss where a class has no validation row.",
+    )
+
+    def check(self) -> None:
+        """Raises `InvalidConfig` where `stop_on` is of another task."""
+        super().check()
+        if self.stop_on not in self._stops():
+            raise InvalidConfig(
+                f"RealMLP: stop_on of a {self.task} task must be one of "
+                f"{', '.join(self._stops())}, got {self.stop_on!r}"
+            )
+
+    def _stops(self) -> dict[str, str]:
+        return OF_VALUES if self.task == "regression" else HARD | SOFT
 
     def _early_stopping(self) -> bool:
         return True  # the validation rows choose the epoch
 
-    def _settings(self) -> dict[str, Any]:
-        """The configuration under the library's names."""
+    def _settings(self, held: np.ndarray) -> dict[str, Any]:
+        """The configuration under the library's names; held: validation targets, (N,)."""
         settings: dict[str, Any] = {
             "n_epochs": self.epochs,
             "batch_size": self.batch_size,
@@ -88,6 +113,7 @@ class RealMLP(QuantileEstimator):
             "add_front_scale": self.front_scale,
             "p_drop": self.dropout,
             "wd": self.weight_decay,
+            "val_metric_name": self._stops()[self.stop_on],
         }
         if self.activation != "auto":
             settings["act"] = self.activation
@@ -97,7 +123,12 @@ class RealMLP(QuantileEstimator):
             loss = f"pinball({self.quantile})"
             settings |= {"train_metric_name": loss, "val_metric_name": loss}
         if self.task != "regression":
-            settings |= {"use_ls": self.smoothing > 0, "ls_eps": self.smoothing}
+            smoothing = self.smoothing
+            if isinstance(smoothing, str):
+                smoothing = 0.1 if self.stop_on in HARD else 0.0
+            settings |= {"use_ls": smoothing > 0, "ls_eps": smoothing}
+            if self.stop_on == "roc_auc" and len(np.unique(held)) < len(self.classes_):
+                settings["val_metric_name"] = SOFT["log_loss"]
         return settings
 
     def _frame(self, x: np.ndarray) -> pd.DataFrame:
@@ -119,7 +150,7 @@ class RealMLP(QuantileEstimator):
             device="cpu",
             random_state=self.seed,
             n_threads=self.threads,
-            **self._settings(),
+            **self._settings(held[1]),
         )
         self.model_ = made.fit(
             frame,

@@ -19,6 +19,7 @@ from pandas.api.types import infer_dtype
 
 from ..common.tasks import TASKS
 from .metrics import METRICS, metric, metrics_of
+from .output import escape
 
 STAGES = ("tune", "eval")
 STATUSES = ("done", "failed", "unsupported")
@@ -71,6 +72,8 @@ META_KEYS: dict[str, str] = {
     "protocol": "how rows became folds: {dataset: text}",
     "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
     "error; default: those whose protocol text starts with 'official'",
+    "sizes": "training rows of the folds of datasets that several were drawn of: {dataset: {fold: "
+    "rows}}",
     "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
     "constants": "test scores of a constant prediction on each dataset: {dataset: {metric: float}}",
     "rows": "number of rows of each dataset: {dataset: int}",
@@ -84,6 +87,7 @@ META_KEYS: dict[str, str] = {
     "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
     "curves": "learning curves of chosen fits: {model: [{dataset, fold, by (steps of), points}]}",
     "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
+    "bags": "ensembles of bags: {dataset: what sections/out_of_fold.py describes}",
     "features": "what models lose without a feature: {dataset: frame}",
     "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
     "runs": "the folders of the runs, as they were named: [str]",
@@ -182,11 +186,24 @@ class Evidence:
         _need_words(self.trials, "status", STATUSES)
         _need_words(self.trials, "task", TASKS)
         _need_words(self.planned, "task", TASKS)
+        self._refuse_alike()
         self._refuse_duplicates()
         self._refuse_two_tasks()
         self._refuse_unplanned()
         self._check_meta()
         self.__dict__["_held"] = True
+
+    def _refuse_alike(self) -> None:
+        """Two models, or two datasets, that every output prints alike: each would show the numbers
+        of the other."""
+        for what, names in (("models", self.models), ("datasets", self.datasets())):
+            printed: dict[str, str] = {}
+            for name in names:
+                other = printed.setdefault(escape.one_line(escape.label(name)), name)
+                if other != name:
+                    raise EvidenceError(
+                        f"two {what} would be printed alike, {other!r} and {name!r}: rename one"
+                    )
 
     def _refuse_duplicates(self) -> None:
         trials = self.trials[[*STUDY, "stage", "index", "seed", "status", "selected"]]

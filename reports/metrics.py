@@ -19,11 +19,12 @@ import numpy as np
 from ..common.decisions import Costs, decisions
 from ..common.tasks import BINARY, MULTICLASS, REGRESSION, TASKS
 from ..common.text import did_you_mean
+from .statistics.ranking import equal
 
 CLASSIFICATION = (BINARY, MULTICLASS)
 
 # {task: the metric that selects and heads the tables where nobody names another}
-DEFAULT_METRIC = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
+DEFAULT_METRIC: dict[str, str] = {BINARY: "roc_auc", MULTICLASS: "accuracy", REGRESSION: "rmse"}
 
 # Class probabilities may miss a sum of one by rounding (float32 softmax), but not by more.
 SUM_TOLERANCE = 1e-3
@@ -242,8 +243,10 @@ class Metric:
         return self.sign * value
 
     def error(self, value: float) -> float:
-        """The value as an error: 0 is perfect, lower is better."""
-        return 1.0 - min(value, 1.0) if self.bounded else value
+        """The value as an error: 0 is perfect, lower is better. A score that ties with 1 is."""
+        if not self.bounded:
+            return value
+        return 0.0 if value > 1.0 or equal(value, 1.0) else 1.0 - value
 
 
 _fraction = partial(Metric, direction="max", tasks=CLASSIFICATION, bounded=True)

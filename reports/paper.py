@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from . import bibliography, paper_figures
+from . import bibliography, optional, paper_figures
 from .aggregation.rank_tests import why_no_friedman
 from .aggregation.ranking_matrix import RankingMatrix, widest
 from .evidence import Evidence
@@ -37,6 +38,8 @@ def files(
     parts: Sequence[Section],
     matrices: Sequence[RankingMatrix],
     time: Plot | None = None,
+    *,
+    missed: list[str],
 ) -> dict[str, str | bytes]:
     """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference (for
     the widest scope, and with its name for each other one) and the figures of
@@ -45,7 +48,8 @@ def files(
     computed; `main`, which compiles to all of it.
 
     A model or dataset is called what `meta["names"]` says, models stand in the order of their
-    mean rank, and one of the user's own is marked. `matrices`: one for each scope.
+    mean rank, and one of the user's own is marked. `matrices`: one for each scope; `missed` gets a
+    sentence on each figure that could not be drawn.
     """
     whole = widest(matrices)
     names = _Names(evidence, whole)
@@ -63,14 +67,15 @@ def files(
         made.append(_reference(tests, whole, names))
     made.append(_costs(tables["costs"], names))
     texts = {table.name: to_latex([table]) for table in made}
-    pdfs: dict[str, bytes] = {}
+    pdfs: dict[str, bytes | None] = {}
     for matrix in sorted(matrices, key=lambda matrix: matrix is not whole):
         if why_no_friedman(matrix):
             continue
-        drawing = critical_difference.diagram(matrix, named=lambda m: names(escape.label(m)))
+        drawing = critical_difference.diagram(matrix, named=names)
         name = "critical-difference"
         if matrix is whole:
-            pdfs[name] = critical_difference.to_pdf(drawing)
+            pdf = partial(critical_difference.to_pdf, drawing)
+            pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", pdf, None, missed)
         else:
             name += f"-{matrix.scope.title.replace(', ', '-').replace(' ', '-')}"
         n = footnotes.count(len(matrix.datasets), "dataset")
@@ -82,11 +87,11 @@ def files(
     diagrams = any(name.startswith("critical-difference") for name in texts)
     packages = ["\\usepackage{tikz}\n"] * diagrams
     costs = next(part.frame for part in parts if part.name == "costs")
-    drawn = paper_figures.plots(evidence, whole, costs, time)
+    plots = partial(paper_figures.plots, evidence, whole, costs, time)
+    drawn = optional.made(f"The figures of {FOLDER}", plots, {}, missed)
     for name, (plot, caption) in drawn.items():
-        texts[name] = paper_figures.to_latex(
-            name, plot, caption, lambda model: names(escape.label(model))
-        )
+        pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", plot.pdf, None, missed)
+        texts[name] = paper_figures.to_latex(name, plot, caption, names)
     packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
     sources = bibliography.entries(evidence, evidence.meta.get("names") or {})
     main = MAIN.replace("%PACKAGES%", "".join(packages))
@@ -94,8 +99,7 @@ def files(
     main = main.replace("%SOURCES%", SOURCES * bool(sources))
     texts |= {"setup": setup(evidence, whole, [*sources]), "main": main}
     written: dict[str, str | bytes] = {f"{name}.tex": text for name, text in texts.items()}
-    pdfs |= {name: plot.pdf() for name, (plot, _) in drawn.items()}
-    written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items()}
+    written |= {f"{name}.pdf": pdf for name, pdf in pdfs.items() if pdf is not None}
     if sources:
         written["references.bib"] = "\n".join([bibliography.HEAD, *sources.values()])
     return {f"{FOLDER}{name}": text for name, text in written.items()}
@@ -105,28 +109,40 @@ SOURCES = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 
 
 class _Names:
-    """Display names of models and datasets by the label that the report's tables have."""
+    """What a paper calls models and datasets, by name; `model_of` and `dataset_of` lead from the
+    labels of the report's tables, which `Evidence` holds to be different, back to the names."""
 
     def __init__(self, evidence: Evidence, widest: RankingMatrix) -> None:
         """`order`: the models by mean rank, then those that are not ranked, by name."""
         ranked = [] if widest.why_not else widest.order()[0]
         rest = [model for model in evidence.models if model not in ranked]
         families, names = (evidence.meta.get(key) or {} for key in ("families", "names"))
-        own = [m for m in evidence.models if m in families and families[m][0] == "external"]
-        self.own = set(map(escape.label, own))
-        self.order = [escape.label(name) for name in (*ranked, *rest)]
-        self._of = {escape.label(name): text for name, text in names.items()}
+        self.order = [*ranked, *rest]
+        self.own = {m for m in rest + ranked if m in families and families[m][0] == "external"}
+        self.model_of, self.dataset_of = (
+            {escape.label(name): name for name in found}
+            for found in (evidence.models, evidence.datasets())
+        )
+        self._models, self._datasets = (
+            escape.told_apart({n: names.get(n, escape.label(n)) for n in found})
+            for found in (evidence.models, evidence.datasets())
+        )
 
-    def __call__(self, label: str) -> str:
-        return self._of.get(label, label) + OWN * (label in self.own)
+    def __call__(self, model: str) -> str:
+        return self._models[model] + OWN * (model in self.own)
 
-    def note(self, labels: Sequence[str]) -> tuple[str, ...]:
-        """What the sign of an own model means, where one of the labels has it."""
-        return (f"{OWN}: our model.",) if self.own & set(labels) else ()
+    def note(self, models: Sequence[str]) -> tuple[str, ...]:
+        """What the sign of an own model means, where one of the models has it."""
+        return (f"{OWN}: our model.",) if self.own & set(models) else ()
 
-    def renamed(self, row: Row) -> Row:
-        """The row with the display name of what it is about."""
-        return (replace(row[0], text=self(row[0].text)), *row[1:])
+    def of_model(self, row: Row) -> Row:
+        """The row of a model with what a paper calls it."""
+        return (replace(row[0], text=self(self.model_of[row[0].text])), *row[1:])
+
+    def of_dataset(self, row: Row) -> Row:
+        """The row of a dataset likewise; that of mean ranks as it is."""
+        name = self.dataset_of.get(row[0].text)
+        return (replace(row[0], text=self._datasets[name]), *row[1:]) if name else row
 
 
 def _is_full(panel: Panel) -> bool:
@@ -135,10 +151,11 @@ def _is_full(panel: Panel) -> bool:
 
 
 def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTable:
-    labels = [label for label in names.order if label in table.header]
-    columns = [0, *(table.header.index(label) for label in labels)]
+    column_of = {names.model_of[label]: c for c, label in enumerate(table.header) if c}
+    models = [model for model in names.order if model in column_of]
+    columns = [0, *(column_of[model] for model in models)]
     panels = tuple(
-        Panel(tuple(names.renamed([row[c] for c in columns]) for row in panel.rows), panel.title)
+        Panel(tuple(names.of_dataset([row[c] for c in columns]) for row in panel.rows), panel.title)
         for panel in table.panels
     )
     task = table.name.removeprefix("scores-")
@@ -149,11 +166,11 @@ def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTabl
         f"Mean over the folds and its {spread}; {METRICS[metric].better} is better. Best bold, "
         "second underlined.",
         *_marks(table),
-        *names.note(labels),
+        *names.note(models),
     )
     title = f"Test {footnotes.metric_title(metric)} on {footnotes.TASK_TITLES[task]}."
-    made = ReportTable(table.name, title, ("dataset", *map(names, labels)), panels, notes)
-    return _transposed(made) if len(labels) > len(table.panels[0].rows) else made
+    made = ReportTable(table.name, title, ("dataset", *map(names, models)), panels, notes)
+    return _transposed(made) if len(models) > len(table.panels[0].rows) else made
 
 
 def _transposed(table: ReportTable) -> ReportTable:
@@ -176,12 +193,12 @@ def _marks(table: ReportTable) -> tuple[str, ...]:
 
 
 def _ranks(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
-    rows = tuple(map(names.renamed, table.panels[0].rows))
+    rows = tuple(map(names.of_model, table.panels[0].rows))
     n = footnotes.count(len(matrix.datasets), "dataset")
     notes = (
         f"{n} on which every model has a complete score. Elo: Bradley-Terry, mean 1000; norm.: 1 "
         "for the best and 0 for the worst model of a dataset; improv.: 1 − best error / own error.",
-        *names.note([row[0].text for row in table.panels[0].rows]),
+        *names.note(matrix.models),
     )
     kept = [c for c, cells in enumerate(table.columns) if {x.text for x in cells} != {TOO_FEW}]
     return _only(
@@ -191,12 +208,12 @@ def _ranks(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTa
 
 def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
     panel = table.panels[0]
-    reference = panel.title.rpartition("reference: ")[2]
-    rows = tuple(map(names.renamed, panel.rows))
+    reference = names.model_of[panel.title.rpartition("reference: ")[2]]
+    rows = tuple(map(names.of_model, panel.rows))
     notes = (
         f"Datasets on which the model is better or worse than {names(reference)}; Wilcoxon's "
         f"signed-rank test, Holm's correction. Bold: p ≤ {ALPHA:g} after it.",
-        *names.note([reference, *(row[0].text for row in panel.rows)]),
+        *names.note(matrix.models),
     )
     n = footnotes.count(len(matrix.datasets), "dataset")
     title = f"Every model against {names(reference)} on {n}."
@@ -204,8 +221,8 @@ def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> Repo
 
 
 def _costs(table: ReportTable, names: _Names) -> ReportTable:
-    by_label = {row[0].text: row for panel in table.panels for row in panel.rows}
-    rows = tuple(names.renamed(by_label[label]) for label in names.order if label in by_label)
+    row_of = {names.model_of[row[0].text]: row for panel in table.panels for row in panel.rows}
+    rows = tuple(names.of_model(row_of[model]) for model in names.order if model in row_of)
     notes = (
         "CPU seconds of all trials, the largest memory, and the median time to predict 1,000 rows. "
         "Costs compare on the same hardware only.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
 from .evidence import Evidence
 from .metrics import METRICS
+from .optional import made
 from .output import escape, footnotes
 from .output.files import render, write_files
 from .output.tables import Section
@@ -24,6 +25,7 @@ from .sections import (
     folds,
     implausible,
     leaderboard,
+    out_of_fold,
     regimes,
     scores,
     seeds,
@@ -33,6 +35,7 @@ from .sections import (
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
     "seeds.*",
+    f"{out_of_fold.NAME}.*",
     "time.*",
     "beside.*",
     f"{regimes.NAME}.*",
@@ -54,6 +57,7 @@ class Parts:
     matrices: list[RankingMatrix]  # one for each scope
     steps: pd.DataFrame  # anytime.running
     timed: pd.DataFrame  # at_times.ranks_at
+    missed: list[str]  # a sentence on each optional part that could not be made
 
 
 def parts_of(
@@ -82,33 +86,58 @@ def parts_of(
     heads = [blocks[task, evidence.headline(task)] for task in evidence.tasks]
     headline = pd.concat(heads, ignore_index=True)
     matrices = ranking_matrices(evidence, headline)
+    missed: list[str] = []
     alarms = implausible.section(evidence, table, headline)
     steps = anytime.running(evidence)
-    spent = at_times.spent(evidence, steps)
-    scored = at_times.cells_at(spent, headline, at_times.times(spent))
-    timed = at_times.ranks_at(evidence, scored)
-    made = [
+
+    def at_equal_time() -> tuple[list[Section], pd.DataFrame]:
+        spent = at_times.spent(evidence, steps)
+        scored = at_times.cells_at(spent, headline, at_times.times(spent))
+        timed = at_times.ranks_at(evidence, scored)
+        return [time.section(evidence, spent, timed)] if len(timed) else [], timed
+
+    never: list[Section] = []
+    nowhere = never, at_times.ranks_at(evidence, at_times.cells_at(steps, headline, []))
+    of_time, timed = made("The scores against time", at_equal_time, nowhere, missed)
+
+    def optional(what: str, make: Callable[[], list[Section]]) -> list[Section]:
+        return made(what, make, [], missed)
+
+    sections = [
         alarms,
+        *optional(out_of_fold.TITLE, lambda: _bags(evidence)),
         scores.section(evidence, blocks, matrices),
         leaderboard.section(
             evidence, headline, matrices, fallback, caveat=implausible.caveat(alarms.frame)
         ),
         across_datasets.section(evidence, matrices, reference),
         folds.section(evidence, table, headline),
-        *([seeds.section(evidence)] if seeds.has_seeds(evidence) else []),
-        *(_regimes(evidence, *by_regime) if by_regime is not None else []),
+        *optional("The scores by seed", lambda: _seeds(evidence)),
+        *optional(regimes.TITLE, lambda: _regimes(evidence, by_regime)),
         *([beside.section(evidence, apart)] if apart is not None and len(apart) else []),
         coverage_and_costs.coverage(evidence, table),
         coverage_and_costs.costs(evidence),
-        *([time.section(evidence, spent, timed)] if len(timed) else []),
+        *of_time,
     ]
-    return Parts(made, matrices, steps, timed)
+    return Parts(sections, matrices, steps, timed, missed)
 
 
-def _regimes(evidence: Evidence, frame: pd.DataFrame, notes: Sequence[str]) -> list[Section]:
+def _bags(evidence: Evidence) -> list[Section]:
+    section = out_of_fold.section(evidence)
+    return [section] if section is not None else []
+
+
+def _seeds(evidence: Evidence) -> list[Section]:
+    return [seeds.section(evidence)] if seeds.has_seeds(evidence) else []
+
+
+def _regimes(
+    evidence: Evidence, by_regime: tuple[pd.DataFrame, Sequence[str]] | None
+) -> list[Section]:
     """The section of default, tuned and ensembled results; none where nothing has a score."""
-    if not frame["score"].notna().any():
+    if by_regime is None or not by_regime[0]["score"].notna().any():
         return []
+    frame, notes = by_regime
     own = regimes.as_evidence(evidence, frame)
     headline = headline_cells(own, studies(own))
     board = leaderboard.section(own, headline, ranking_matrices(own, headline)).frame
@@ -157,22 +186,42 @@ def write(
     (pages, diagrams) are deleted. Raises EvidenceError for evidence that breaks a law.
     """
     parts = parts or parts_of(evidence)
+    missed = parts.missed
     texts: dict[str, str | bytes] = {}
-    against = time.plot(evidence, parts.timed)
     for part in parts.sections:
         texts.update(render(part))
-    texts.update(paper.files(evidence, parts.sections, parts.matrices, against))
+    texts.update(made(f"The folder {paper.FOLDER}", lambda: _paper(evidence, parts), {}, missed))
     if html:
-        from .html.write import pages
-
-        made = pages(evidence, parts)
-        texts.update({f"html/{name}": text for name, text in made.items()})
-    texts["about.md"] = about(evidence, parts.sections, html)
+        texts.update(made("The folder html/", lambda: _pages(evidence, parts), {}, missed))
+    pages = "html/index.html" in texts
+    texts["about.md"] = about(_noting(evidence, missed), parts.sections, pages)
     written = write_files(texts, out)
     there = {path for pattern in NOT_ALWAYS for path in Path(out).glob(pattern)}
     for path in there.difference(written):
         path.unlink()
     return written
+
+
+def _paper(evidence: Evidence, parts: Parts) -> dict[str, str | bytes]:
+    against = made(
+        "The figure of ranks at equal time",
+        lambda: time.plot(evidence, parts.timed),
+        None,
+        parts.missed,
+    )
+    return paper.files(evidence, parts.sections, parts.matrices, against, missed=parts.missed)
+
+
+def _pages(evidence: Evidence, parts: Parts) -> dict[str, str]:
+    from .html.write import pages
+
+    texts = pages(_noting(evidence, parts.missed), parts)
+    return {f"html/{name}": text for name, text in texts.items()}
+
+
+def _noting(evidence: Evidence, missed: list[str]) -> Evidence:
+    notes = [*(evidence.meta.get("notes") or []), *missed]
+    return evidence.but(meta={**evidence.meta, "notes": notes})
 
 
 def about(evidence: Evidence, parts: list[Section], html: bool = True) -> str:

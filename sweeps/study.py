@@ -164,7 +164,11 @@ class Study:
         self._opened[slot.stage] += 1
         self._n_running += 1
         if slot.stage == self.stages[0]:
-            self._configs[slot.index] = self.sampler.ask(slot.index) if config is None else config
+            if config is None:
+                config = self.sampler.ask(slot.index)
+            else:
+                self.sampler.take(slot.index, config)
+            self._configs[slot.index] = config
         return self.trial_of(slot, self._configs[slot.index])
 
     def trial_of(self, slot: Slot, config: Config) -> Trial:

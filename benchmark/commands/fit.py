@@ -21,8 +21,9 @@ from .track import STORE
 @click.option(
     "--model",
     callback=named_model,
-    help="Default: the best by validation score.",
+    help="Default: the best by validation, which may be an ensemble.",
 )
+@click.option("--single", is_flag=True, help="One model, no ensemble.")
 @click.option("--dataset", help="Needed where the run has several.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--csv", type=click.Path(path_type=Path), help="The run's CSV, where it has moved.")
@@ -49,7 +50,7 @@ def fit(
     device: str,
     **given: Any,
 ) -> int:
-    """Fit the configuration that a run chose on all data; save it with its preprocessing.
+    """Fit what a run chose on all data, one model or an ensemble; save it with its preprocessing.
 
     \b
     bench fit runs/csv-houses-quick --out houses.tabsweep

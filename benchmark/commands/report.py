@@ -65,9 +65,8 @@ def report(
         raise SweepError("--beside goes with runs; published results have no rows beside them")
     if results is not None and how.pop("regimes"):
         raise SweepError("--regimes goes with runs, which keep their predictions")
-    damage: list[str] = []
     if results is None:
-        files, _, damage = make_report(runs, out, **how)
+        made = make_report(runs, out, **how)
     else:
         from ...models.registry_entries import MODELS
         from ..results.entrants import results_file
@@ -82,15 +81,18 @@ def report(
         known = {"families": families_of(behind), "names": names}
         evidence = evidence.but(meta={**evidence.meta, **known})
         notes = evidence.meta["notes"]
-        files = parts_and_files(evidence, out or file.folder / "report", **how)[1]
+        made = parts_and_files(evidence, out or file.folder / "report", **how)
         for note in notes:
             console.tell(f"note: {note}")
-    said = {"notes": notes} if notes else {}
-    said |= {"damage": damage} if damage else {}
-    console.data({"files": [str(path) for path in files], **said})
-    for path in files:
+    said = {"notes": notes, "damage": made.damage, "missed": made.missed}
+    said = {key: lines for key, lines in said.items() if lines}
+    console.data({"files": [str(path) for path in made.files], **said})
+    for path in made.files:
         console.say(str(path))
-    console.say_page(files)
+    console.say_page(made.files)
+    for text in made.missed:
+        console.warn(text)
+    damage = made.damage
     for text in damage:
         console.tell(f"damaged: {text}")
     if damage:

@@ -30,7 +30,7 @@ from ..planning.option_checks import check_options
 from ..planning.options import FIELDS, Options
 from ..planning.own_tables import csv_run_name
 from ..planning.suite import load
-from ..tracking.store import has_secret, redact
+from ..tracking.store import has_secret, redact, through_proxy
 
 # Seconds after which Ray kills a driver that was asked to stop: the 30 that running trials get, and
 # what the driver needs to end; Ray's own default is 3.
@@ -51,7 +51,8 @@ def submit_command(
     server = check_server(address)
     name = check_sweep(sweep, working_dir)
     if server.startswith("http:") and not is_loopback(urlsplit(server).hostname or ""):
-        console.warn(f"{server} is not encrypted: Ray's token can be read on the network")
+        where = f"on the network{through_proxy(server)}"
+        console.warn(f"{server} is not encrypted: Ray's token can be read {where}")
     client = connect(server)
     upload: dict[str, Any] = {}
     if working_dir is not None:  # to every node
@@ -179,7 +180,9 @@ def asked(server: str, what_now: str = "") -> Iterator[None]:
             ) from None
         elif not isinstance(error, RuntimeError | OSError) and "aiohttp" not in repr(type(error)):
             raise
-        raise ClusterLost(f"the cluster at {server}: {what_now}{text}") from None
+        raise ClusterLost(
+            f"the cluster at {server}{through_proxy(server)}: {what_now}{text}"
+        ) from None
 
 
 def next_id(client: Any, name: str, server: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from ...common.portable import pin_or_restart
 from ...common.text import suggest
@@ -35,13 +38,14 @@ from ..console import FAILED as EXIT_FAILED
 from ..errors import FitError, SweepError, check_name, check_run, command_on, resume_with
 from ..planning import suite as suites
 from ..planning.absences import by_reason
-from ..planning.estimate import Estimate, by_study, estimate
+from ..planning.costs.estimate import Estimate, by_study, estimate, searched_whole
 from ..planning.options import Options
 from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
+from ..running.minutes import with_minutes
 from ..running.progress import Pace, Progress
 from ..running.ray_session import available_cpus, check_workers
 from ..running.request import Request, import_folders, models_of
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from ...reports.output.tables import Section
     from ..tracking.follower import Syncer
 
+LATE = 1.25  # of the minutes that a plan was made for
 COSTLIEST = 5  # models that an estimate names
 FEW = 4  # datasets whose scores fit on a terminal
 TRACKING_OFF = "tracking-off"  # a file in a run's folder: the run began with --tracking-uri none
@@ -62,18 +67,23 @@ TRACKING_OFF = "tracking-off"  # a file in a run's folder: the run began with --
 
 def sweep_command(console: Console, chosen: suites.Suite | None, options: Options) -> int:
     """`bench sweep`: `chosen` is the suite, None for --csv."""
-    request = request_of(chosen, options)
+    request = request_of(console, chosen, options)
     request.paths = import_folders(models_of(request))
     if options.dry_run:
         return dry_run(console, request)
     return run_and_report(console, request)
 
 
-def request_of(chosen: suites.Suite | None, options: Options) -> Request:
+def request_of(console: Console, chosen: suites.Suite | None, options: Options) -> Request:
     """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
     if chosen is None:
         chosen, tables = csv_suite(options.csv, options.target, options.reading())
+    if options.minutes is not None:
+        workers = available_cpus() if options.workers is None else options.workers
+        asked = with_minutes(Request(chosen, options, tables=tables), workers)
+        chosen, options = asked.suite, asked.options
+        console.tell(chosen.budget(options.budget)[1].note)
     options = options.on(chosen)
     if chosen.file:
         # an older run of this name may have more of the suite's files than are asked for now
@@ -229,7 +239,7 @@ def tell_of_plan(console: Console, plan: Plan) -> None:
     for name in own:
         for warning in plan.data[name].table.warnings:
             console.warn(f"{name}: {warning}" if len(plan.data) > 1 else warning)
-    for note in [*plan.notes, *plan.hints]:
+    for note in [*plan.notes, *plan.hints, *searched_whole(plan.studies)]:
         console.say(note)
 
 
@@ -288,14 +298,16 @@ def run_and_report(console: Console, request: Request) -> int:
         if outcome is not None and not outcome.tally.interrupted:
             for warning in outcome.warnings:
                 console.warn(warning)
-            files, sections, _ = make_report(
+            made = make_report(
                 [request.folder],
                 None,
                 mirror=request.options.mirror,
                 cache=request.options.cache,
                 beside=split_names(request.options.beside),
             )
-            code, document = summary(console, request, outcome, files, sections)
+            for text in made.missed:
+                console.warn(text)
+            code, document = summary(console, request, outcome, made.files, made.sections)
             if request.options.predict_missing:
                 progress.end("the predictions of rows without a target")
                 document["predicted"] = predict_missing(console, request)
@@ -411,7 +423,8 @@ def summary(
         "notes": outcome.plan.notes,
     }
     few = len(outcome.plan.data) <= FEW and not request.options.beside  # which adds many models
-    shown = {"scores" if few else "leaderboard"}
+    bags = any(section.name == "out-of-fold" for section in sections)
+    shown = {"out-of-fold"} if bags and request.tables else {"scores" if few else "leaderboard"}
     shown |= {"costs"} if request.tables else set()
     for section in sections:
         if section.name in shown:
@@ -424,6 +437,10 @@ def summary(
         f"{f' ({causes})' if causes else ''}; {tally.ran} new, {known} reused; "
         f"{duration(outcome.wall_s)}"
     )
+    if request.options.minutes is not None:
+        took = (time.time() - psutil.Process().create_time()) / 60
+        why = "" if took <= LATE * request.options.minutes else ": fits were slower than estimated"
+        console.say(f"planned for {request.options.minutes:g} min, took {took:.1f}{why}")
     for origin, n in origins.items():
         console.say(f"{count(n, 'trial')} copied from run {origin}")
     for line in by_reason(status.left_out):

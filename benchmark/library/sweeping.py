@@ -7,6 +7,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ...common.tasks import REGRESSION
 from ...common.text import suggest
 from ...datasets import catalog
 from ...datasets.reading.columns import TASKS
@@ -25,7 +27,10 @@ from ...models.library.names import class_names
 from ...sweeps.engine import Stop
 from ..arguments import module_form
 from ..errors import SweepError, check_name, check_run
+from ..outcome.chosen_bags import choose_bags, fit_bag
 from ..outcome.chosen_fit import (
+    FittedPart,
+    Run,
     choose_config,
     choose_model,
     fit_all,
@@ -37,13 +42,17 @@ from ..outcome.chosen_fit import (
 from ..outcome.feature_importance import feature_importance
 from ..outcome.run_report import make_report
 from ..planning.absences import by_reason
+from ..planning.option_checks import check_minutes
 from ..planning.own_tables import csv_suite
 from ..planning.plan import Options
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine
+from ..running.minutes import with_minutes
 from ..running.progress import Progress
+from ..running.ray_session import available_cpus
 from ..running.request import Request, import_folders, models_of
+from .ensembles import FittedClassifiers, FittedRegressors
 from .frames import CsvColumns, FrameData
 from .leaderboard import leaderboard
 
@@ -69,8 +78,8 @@ class SweepResult:
         The folder of the run, which every command of `bench` takes.
     best_model : estimator
         The best model by validation with its best configuration, fitted on all rows at the first
-        access (as `bench fit` does). It predicts from a DataFrame with the columns of the swept
-        one.
+        access (as `bench fit` does); of a run with bags the members of the best bag, or of the
+        ensemble. It predicts from a DataFrame with the columns of the swept one.
     """
 
     def __init__(self, run: str | Path, *, data: FrameData | None = None, verbose: int = 0) -> None:
@@ -96,31 +105,51 @@ class SweepResult:
     def best_model(self) -> Any:
         """See the class. FitError where no model has a score on every fold."""
         found = read_run(self.run, None)
+        if found.n_members:
+            return self._best_bags(found)
         name = choose_model(found, None)
         asked = importable(found, name, outside_models(found))
         table, folds = read_data(found, mirror=None, cache=None, csv=None)
         choice = choose_config(found, name, asked, (table, folds), self._say)
-        fitted, encoder, *_, rows = fit_all(
-            asked, choice, table, folds, found.seed, found.time_limit_s
-        )
+        part, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
         self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
-        kind = "Regressor" if table.task == "regression" else "Classifier"
-        made = self._estimator(asked, kind, choice.config, fitted, table, found.seed)
-        made.columns_.encoder_ = encoder
-        return made
+        return self._estimator(asked, choice.config, part, table, found.seed)
+
+    def _best_bags(self, found: Run) -> Any:
+        """`best_model` of a run with bags: the members of one model's bag, or of several models,
+        that predict together."""
+        choice = choose_bags(found, None)
+        table, _ = read_data(found, mirror=None, cache=None, csv=None)
+        estimators, weights = [], []
+        for name, share in choice.weights.items():
+            asked, config = importable(found, name, outside_models(found)), choice.configs[name]
+            members = fit_bag(found, asked, config, table)
+            for k, part in enumerate(members):
+                estimators.append(self._estimator(asked, config, part, table, found.seed + k))
+            weights += [share / len(members)] * len(members)
+        of = ", ".join(f"{name} {share:.0%}" for name, share in choice.weights.items())
+        self._say(
+            f"the best by {found.metric} on {choice.n_rows} rows out of fold: {of}; fitted "
+            f"{len(estimators)} times, each without one part of all {table.n_rows} rows"
+        )
+        together = FittedRegressors if table.task == REGRESSION else FittedClassifiers
+        return together(estimators, weights, dict(choice.weights))
 
     def _estimator(
-        self, model: str, kind: str, config: Mapping[str, Any], fitted: Any, table: Any, seed: int
+        self, model: str, config: Mapping[str, Any], part: FittedPart, table: Any, seed: int
     ) -> Any:
         """The library's estimator around a fitted model of the registry."""
+        kind = "Regressor" if table.task == REGRESSION else "Classifier"
         cls = class_of(model, kind)
         known = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         estimator = cls(**known, preset="paper", random_state=seed)
         data = self._data
         seen = table.frame if data is None else data.features
-        estimator.columns_ = CsvColumns.of_table(table) if data is None else data.columns
-        estimator.estimator_ = fitted
-        estimator.n_iter_ = steps_of(fitted)
+        columns = CsvColumns.of_table(table) if data is None else data.columns
+        estimator.columns_ = copy(columns)
+        estimator.columns_.encoder_ = part.encoder
+        estimator.estimator_ = part.estimator
+        estimator.n_iter_ = steps_of(part.estimator)
         estimator.n_features_in_ = seen.shape[1]
         if all(isinstance(name, str) for name in seen.columns):
             estimator.feature_names_in_ = np.asarray(seen.columns, dtype=object)
@@ -182,6 +211,9 @@ def sweep(
     trials: int | None = None,
     folds: int | None = None,
     budget: str | None = None,
+    minutes: float | None = None,
+    bag: int | None = None,
+    validation: str | None = None,
     metric: str | None = None,
     target_transform: str | None = None,
     task: str | None = None,
@@ -214,6 +246,15 @@ def sweep(
         How many folds of the ten-fold protocol; default: the budget's (2 in `quick`).
     budget : {"quick", "standard", "tuned", ...}, optional
         A budget of the suite `uci-small` (`bench suites uci-small`); default: `quick`.
+    minutes : float, optional
+        Plan what fits into so many minutes on this machine, in place of `budget`, `trials` and
+        `bag`; for a DataFrame. The plan is written down before the first trial.
+    bag : int, optional
+        Fit the chosen configuration of a model so many times, each time without one part of the
+        rows for training and validation, and take the mean; 0 for one fit. Default: as the budget
+        says.
+    validation : {"holdout", "cv"}, optional
+        What configurations are chosen by: one part of the rows, or bags of each of them.
     metric : str, optional
         What the configurations are selected and the models ranked by, such as "f1", "mcc",
         "brier", "mape" or "pinball_90"; default: "roc_auc", "accuracy" or "rmse" by the task.
@@ -281,6 +322,9 @@ def sweep(
         suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
     options = Options(
         budget=budget,
+        minutes=minutes,
+        bag=_whole("bag", bag, 0),
+        validation=validation,
         metric=metric,
         target_transform=target_transform,
         models=tuple(model_name(m) for m in models),
@@ -291,7 +335,13 @@ def sweep(
         name=name,
         workers=workers,
     )
-    request = Request(suite, options.on(suite), tables=tables)
+    if minutes is not None:
+        check_minutes(options)
+        if frame is None:
+            raise SweepError("`minutes` goes with a DataFrame")
+    n_workers = available_cpus() if workers is None else workers
+    request = with_minutes(Request(suite, options, tables=tables), n_workers)
+    request.options = request.options.on(request.suite)
     request.paths = import_folders(models_of(request))
     _run(request, verbose)
     make_report([request.folder], None)

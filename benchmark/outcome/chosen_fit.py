@@ -35,6 +35,7 @@ from ...models.persistence.model_file import fit_rows
 from ...reports.metrics import METRICS
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.records import latest_results
+from ...sweeps.study_state import EVAL, TUNE
 from ...sweeps.trial import DONE, Trial
 from ..column_encoding import encoding_identity
 from ..errors import FitError, SweepError, command_on
@@ -42,7 +43,7 @@ from ..planning.plan import loss_function
 from ..planning.plan_record import variants_of
 from ..results.evidence_builder import planned_rows
 from ..results.run_status import status_of
-from ..results.stored_predictions import planned_data
+from ..results.stored_predictions import bags_in, planned_data
 from ..running.run_trial import run_trial
 
 if TYPE_CHECKING:
@@ -102,6 +103,13 @@ class Run:
         limit = options.get("time_limit_s") or budget.get("time_limit_s")
         return float(limit) if limit else None
 
+    @property
+    def n_members(self) -> int:
+        """How many members the bags of the run have, on the fold with most; 0 without bags (see
+        `chosen_bags.py`)."""
+        studies = [s for s in self.plan["studies"] if s["dataset"] == self.dataset]
+        return max((s["bag"]["bag"] for s in studies if s.get("bag")), default=0)
+
     def mean_loss(self, model: str) -> float | None:
         """Mean loss of the model's chosen configurations; None where a fold has none."""
         chosen = self.chosen.get(model, {})
@@ -127,13 +135,15 @@ def read_run(run: Path, dataset: str | None) -> Run:
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
     planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
+    stages = {stage for (study, stage) in bags_in(plan) if study.partition("/")[0] == name}
+    chosen_at = EVAL if EVAL in stages else TUNE  # where the chosen configuration is a bag
     for row in rows:
         value = row.get(f"val_{of_dataset.metric}") if row["status"] == DONE else None
-        if row["stage"] != "tune" or value is None or row["model"] not in planned:
+        if row["stage"] != chosen_at or value is None or row["model"] not in planned:
             continue
         score = Score(METRICS[of_dataset.metric].loss(value), info[row["id"]].get("best_iteration"))
         of_dataset.known.setdefault((row["model"], row["config"], row["fold"]), score)
-        if row["selected"]:
+        if row["selected"] or chosen_at == EVAL:
             of_dataset.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]
             where = ledger.at(results[row["id"]])["predictions"]
             of_dataset.predictions[row["model"], row["fold"]] = where
@@ -270,15 +280,19 @@ def identity_of(
 
 def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) -> np.ndarray:
     """(n,) target - prediction of the validation rows of all folds, each predicted by the
-    configuration that its fold chose; sorted, and MOST_RESIDUALS of them at most, evenly chosen."""
+    configuration that its fold chose; as `thinned`."""
     ledger = Ledger(run.folder)
     parts = []
     for fold in sorted(run.chosen[model]):
         where = {"val": run.predictions[model, fold]["val"]}
         parts.append(table.target[folds[fold].val] - ledger.predictions.get(where)["val"])
-    gaps = np.sort(np.concatenate(parts))
-    kept = np.linspace(0, len(gaps) - 1, min(len(gaps), MOST_RESIDUALS)).round().astype(int)
-    return gaps[kept]
+    return thinned(np.concatenate(parts))
+
+
+def thinned(residuals: np.ndarray) -> np.ndarray:
+    """Residuals sorted, and MOST_RESIDUALS of them at most, evenly chosen."""
+    gaps = np.sort(residuals)
+    return gaps[np.linspace(0, len(gaps) - 1, min(len(gaps), MOST_RESIDUALS)).round().astype(int)]
 
 
 # -- the data, and the fit on all of it -----------------------------------------------------------
@@ -299,6 +313,56 @@ def read_data(
         raise FitError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class FittedPart:
+    """A fitted estimator, the encoder of its columns, the arguments of its fit, and the weights of
+    their rows as `fit_rows` takes them."""
+
+    estimator: Any
+    encoder: ColumnEncoder
+    training: tuple[Any, ...]
+    weights: dict[str, np.ndarray] | None
+
+
+def make(
+    model: str, config: Mapping[str, Any], table: Table, *, seed: int, device: str = "cpu"
+) -> Any:
+    """An unfitted model of the registry."""
+    given = {**config, **({} if device == "cpu" else {"device": device})}
+    threads = registry.spec(model).threads
+    return registry.make_model(model, task=table.task, seed=seed, threads=threads, **given)
+
+
+def takes_validation(estimator: Any) -> bool:
+    """Whether a fit takes rows by which it may stop."""
+    return "X_val" in inspect.signature(estimator.fit).parameters
+
+
+def fit_part(
+    model: str,
+    estimator: Any,
+    table: Table,
+    rows: np.ndarray,
+    stopping: np.ndarray,
+    time_limit_s: float | None = None,
+) -> FittedPart:
+    """Fit a model on `rows` of a table, with the rows `stopping` for it to stop by, if there are
+    any; all that is fitted of columns is fitted on `rows` alone. time_limit_s: of a model that is
+    trained in steps."""
+    spec = registry.spec(model)
+    table, encoder = table.encoded(rows, cyclic=is_cyclic(spec))
+    training: tuple[Any, ...] = (table.rows(rows), table.target[rows])
+    if len(stopping):
+        training += (table.rows(stopping), table.target[stopping])
+    if time_limit_s is not None and spec.resource and isinstance(estimator, Estimator):
+        estimator.limit_time(time_limit_s)
+    weights = None
+    if table.weights is not None:
+        weights = {"weights": table.weights[rows], "val_weights": table.weights[stopping]}
+    fit_rows(estimator, training, weights)
+    return FittedPart(estimator, encoder, training, weights)
+
+
 def fit_all(
     model: str,
     choice: Choice,
@@ -307,29 +371,24 @@ def fit_all(
     seed: int,
     time_limit_s: float | None = None,
     device: str = "cpu",
-) -> tuple[Any, ColumnEncoder, tuple[Any, ...], dict[str, np.ndarray] | None, str]:
-    """Step 3 of the rule. Returns (fitted estimator, encoder of its columns, arguments of its fit,
-    row weights as `fit_rows` takes them or None, a sentence about the rows).
+) -> tuple[FittedPart, str]:
+    """Step 3 of the rule. Returns (the fitted model, a sentence about the rows).
 
     time_limit_s: the limit of the run's fits. It is used for a model that is trained in steps and
     has no number of rounds to repeat."""
-    spec = registry.spec(model)
-
-    def make(config: Mapping[str, Any]) -> Any:
-        given = {**config, **({} if device == "cpu" else {"device": device})}
-        return registry.make_model(model, task=table.task, seed=seed, threads=spec.threads, **given)
-
     config = dict(choice.config)
-    estimator = make(config)
-    takes_val = "X_val" in inspect.signature(estimator.fit).parameters
+    estimator = make(model, config, table, seed=seed, device=device)
+    takes_val = takes_validation(estimator)
     stops = estimator._early_stopping() if isinstance(estimator, Estimator) else takes_val
     by_rounds = {"n_estimators", "early_stopping_rounds"} <= set(vars(estimator))
     rest = every = np.arange(table.n_rows)
     stopping = every[:0]
     fitted_on = f"all {table.n_rows} rows"
     if stops and by_rounds and choice.rounds is not None:
-        estimator = make({**config, "n_estimators": choice.rounds, "early_stopping_rounds": 0})
+        config |= {"n_estimators": choice.rounds, "early_stopping_rounds": 0}
+        estimator = make(model, config, table, seed=seed, device=device)
         fitted_on += f", {choice.rounds} rounds (the median fold's)"
+        time_limit_s = None
     elif stops and takes_val:
         stopping = folds[min(folds)].val
         rest = np.setdiff1d(every, stopping)
@@ -337,17 +396,9 @@ def fit_all(
             f"{len(rest)} rows; {len(stopping)} (fold {min(folds)}'s validation part) stopped the "
             "fit"
         )
-    table, encoder = table.encoded(rest, cyclic=is_cyclic(spec))
-    training: tuple[Any, ...] = (table.rows(rest), table.target[rest])
-    if len(stopping):
-        training += (table.rows(stopping), table.target[stopping])
-    limited = time_limit_s is not None and spec.resource and isinstance(estimator, Estimator)
-    if limited and not (stops and by_rounds and choice.rounds is not None):
-        estimator.limit_time(time_limit_s)
+    spec = registry.spec(model)
+    if time_limit_s is not None and spec.resource and isinstance(estimator, Estimator):
         fitted_on += f", for at most {time_limit_s:g} s as in the run"
-    weights = None
     if table.weights is not None:
-        weights = {"weights": table.weights[rest], "val_weights": table.weights[stopping]}
         fitted_on += ", by their weights"
-    fit_rows(estimator, training, weights)
-    return estimator, encoder, training, weights, fitted_on
+    return fit_part(model, estimator, table, rest, stopping, time_limit_s), fitted_on

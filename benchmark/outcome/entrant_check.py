@@ -102,7 +102,7 @@ def _repeat(
         identity=identity_of(registry.spec(model), table),
     )
     result = run_trial(trial, (table, {about["fold"]: fold}))
-    scores = {m: result.test[m] for m in stored if result.test.get(m) is not None}
+    scores = {m: score for m in stored if (score := result.test.get(m)) is not None}
     problem = f"{result.cause}: {result.message}" if result.cause else ""
     if not problem and len(scores) < len(stored):
         problem = "a metric is undefined that was not"

@@ -1,21 +1,31 @@
-"""The best configuration of a run, fitted on all rows and saved."""
+"""What a run chose, fitted on all rows and saved."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...common.counting import count
+from ...common.files import write_atomically
+from ...common.tasks import REGRESSION
 from ...datasets import catalog
 from ...models import registry
 from ...models.base import Estimator
-from ...models.persistence.model_file import save_model
+from ...models.persistence.ensemble_file import save_ensemble
+from ...models.persistence.fitted import Fitted, FittedEnsemble
+from ...models.persistence.model_file import model_bytes
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ..errors import check_gpu, file_to_replace
+from .chosen_bags import BagChoice, choose_bags, fit_bag
 from .chosen_fit import (
+    FittedPart,
+    Run,
     choose_config,
     choose_model,
     fit_all,
@@ -23,7 +33,12 @@ from .chosen_fit import (
     read_data,
     read_run,
     residuals_of,
+    thinned,
 )
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
 
 SUFFIX = ".tabsweep"
 
@@ -43,6 +58,7 @@ def fit_chosen(
     run: str | Path,
     *,
     model: str | None = None,
+    single: bool = False,
     dataset: str | None = None,
     out: str | Path | None = None,
     mirror: str | None = None,
@@ -51,74 +67,169 @@ def fit_chosen(
     device: str = "cpu",
     note: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Fit the chosen configuration (see `chosen_fit.py`) on all rows and save it.
+    """Fit what a run chose on all rows and save it: an ensemble of bags or the bag of one model
+    (`chosen_bags.py`); of a run without bags the chosen configuration (`chosen_fit.py`).
 
     Returns the path of the file.
 
-    out: a file, or a folder; default `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the
-    run's CSV lies now, if it moved. device: "cuda" for a fit on a GPU, where the model uses one.
-    note: called with each line of progress. Errors: FitError, NoGpu, LedgerError, DataError,
-    ModelFileError. The same run gives the same bytes on a CPU.
+    single: no ensemble. out: a file, or a folder; default
+    `<run>/fitted/<dataset>--<model>.tabsweep`. csv: where the run's CSV lies now, if it moved.
+    device: "cuda" for a fit on a GPU, where the model uses one. note: called with each line of
+    progress. Errors: FitError, NoGpu, LedgerError, DataError, ModelFileError. The same run gives
+    the same bytes on a CPU.
     """
-    run = Path(run)
-    results = read_run(run, dataset)
-    name = choose_model(results, model)
-    asked = importable(results, name, [model])
-    path = place(run, out, results.dataset, name)
-    if device != "cpu" and registry.spec(asked).gpu_mb:
-        check_gpu(device, [name])
-        results.device = registry.spec(asked).on_gpu()[0]
-    table, folds = read_data(results, mirror=mirror, cache=cache, csv=csv)
-    choice = choose_config(results, name, asked, (table, folds), note)
-    estimator, encoder, training, weights, fitted_on = fit_all(
-        asked, choice, table, folds, results.seed, results.time_limit_s, results.device
+    results = read_run(Path(run), dataset)
+    where = {"mirror": mirror, "cache": cache}
+    if not results.n_members:
+        choice: BagChoice | None = None
+        name = choose_model(results, model)
+    else:
+        files = [Path(csv)] if csv else []
+        choice = choose_bags(results, model, single=single, files=files, **where)
+        name = choice.name
+    models = list(choice.weights) if choice else [name]
+    asked = {each: importable(results, each, [model]) for each in models}
+    path = place(results.folder, out, results.dataset, name)
+    users = [registry.spec(each) for each in asked.values() if registry.spec(each).gpu_mb]
+    if device != "cpu" and users:
+        check_gpu(device, [spec.name for spec in users])
+        results.device = users[0].on_gpu()[0]
+    table, folds = read_data(results, csv=csv, **where)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save = _save_one if choice is None else partial(_save_bags, choice)
+    words = save(results, asked, table, folds, path, {"named": model is not None}, note)
+    note(f"{name} on {results.dataset}: {words}; saved in {path}")
+    return path
+
+
+def _save_one(
+    run: Run,
+    asked: Mapping[str, str],
+    table: Table,
+    folds: Mapping[int, Fold],
+    path: Path,
+    about: dict[str, Any],
+    note: Callable[[str], None],
+) -> str:
+    """Fit and save the chosen configuration of one model; returns what it is, in words."""
+    ((name, registered),) = asked.items()
+    choice = choose_config(run, name, registered, (table, folds), note)
+    part, fitted_on = fit_all(
+        registered, choice, table, folds, run.seed, run.time_limit_s, run.device
     )
-    target, marks = _told(results.described)
-    schema = Schema.of(
-        table.frame,
-        table.task,
-        classes=table.classes,
-        target=target,
-        styles=table.styles,
-    )
-    score = METRICS[results.metric].loss(choice.loss)
-    n_folds = len(results.chosen[name])
-    about = {
-        "dataset": results.dataset,
-        "data_sha256": table.sha256,
-        "suite": results.plan["suite"]["name"],
-        "budget": results.plan["options"]["budget"],
-        "seed": results.seed,
+    score, n_folds = METRICS[run.metric].loss(choice.loss), len(run.chosen[name])
+    about |= {
         "chosen_config": choice.config,
         "chosen_among": choice.n_configs,
-        "validation": {"metric": results.metric, "mean": score, "folds": n_folds},
-        "named": model is not None,
+        "validation": {"metric": run.metric, "mean": score, "folds": n_folds},
         "fitted_on": fitted_on,
     }
-    if table.task == "regression":
-        about["residuals"] = residuals_of(results, name, table, folds).tolist()
-    if table.costs:
-        about["costs"] = table.costs
-    if marks:
-        about["missing"] = marks
-    path.parent.mkdir(parents=True, exist_ok=True)
-    config = None if isinstance(estimator, Estimator) else choice.config
-    save_model(
-        estimator,
-        path,
+    if table.task == REGRESSION:
+        about["residuals"] = residuals_of(run, name, table, folds).tolist()
+    schema = schema_of(run, table)
+    data = _bytes_of(part, schema, registered, choice.config, about | remarks(run, table))
+    write_atomically(path, data)
+    mean = f"mean of {count(n_folds, 'fold')}"
+    return f"validation {run.metric} {score:.4g} ({mean}); fitted on {fitted_on}"
+
+
+def _save_bags(
+    choice: BagChoice,
+    run: Run,
+    asked: Mapping[str, str],
+    table: Table,
+    folds: Mapping[int, Fold],
+    path: Path,
+    about: dict[str, Any],
+    note: Callable[[str], None],
+) -> str:
+    """Fit and save the bags of a choice; returns what they are, in words."""
+    schema = schema_of(run, table)
+    parts: list[tuple[float, bytes]] = []
+    fitted: list[Fitted] = []
+    for name, share in choice.weights.items():
+        config = choice.configs[name]
+        note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
+        members = fit_bag(run, asked[name], config, table, run.device)
+        parts += [
+            (share / len(members), _bytes_of(one, schema, asked[name], config)) for one in members
+        ]
+        fitted += [Fitted(m.estimator, schema, asked[name], "", {}, m.encoder) for m in members]
+    rows = f"all {table.n_rows} rows, {count(len(fitted), 'model')} each without one part of them"
+    about |= {
+        "chosen_config": choice.configs if len(asked) > 1 else choice.configs[choice.name],
+        "weights": choice.weights,
+        "validation": {
+            "metric": run.metric,
+            "mean": choice.val,
+            "rows": choice.n_rows,
+            "kind": "out of fold",
+        },
+        "fitted_on": rows,
+    }
+    if choice.residuals is not None:
+        about["residuals"] = thinned(choice.residuals).tolist()
+    about |= remarks(run, table)
+    save_ensemble(parts, path, schema=schema, name=asked.get(choice.name, choice.name), about=about)
+    weights = tuple(weight for weight, _ in parts)
+    whole = FittedEnsemble(None, schema, choice.name, "", about, None, tuple(fitted), weights)
+    of = ", ".join(f"{name} {share:.0%}" for name, share in choice.weights.items())
+    words = [f"{of}; " if len(asked) > 1 else "", f"{run.metric} {choice.val:.4g} out of fold"]
+    words += [f" of {choice.n_rows} rows", f" ({choice.remark})" if choice.remark else ""]
+    size_mb = path.stat().st_size / 1e6
+    words += [f"; fitted on {rows}; a row is predicted in {_one_row_ms(whole, table):.3g} ms"]
+    return "".join(words) + f", the file has {size_mb:.3g} MB"
+
+
+def _one_row_ms(model: Fitted, table: Table) -> float:
+    """Milliseconds in which a model predicts one row, the best of three."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        model.predict(table.frame.iloc[:1], warn=lambda text: None)
+        times.append(1000 * (time.perf_counter() - began))
+    return min(times)
+
+
+def schema_of(run: Run, table: Table) -> Schema:
+    """The columns that a model of a run's table is asked with."""
+    target, _ = _told(run.described)
+    return Schema.of(
+        table.frame, table.task, classes=table.classes, target=target, styles=table.styles
+    )
+
+
+def remarks(run: Run, table: Table) -> dict[str, Any]:
+    """Where a fitted model of a run comes from, and how it decides and reads."""
+    _, marks = _told(run.described)
+    return {
+        "dataset": run.dataset,
+        "data_sha256": table.sha256,
+        "suite": run.plan["suite"]["name"],
+        "budget": run.plan["options"]["budget"],
+        "seed": run.seed,
+        **({"costs": table.costs} if table.costs else {}),
+        **({"missing": marks} if marks else {}),
+    }
+
+
+def _bytes_of(
+    part: FittedPart,
+    schema: Schema,
+    name: str,
+    config: Mapping[str, Any],
+    about: Mapping[str, Any] | None = None,
+) -> bytes:
+    return model_bytes(
+        part.estimator,
         schema=schema,
-        encoder=encoder,
-        name=asked,
-        config=config,
-        training=training,
-        weights=weights,
+        encoder=part.encoder,
+        name=name,
+        config=None if isinstance(part.estimator, Estimator) else config,
+        training=part.training,
+        weights=part.weights,
         about=about,
     )
-    note(
-        f"{name} on {results.dataset}: validation {results.metric} {score:.4g} (mean of {n_folds} "
-        f"fold{'s' * (n_folds > 1)}); fitted on {fitted_on}; saved in {path}"
-    )
-    return path
 
 
 def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:

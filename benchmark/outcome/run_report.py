@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...reports.optional import made
 from ..errors import check_run
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
     from ...reports.output.tables import Section
+
+
+class Made(NamedTuple):
+    """A report that was written. `damage`: sentences on what of the runs was found damaged;
+    `missed`: on optional parts that could not be made, which stand in its notes too."""
+
+    files: list[Path]
+    sections: list[Section]
+    damage: list[str]
+    missed: list[str]
 
 
 def make_report(
@@ -27,10 +39,8 @@ def make_report(
     shown: Sequence[str] | None = None,
     newest_first: bool = False,
     **how: Any,
-) -> tuple[list[Path], list[Section], list[str]]:
+) -> Made:
     """Write the report of runs into `out` (default: report/ of the first run).
-
-    Returns (files written, sections, sentences on the damage that was met while reading).
 
     beside: entrants whose published results stand beside ours; DataError for an unknown name.
     regimes: whether the default, tuned and ensembled results of each model are shown (None: where
@@ -51,6 +61,7 @@ def make_report(
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.answers import with_answers
+        from ..results.greedy_ensembles import with_bags
         from ..results.learning_curves import with_curves
         from ..results.page_facts import with_cards
         from ..results.seed_ensembles import with_ensembles
@@ -60,10 +71,17 @@ def make_report(
 
         evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
-        if how.get("html", True):
-            evidence = with_curves(with_cards(with_importance(evidence)), runs)
-            evidence = with_answers(evidence, runs, mirror=mirror, cache=cache)
-            evidence = with_features(evidence, runs)
+        missed: list[str] = []
+        where: dict[str, Any] = {"mirror": mirror, "cache": cache}
+        more: dict[str, Callable[[Evidence], Evidence]] = {
+            "Hyperparameter importance": with_importance,
+            "What cards say of the datasets": with_cards,
+            "Learning curves": partial(with_curves, runs=runs),
+            "Figures of the answers to test rows": partial(with_answers, runs=runs, **where),
+            "Importance of features": partial(with_features, runs=runs),
+        }
+        for what, add in more.items() if how.get("html", True) else ():
+            evidence = made(what, partial(add, evidence), evidence, missed)
         from .regimes import MOST_TRIALS, regimes_of
 
         n = len(evidence.trials)
@@ -75,26 +93,36 @@ def make_report(
             )
             evidence = noting(evidence, note)
         if regimes or (few and regimes is None):
-            made = regimes_of(evidence, runs, mirror=mirror, cache=cache)
-            how = {**how, "by_regime": (made.frame, made.notes)}
-            evidence = noting(evidence, damage=made.damage)
+            found = made(
+                "Default, tuned and ensembled results",
+                partial(regimes_of, evidence, runs, **where),
+                None,
+                missed,
+            )
+            if found is not None:
+                how = {**how, "by_regime": (found.frame, found.notes)}
+                evidence = noting(evidence, damage=found.damage)
+        evidence = made(
+            "Ensembles of bags", partial(with_bags, evidence, runs, **where), evidence, missed
+        )
         if beside:
             from ..results.beside import run_datasets, with_published
 
             shown_beside = with_published(evidence, run_datasets(runs), beside)
             evidence, how = shown_beside.evidence, {**how, "apart": shown_beside.apart}
-        sections, files = parts_and_files(evidence, out or runs[0] / "report", **how)
-        return files, sections, evidence.meta.get("damage") or []
+        return parts_and_files(noting(evidence, *missed), out or runs[0] / "report", missed, **how)
 
 
-def parts_and_files(evidence: Evidence, out: Path, **how: Any) -> tuple[list[Section], list[Path]]:
-    """Write the report of an evidence into `out`: (its sections, its files). `how`: options of
-    `reports.report.parts_of`, and `html` of `write`. Raises EvidenceError."""
+def parts_and_files(evidence: Evidence, out: Path, missed: Sequence[str] = (), **how: Any) -> Made:
+    """Write the report of an evidence into `out`. missed: what could not be made before; `how`:
+    options of `reports.report.parts_of`, and `html` of `write`. Raises EvidenceError."""
     from ...reports.report import parts_of, write
 
     html = how.pop("html", True)
     parts = parts_of(evidence, **how)
-    return parts.sections, write(evidence, out, parts, html=html)
+    files = write(evidence, out, parts, html=html)
+    damage = evidence.meta.get("damage") or []
+    return Made(files, parts.sections, damage, [*missed, *parts.missed])
 
 
 @contextmanager

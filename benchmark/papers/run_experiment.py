@@ -10,6 +10,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ...models.deep.trainer import computing
+from ...sweeps.workers.process_tree import tree_cpu_s
 from ..planning.environment import capture
 from .catalog import Experiment
 from .experiment_files import write, write_facts
@@ -24,12 +25,12 @@ def run_experiment(
     run = experiment.function(setting.size)  # first: a wrong one leaves no folder behind
     setting.out.mkdir(parents=True, exist_ok=True)
     size, seed, device, threads = setting.size, setting.seed, setting.device, setting.threads
-    began, cpu_began = time.perf_counter(), time.process_time()
+    began, cpu_began = time.perf_counter(), tree_cpu_s()
     with threadpool_limits(threads), computing(threads):
         result = run(setting)
     if size == "tiny":
         result.remarks.append(TINY)
-    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    seconds, cpu_s = time.perf_counter() - began, tree_cpu_s() - cpu_began
     words = ["bench", "experiment", experiment.name, "--size", size, "--seed", seed]
     words += ["--device", device, "--threads", threads]
     words += ["--out", setting.out.parent]

@@ -1,12 +1,12 @@
-"""The metric of each task: that of --metric, of the suite, or the usual one; what models are
-trained on: the mean or a quantile of the target, as it is or transformed."""
+"""The metric of each task: that of --metric, of the suite, or the usual one; what models are told
+of it: the mean or a quantile of the target, as it is or transformed, and what a fit stops by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...common.tasks import REGRESSION
+from ...common.tasks import REGRESSION, Task
 from ...common.text import suggest
 from ...models import registry
 from ...reports.metrics import DEFAULT_METRIC, METRICS, metric, metrics_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(
-    of_suite: Mapping[str, str], asked: str | None, tables: Iterable[Table]
+    of_suite: Mapping[Task, str], asked: str | None, tables: Iterable[Table]
 ) -> dict[str, str]:
     """{task: metric that selects and ranks}. `asked` is used for every task that it fits.
 
@@ -25,7 +25,7 @@ def chosen_metrics(
     costs of classes that another metric than `cost` would ignore.
     """
     tables = list(tables)
-    chosen = DEFAULT_METRIC | dict(of_suite)
+    chosen = DEFAULT_METRIC | dict(of_suite.items())
     for task, name in chosen.items():
         if name not in (known := metrics_of(task)):
             raise PlanError(f"{name!r} is no metric for {task} tasks; {suggest(name, known)}")
@@ -45,25 +45,24 @@ def chosen_metrics(
     return chosen
 
 
-def target_settings(model: str, metric: str, transform: str | None) -> dict[str, Any]:
-    """What a model is told of a regression target: {"quantile": ...} where the metric is the
-    pinball loss of one, {"target_transform": ...} where one is asked for; each where the model has
-    a hyperparameter of this name that takes the value."""
+def told(model: str, metric: str, transform: str | None) -> dict[str, Any]:
+    """What a model is told of a study: {"stop_on": ...}, the metric that the study ranks by; of a
+    regression target {"quantile": ...} where that is the pinball loss of one, and
+    {"target_transform": ...} where one is asked for. Each where the model has a hyperparameter of
+    this name that takes the value; what a class from elsewhere stops on is its own affair."""
     regression = REGRESSION in METRICS[metric].tasks
     settings = {
         "quantile": METRICS[metric].quantile,
         "target_transform": transform if regression else None,
     }
     wanted = {name: value for name, value in settings.items() if value is not None}
-    if not wanted:  # the model's code is not imported for nothing
-        return {}
-    known = registry.defaults(model)
     rules = getattr(registry.load_class(registry.spec(model).target), "rules", {})
-    return {
-        name: value
-        for name, value in wanted.items()
-        if name in known and (name not in rules or rules[name].accepts(value))
+    known = registry.defaults(model) if wanted else {}
+    fits = {
+        n: v for n, v in wanted.items() if n in known and (n not in rules or rules[n].accepts(v))
     }
+    stops = "stop_on" in rules and rules["stop_on"].accepts(metric)
+    return fits | ({"stop_on": metric} if stops else {})
 
 
 LEARNT = {"log": "log(1 + y)", "rank": "the normal values of its ranks"}
@@ -92,16 +91,16 @@ def target_notes(
                 "--target-transform rank"
             )
     models = [name for name, spec in specs.items() if REGRESSION in spec.tasks]
-    told = {name: target_settings(named(name), metric, transform) for name in models}
+    given = {name: told(named(name), metric, transform) for name in models}
     notes = []
     if METRICS[metric].quantile is not None:
-        able = [name for name in models if "quantile" in told[name]]
+        able = [name for name in models if "quantile" in given[name]]
         rest = [name for name in models if name not in able]
         parts = [f"trained on this quantile: {', '.join(able)}"] if able else []
         parts += [f"trained as for the mean: {', '.join(rest)}"] if rest else []
         notes.append(f"Ranked by {METRICS[metric].label}: {'; '.join(parts)}.")
     if transform is not None:
-        rest = [name for name in models if "target_transform" not in told[name]]
+        rest = [name for name in models if "target_transform" not in given[name]]
         left = f", but for {', '.join(rest)}" if rest else ""
         notes.append(
             f"Models learn {LEARNT[transform]} of a regression target y{left}; scores are in its "

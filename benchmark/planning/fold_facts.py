@@ -1,18 +1,53 @@
-"""Facts on folds that a plan keeps: the sizes of the parts, and the scores of a constant."""
+"""Datasets of a plan with their folds: the sizes of the parts, and the scores of a constant."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from ...datasets.protocols import Fold, make_folds
+from ...datasets.table import Table
 from ...reports.metrics import METRICS, score_all
+from ..bag_members import fidelity_of
 from .own_models import nothing_counts
 
-if TYPE_CHECKING:
-    from ...datasets.protocols import Fold
-    from ...datasets.table import Table
+
+@dataclass(frozen=True)
+class Data:
+    """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
+    of the CSV that it was read from, or of the added dataset ("added": its name)."""
+
+    table: Table
+    protocol: str
+    folds: dict[int, Fold]
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def named_protocol(self) -> str:
+        """The protocol, with the added dataset whose split it is."""
+        added = self.description.get("added")
+        return f"{self.protocol}, of the added dataset {added}" if added else self.protocol
+
+
+def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
+    """The first `folds` folds of the protocol, all for None, by number."""
+    made = make_folds(table, protocol, seed=seed)
+    return {fold.index: fold for fold in made[: folds or len(made)]}
+
+
+def bags_of(
+    data: Mapping[str, Data], n_members: int, *, seed: int
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """{(dataset, fold): fidelity of its bags}, the same for all models; {} without bags."""
+    return {
+        (name, index): fidelity_of(each.table, fold, n_members, seed=seed)
+        for name, each in data.items()
+        for index, fold in each.folds.items()
+        if n_members
+    }
 
 
 def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
@@ -39,12 +74,22 @@ def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:
     weights, y = table.weights_of(fold.train), table.target[fold.train]
     if table.task == "regression":
         q = METRICS[table.metric].quantile if table.metric else None
-        how = {} if weights is None else {"weights": weights, "method": "inverted_cdf"}
-        answer = np.average(y, weights=weights) if q is None else np.quantile(y, q, **how)
+        if q is None:
+            answer = np.average(y, weights=weights)
+        elif weights is None:
+            answer = np.quantile(y, q)
+        else:
+            answer = np.quantile(y, q, weights=weights, method="inverted_cdf")
         answers = np.full(len(fold.test), answer)
     else:
         shares = np.bincount(y, weights, minlength=table.n_classes)
         answers = np.tile(shares / shares.sum(), (len(fold.test), 1))
-    truth, test_weights = table.target[fold.test], table.weights_of(fold.test)
-    also = {"chosen": table.metric, "costs": table.costs}
-    return score_all(table.task, truth, answers, table.n_classes, test_weights, **also)
+    return score_all(
+        table.task,
+        table.target[fold.test],
+        answers,
+        table.n_classes,
+        table.weights_of(fold.test),
+        chosen=table.metric,
+        costs=table.costs,
+    )

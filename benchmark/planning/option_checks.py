@@ -12,6 +12,26 @@ if TYPE_CHECKING:
     from .suite import Suite
 
 
+def sizes_asked(text: str | None) -> list[int]:
+    """The training rows that --sizes names, ascending; [] for None. Raises SweepError.
+
+    >>> sizes_asked("300,1000")
+    [300, 1000]
+    """
+    if text is None:
+        return []
+    from ...datasets.protocols import nested
+
+    try:
+        sizes = [int(part) for part in text.split(",")]
+        nested(sizes)
+    except ValueError as error:
+        raise SweepError(
+            f"--sizes {text}: whole numbers of rows, such as 300,1000,3000 ({error})"
+        ) from None
+    return sizes
+
+
 def check_options(asked: Options) -> Suite | None:
     """The suite that the options of `bench sweep` name, None for --csv.
 
@@ -29,6 +49,12 @@ def check_options(asked: Options) -> Suite | None:
         raise SweepError("--portable pins the instruction sets of processors; leave --device out")
     for folder in asked.reuse:
         check_run(folder)
+    sizes_asked(asked.sizes)
+    for flag, column in (("--group", asked.group), ("--time", asked.time)):
+        if asked.sizes and column:
+            raise SweepError(f"--sizes draws single rows: it does not go with {flag}")
+    if asked.minutes is not None:
+        check_minutes(asked)
     if asked.suite is None:
         if asked.predict_missing and not asked.drop_missing_target:
             raise SweepError("--predict-missing needs --drop-missing-target")
@@ -50,3 +76,11 @@ def check_options(asked: Options) -> Suite | None:
         if name not in chosen.file:
             catalog.card(name)
     return chosen
+
+
+def check_minutes(asked: Options) -> None:
+    """Raises SweepError where `minutes` stands beside what would plan otherwise."""
+    others = asked.given("suite", "budget", "trials", "bag", "validation", "asynchronous")
+    if others:
+        flag = flag_of(FIELDS[next(iter(others))])
+        raise SweepError(f"--minutes makes the plan for files of --csv: leave {flag} out")

@@ -107,6 +107,12 @@ class Options:
         shell_complete=DATASETS,
         kept=BOTH,
     )
+    sizes: str | None = data(
+        help="Draw so many training rows, smaller sets as parts of larger ones, and test all on "
+        "the same rows: would more rows help?",
+        metavar="N,N,...",
+        kept=STAYS,
+    )
     mirror: str | None = data(
         help="Folder or base URL with the datasets' files (MANIFEST.csv).",
         envvar="TABSWEEP_MIRROR",
@@ -128,6 +134,12 @@ class Options:
     )
     budget: str | None = search(
         help="quick, standard, paper, ... as the suite defines them.", kept=SAME
+    )
+    minutes: float | None = search(
+        help="Plan what fits into so many minutes on this machine, for files of --csv.",
+        type=SECONDS,
+        metavar="M",
+        kept=SAME,
     )
     models: tuple[str, ...] = search(
         (),

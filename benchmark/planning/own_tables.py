@@ -12,6 +12,7 @@ from ...common.files import file_sha256
 from ...common.text import slug
 from ..errors import SweepError
 from . import suite as suites
+from .portfolio import budget_of, slots_for
 
 if TYPE_CHECKING:
     from ...datasets.infer import Reading
@@ -82,8 +83,9 @@ def csv_run_name(paths: Sequence[Path]) -> str:
 def csv_suite(
     paths: Sequence[Path], targets: Sequence[str], reading: Mapping[str, Any]
 ) -> tuple[suites.Suite, dict[str, OwnTable]]:
-    """(a suite of these files, {name: table}). Its budgets are those of uci-small. `reading`: what
-    of a Reading holds for all files (`Options.reading`).
+    """(a suite of these files, {name: table}). `reading`: what of a Reading holds for all files
+    (`Options.reading`). Its budgets: `quick`, the usual plan for files of such a size
+    (`portfolio.py`); `all`, the twelve models of uci-small's quick; the others are uci-small's.
 
     Raises SweepError without a target, DataError for a file that is no such table.
     """
@@ -97,6 +99,7 @@ def csv_suite(
         tables[name] = own_table(path, Reading.of({**shared, "target": target}))
     shown = ", ".join(as_utf8(path.name) for path in paths)
     usual = suites.load("uci-small")
+    n_rows = max(one.table.n_rows for one in tables.values())
     titles = dict.fromkeys(asked)
     made = suites.Suite(
         name=csv_run_name(paths),
@@ -106,6 +109,13 @@ def csv_suite(
         budgets={
             key: budget.model_copy(update={"note": f"{key} budget of uci-small on {shown}."})
             for key, budget in usual.budgets.items()
+            if key != "quick"
+        }
+        | {
+            "quick": budget_of(slots_for(n_rows, usual=True), n_rows, f"quick budget on {shown}."),
+            "all": usual.budgets["quick"].model_copy(
+                update={"note": f"The twelve models of uci-small's quick budget on {shown}."}
+            ),
         },
     )
     return made, tables

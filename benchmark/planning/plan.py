@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ...common.portable import LEVEL
 from ...common.tasks import REGRESSION
 from ...datasets.passport import counted
-from ...datasets.protocols import Fold, make_folds
+from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models import registry
 from ...reports.metrics import METRICS
@@ -21,20 +21,24 @@ from ...sweeps.search.space import Fixed, Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.study_state import CV, HOLDOUT
 from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
+from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
-from .bags import bag_notes, bag_words, fidelity_of, is_bag, members_asked, refuse_bags
-from .chosen_metrics import chosen_metrics, target_notes, target_settings
+from .chosen_metrics import chosen_metrics, target_notes, told
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
-from .fold_facts import fold_facts
+from .fold_facts import Data, bags_of, fold_facts
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
+    bag_notes,
+    bag_words,
     default_first,
     device_notes,
+    members_asked,
     narrow,
+    refuse_bags,
     refuse_empty_schedules,
     refuse_time_limits,
     refuse_transductive,
@@ -50,23 +54,6 @@ from .suite import Suite
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
-@dataclass(frozen=True)
-class Data:
-    """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
-    of the CSV that it was read from, or of the added dataset ("added": its name)."""
-
-    table: Table
-    protocol: str
-    folds: dict[int, Fold]
-    description: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def named_protocol(self) -> str:
-        """The protocol, with the added dataset whose split it is."""
-        added = self.description.get("added")
-        return f"{self.protocol}, of the added dataset {added}" if added else self.protocol
-
-
 @dataclass
 class StudyPlan:
     """One planned study, before any sampler exists. `reason` says why it will not run."""
@@ -79,6 +66,7 @@ class StudyPlan:
     space: Space
     sampler: str
     n_trials: int
+    n_asked: int
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
@@ -164,8 +152,8 @@ class Plan:
         self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
         self.validation = options.validation or self.budget.validation
         self.n_members = members_asked(options.bag, self.budget.bag, self.validation)
-        self.bags = self._bags()
-        self.notes += self._bag_notes()
+        self.bags = bags_of(self.data, self.n_members, seed=options.seed)
+        self.notes += bag_notes(self.n_members, self.validation, self.bags, self.budget.seeds)
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
         if suite.transductive:
             seeing = {model: self._sees(model) for model in self.models}
@@ -177,22 +165,6 @@ class Plan:
         transform, tables = options.target_transform, [one.table for one in self.data.values()]
         learnt = self.metric[REGRESSION], transform, tables
         self.notes += target_notes(self.specs, self.asked, *learnt)
-
-    def _bags(self) -> dict[tuple[str, int], dict[str, Any]]:
-        """{(dataset, fold): fidelity of its bags}; {} without bags. All models have the same."""
-        return {
-            (name, index): fidelity_of(data.table, fold, self.n_members, seed=self.options.seed)
-            for name, data in self.data.items()
-            for index, fold in data.folds.items()
-            if self.n_members
-        }
-
-    def _bag_notes(self) -> list[str]:
-        least: dict[str, int] = {}
-        for (dataset, _), bag in self.bags.items():
-            least[dataset] = min(bag["bag"], least.get(dataset, bag["bag"]))
-        fewer = {dataset: n for dataset, n in least.items() if n < self.n_members}
-        return bag_notes(self.n_members, self.validation, fewer, self.budget.seeds)
 
     def _spec(self, asked: str) -> registry.ModelSpec:
         """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
@@ -230,12 +202,12 @@ class Plan:
     def search(
         self, model: str, task: str, dataset: str | None = None
     ) -> tuple[str, Space, str, int]:
-        """(name of the space, space, sampler, trials) of a model's studies. Raises PlanError."""
+        """(name of the space, space, sampler, trials asked for) of a model's studies. Raises
+        PlanError."""
         budget, options, of = self.budget, self.options, self.asked(model)
         search = budget.search(self.given[model], dataset)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
-        told = target_settings(of, self.metric[task], options.target_transform)
-        fixed = told | dict(search.fixed)
+        fixed = told(of, self.metric[task], options.target_transform) | dict(search.fixed)
         by = self._sees(model, dataset) if self.suite.transductive else None
         if by is not None:
             fixed[by] = True
@@ -246,10 +218,8 @@ class Plan:
         sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
             sampler = "random"  # an asynchronous search has no complete history to learn from
-        n_trials = options.trials or search.trials or budget.trials
-        if space.size is not None:
-            n_trials = min(n_trials, space.size)  # nothing is left to search after every point
-        return space_name, space, sampler, n_trials
+        n_asked = options.trials or search.trials or budget.trials
+        return space_name, space, sampler, n_asked
 
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
@@ -263,7 +233,7 @@ class Plan:
             for task, dataset in places:
                 if task not in spec.tasks:
                     continue
-                name, space, sampler, n_trials = self.search(model, task, dataset)
+                name, space, sampler, _ = self.search(model, task, dataset)
                 try:
                     make_sampler(sampler, space, seed=0)
                 except ValueError as error:
@@ -282,15 +252,14 @@ class Plan:
         task = data.table.task
         reason = search.absent or absence(spec, data.table, data.folds[fold])
         # a planned absence need not have a space
-        space_name, space, sampler, n_trials = "none", Space({}), "random", 1
+        space_name, space, sampler, n_asked = "none", Space({}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if task in spec.tasks:
-            space_name, space, sampler, n_trials = self.search(model, task, dataset)
+            space_name, space, sampler, n_asked = self.search(model, task, dataset)
             if budget.start_with_default and sampler != "grid":
                 first = (default_first(of, task, space_name, space, search.choices),)
-            if n_trials == space.size:  # a default outside the space takes the trial of no point
-                asked_for = options.trials or search.trials or budget.trials
-                n_trials = min(asked_for, n_distinct(space, first) or asked_for)
+        # nothing is left to search after every point; a first one outside takes the trial of none
+        n_trials = min(n_asked, n_distinct(space, first) or n_asked)
         rungs = search.halving or budget.halving
         asynchronous = options.asynchronous if spec.resource else None
         save_every = (search.save_every or budget.save_every) if spec.resource else None
@@ -315,6 +284,7 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
+            n_asked=n_asked,
             first=first,
             seeds=tuple(range(options.seed, options.seed + n_seeds)),
             lag=search.lag or budget.lag,
@@ -521,9 +491,3 @@ def loss_function(metric: str) -> Callable[[Result], float | None]:
         return None if value is None else METRICS[metric].loss(value)
 
     return loss
-
-
-def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
-    """The first `folds` folds of the protocol, all for None, by number."""
-    made = make_folds(table, protocol, seed=seed)
-    return {fold.index: fold for fold in made[: folds or len(made)]}

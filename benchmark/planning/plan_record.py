@@ -18,15 +18,15 @@ PARTS = {
 SINGLE = "single fits"  # what the scores of a run without bags are of
 
 
-def drawn_by(plan: Record, dataset: str) -> tuple[str, str]:
+def drawn_by(plan: Mapping[str, Any], dataset: str) -> tuple[str, str]:
     """(protocol, seed) of a dataset's folds; the seed is "" where the folds do not depend on it.
 
     Two plans with the same answer have the same rows in each fold of the dataset.
     """
-    from ...datasets.protocols import SEEDED
+    from ...datasets.protocols import seeded
 
     protocol = plan["datasets"][dataset]["protocol"]
-    return protocol, str(plan["options"]["seed"]) if protocol in SEEDED else ""
+    return protocol, str(plan["options"]["seed"]) if seeded(protocol) else ""
 
 
 def last_plan(ledger: Ledger) -> Record | None:
@@ -90,14 +90,14 @@ def variants_of(plan: Record) -> dict[str, str]:
     return {name: search["of"] for name, search in searches.items() if search.get("of")}
 
 
-def sampler_of(plan: Record, study: Record) -> str:
+def sampler_of(plan: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     """The name of the sampler that searches a planned study."""
     known = plan["identity"]["sampler"]
     key = key_of(plan, study)
     return str(known.get(key, "unknown")).partition(",")[0]
 
 
-def key_of(plan: Record, study: Record) -> str:
+def key_of(plan: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     """The key of a study's search in the plan's identity: "model on dataset" where the dataset has
     settings of its own, else "model on task data"."""
     alone = f"{study['model']} on {study['dataset']}"

@@ -158,7 +158,9 @@ class Suite(Strict):
     `transductive`: models that can do so see the features of the rows to predict while they train.
     `official`: where a dataset `<official>-<name>` was added (`bench data add`), it is used with
     its own split in place of the dataset `<name>`. `file`: datasets in files, which need not be
-    among `datasets`. `names`: what a paper calls a model or dataset.
+    among `datasets`. `names`: what a paper calls a model or dataset. `sizes`: training rows that
+    are drawn of every dataset in place of its protocol, `draws` times each (`datasets/protocols.py:
+    nested`).
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")
@@ -169,6 +171,8 @@ class Suite(Strict):
     offline: list[str] = []
     offline_below: int = Field(default=3, ge=0)
     protocol: dict[str, Protocol] = {}
+    sizes: list[int] = []
+    draws: list[int] = []
     official: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")
     folds_mean: str = ""
     names: dict[str, str] = {}
@@ -207,6 +211,7 @@ def load(name_or_path: str) -> Suite:
             raise SuiteError(f"unknown suite {name_or_path!r}; {suggest(name_or_path, known)}")
         path = known[name_or_path]
     data, lines = toml_file.read(path, "suite", SuiteError)
+    _take_others(data, str(path))
     suite = parse(data, str(path), lines)
     beside = {
         name: file.model_copy(
@@ -215,6 +220,27 @@ def load(name_or_path: str) -> Suite:
         for name, file in suite.file.items()
     }
     return suite.model_copy(update={"file": beside})
+
+
+def _take_others(data: dict[str, Any], where: str) -> None:
+    """Put what a budget does not say itself into it, from the budget of that name in the suite that
+    its key `like` names. Raises SuiteError."""
+    given = data.get("budgets")
+    budgets = given if isinstance(given, dict) else {}
+    for name, budget in budgets.items():
+        if not isinstance(budget, dict) or "like" not in budget:
+            continue
+        like = budget.pop("like")
+        known = load(str(like)).budgets if like in files() else {}
+        if name not in known:
+            raise SuiteError(
+                f"{where}: budgets.{name}.like: no suite {like!r} has a budget {name!r}"
+            )
+        other = known[name].model_dump(exclude_unset=True)
+        models = dict(other.get("model", {}))
+        for model, search in budget.get("model", {}).items():
+            models[model] = {**models.get(model, {}), **search}
+        budgets[name] = {**other, **budget, "model": models}
 
 
 # ---------------------------------------------------------------------- from data to a suite
@@ -253,6 +279,15 @@ def _faults(suite: Suite) -> Iterator[toml_file.Fault]:
                     ("protocol", name),
                     f"{asked!r} does not go with file.{name}: {column} = {key!r}",
                 )
+    if suite.sizes or suite.draws:
+        from ...datasets.protocols import nested  # slow to import
+
+        try:
+            nested(suite.sizes, suite.draws)
+        except ValueError as error:
+            yield ("draws" if suite.draws else "sizes",), str(error)
+        if suite.protocol:
+            yield ("protocol",), "does not go with sizes, which are drawn in its place"
     for name in suite.protocol:
         if name not in datasets:
             yield ("protocol", name), f"no dataset of the suite; {suggest(name, datasets)}"

@@ -37,6 +37,13 @@ DEFAULT = "default"
 COLUMN = " column"  # of our own; those of a file have no space before their names
 
 _PART = re.compile(rf"({'|'.join(PARTS)})([-_ .].*|\d+)?", re.IGNORECASE)
+# Lines that a tool adds below those that they sum up; of a dataset, means alone.
+_MEAN = r"(?:mean|average|avg|median)\.?"
+_SUMMARY = rf"{_MEAN}|std|stdev|sd|se|sem|var|variance|min|max|sum|total|overall"
+SUMMARIES = {
+    "split": re.compile(_SUMMARY, re.IGNORECASE),
+    "dataset": re.compile(_MEAN, re.IGNORECASE),
+}
 _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
 
 
@@ -110,7 +117,7 @@ def scored_lines(path: Path, untuned: str = "") -> Lines:
     lines.unread = tuple(name for name in lines.cells if name not in known)
     if lines.unread:
         lines.notes.append(f"Columns that are not read: {some(lines.unread)}.")
-    lines = _with_parts(_with_splits(lines))
+    lines = _without_summaries(_with_parts(_with_splits(lines)))
     cells = lines.cells
     if "seed" not in cells:
         cells["seed"] = "0"
@@ -202,6 +209,25 @@ def _with_splits(lines: Lines) -> Lines:
     return lines
 
 
+def _without_summaries(lines: Lines) -> Lines:
+    """The lines without those that sum up others: the mean and the deviation over the splits of a
+    method on a dataset, which would count as splits, or the mean over datasets as a dataset."""
+    for column, word in SUMMARIES.items():
+        cells = lines.cells
+        sums = cells[column].str.strip().str.fullmatch(word)
+        if not sums.any() or cells[column].nunique() == 1:  # a file of means alone
+            continue
+        of = cells[["method"] if column == "dataset" else ["method", "dataset"]]
+        alone = ~pd.MultiIndex.from_frame(of).isin(pd.MultiIndex.from_frame(of[~sums]))
+        law = f"{column} {{{column}}} sums up others, and method {{method}} has no line of one"
+        lines.refuse(sums & alone, f"{law}; add those, or leave the column {column} out")
+        names = sorted(cells.loc[sums, column].unique())
+        law = f"Lines of {column} {some(names)} sum up others and are not read ({sums.sum()} lines)"
+        lines.notes.append(f"{law}; a {column} of its own needs another name.")
+        lines = lines.at(~sums)
+    return lines
+
+
 def _with_parts(lines: Lines) -> Lines:
     """The column part with the words test and val; lines of train are left out."""
     cells = lines.cells
@@ -258,4 +284,7 @@ def _name_variants(lines: Lines) -> None:
         lines.notes.append(f"Variant of every line: {one_line(only[0], 60)}.")
         return
     named = cells["method"] + "-" + variant
+    taken = ~variant.isin(TUNED) & named.isin(cells.loc[variant.isin(TUNED), "method"])
+    law = "a variant of method {method} gets the name of another method; rename one"
+    lines.refuse(taken, law)
     cells["method"] = np.where(variant.isin(TUNED), cells["method"], named)

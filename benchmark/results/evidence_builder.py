@@ -16,8 +16,8 @@ from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
-from ..planning.space_overrides import bag_words
 from ..planning.plan_record import fits_apart, plan_in, planned_slots, sampler_of, study_name
+from ..planning.space_overrides import bag_words
 from .overlap import Part, first_of_each, without_repeats
 from .page_facts import behind, facts_of, families_of, names_of
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
@@ -327,14 +327,19 @@ def _evaluated(plans: Sequence[Record], seeds: Sequence[int]) -> str:
 
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
-    """Meta's `protocol`, `overlapping` and `test_over_train` of {dataset: protocol}. `added`: those
-    with one stored split, which overlaps no other."""
-    from ...datasets.protocols import N_FOLDS, PROTOCOLS
+    """Meta's `protocol`, `overlapping`, `sizes` and `test_over_train` of {dataset: protocol}.
+    `added`: those with one stored split, which overlaps no other."""
+    from ...datasets.protocols import N_FOLDS, NUMBERS, described, draws_of
 
     official = [name for name, protocol in protocols.items() if protocol.startswith("official")]
+    draws = {name: draws_of(one) for name, one in protocols.items() if draws_of(one)}
     return {
-        "protocol": {name: f"{one}: {PROTOCOLS[one]}" for name, one in protocols.items()},
-        "overlapping": [name for name in official if name not in added],
+        "protocol": {name: described(one) for name, one in protocols.items()},
+        "overlapping": [*(name for name in official if name not in added), *draws],
+        "sizes": {
+            name: {NUMBERS * size + k: size for size, n in of.items() for k in range(1, n + 1)}
+            for name, of in draws.items()
+        },
         "test_over_train": {
             name: 1.0 / (N_FOLDS - 1) for name, one in protocols.items() if one == "kfold"
         },

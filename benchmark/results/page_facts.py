@@ -70,21 +70,22 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     """{dataset: what its page says of the data}, from the plan alone.
 
     `title`; `n_features`; `sizes`, mean numbers of rows to train, validate and test; `classes`
-    ({name: rows}, None for rows that were not counted); `features` (name, kind, n_distinct,
-    n_missing; the last two None where not counted), MAX_FEATURES at most; `flags` of the passport;
+    ({name: rows} in the order of the classes' numbers, None for rows that were not counted);
+    `features` (name, kind, n_distinct, n_missing; the last two None where not counted),
+    MAX_FEATURES at most; `flags` of the passport;
     `warnings` of the reading; `added`, the added dataset that it is; `own`, whether it is a file of
     the user; `passport`, whether the plan kept the counts.
     """
     pages = {}
     for name, described in sorted(datasets.items()):
         facts = described.get("facts") or {}
-        counts = facts.get("class_counts") or dict.fromkeys(described.get("classes") or [])
+        counts = facts.get("class_counts") or {}  # sorted by name, as a plan keeps every table
         sizes = np.array(described.get("sizes") or [], dtype=float)
         pages[name] = {
             "title": described.get("title") or name,
             "n_features": described.get("n_features"),
             "sizes": sizes.mean(axis=0).tolist() if sizes.ndim == 2 and len(sizes) else None,
-            "classes": counts,
+            "classes": {name: counts.get(name) for name in described.get("classes") or counts},
             "features": [
                 {key: column[key] for key in ("name", "kind", "n_distinct", "n_missing")}
                 for column in (facts.get("columns") or [])[:MAX_FEATURES]

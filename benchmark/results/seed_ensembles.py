@@ -78,8 +78,9 @@ def _scored(block: Block, trials: list[Predicted], metric: str) -> list[dict[str
     for start in range(0, len(trials) - SIZE + 1, SIZE):
         members = trials[start : start + SIZE]
         mean = np.mean([trial.arrays("test")["test"] for trial in members], axis=0)
-        also = {"chosen": metric, "costs": block.costs}
-        scores = score_all(block.task, y, mean, block.n_classes, weights, **also)
+        scores = score_all(
+            block.task, y, mean, block.n_classes, weights, chosen=metric, costs=block.costs
+        )
         rows.append(
             {
                 **{"dataset": block.dataset, "task": block.task, "fold": block.fold},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import CV, EVAL, TUNE
 from ...sweeps.trial import DONE
+from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.bags import scored_fold
-from ..planning.plan_record import study_name
+from ..planning.plan_record import plan_in, study_name
 from .evidence_builder import losses, planned_frame
 from .slots_frame import columns_of
 
@@ -72,11 +72,14 @@ def blocks_of(
     *,
     mirror: str | Path | None = None,
     cache: str | Path | None = None,
+    files: Sequence[Path] = (),
     only: str | None = None,
     stage: str | None = None,
+    bags: bool = False,
 ) -> tuple[list[Block], dict[str, str]]:
-    """(the folds in order, {dataset that is left out: why}). only: the one dataset wanted; stage:
-    that of the trials wanted. A fold with both single fits and bags has a block of each.
+    """(the folds in order, {dataset that is left out: why}). files: where the tables of files lie
+    now, if they moved; only: the one dataset wanted; stage: that of the trials wanted; bags: these
+    alone. A fold with both single fits and bags has a block of each.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
     the run had, is left out. Raises LedgerError where a folder is no run's.
@@ -86,16 +89,22 @@ def blocks_of(
     seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
+        fidelities = bags_in(plan_in(ledger))
+        if bags and not fidelities:
+            continue
         plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
         frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         frame = frame if only is None else frame[frame["dataset"] == only]
         frame = frame if stage is None else frame[frame["stage"] == stage]
+        if bags:
+            places = zip(frame["study"], frame["stage"], strict=True)
+            frame = frame[[place in fidelities for place in places]]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
-                table, folds = planned_data(plan, str(dataset), mirror=mirror, cache=cache)
-                bags = bags_in(plan)
+                where = {"files": files, "mirror": mirror, "cache": cache}
+                table, folds = planned_data(plan, str(dataset), **where)
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:
                 left_out.setdefault(str(dataset), str(error))
@@ -105,7 +114,7 @@ def blocks_of(
                 if place in seen:
                     continue
                 seen.add(place)
-                bag = bags.get((row.study, row.stage))
+                bag = fidelities.get((row.study, row.stage))
                 key = row.dataset, row.fold, bag is not None
                 block = blocks.get(key)
                 if block is None:
@@ -125,8 +134,8 @@ def blocks_of(
 def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
     """The table and folds of a dataset of a plan. `where`: files, mirror and cache. Raises
     SweepError where the data has changed or a file is gone, DataError."""
+    from ..planning.fold_facts import choose_folds
     from ..planning.own_tables import planned_table
-    from ..planning.plan import choose_folds
 
     described = plan["datasets"][dataset]
     table = planned_table(dataset, described, **where)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...reports.metrics import score_all
-from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL
 from ...sweeps.trial import DONE
+from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.bags import scored_fold
 from ..planning.plan_record import plan_in
 from .evidence_builder import noting
 from .stored_predictions import PARTS, planned_data
@@ -74,7 +74,7 @@ def rescored(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) ->
         raise WrongScores(f"its predictions cannot be scored: {error}") from None
 
 
-def check_scores(record: Record, scores: Scores) -> None:
+def check_scores(record: Mapping[str, Any], scores: Scores) -> None:
     """Raises WrongScores where a record has other scores than these of its predictions."""
     for part, expected in scores.items():
         recorded = record.get(part)
@@ -115,7 +115,7 @@ class ScoreCheck:
             for dataset, why in self.left_out.items()
         ]
 
-    def __call__(self, record: Record, predictions: Mapping[str, np.ndarray]) -> None:
+    def __call__(self, record: Mapping[str, Any], predictions: Mapping[str, np.ndarray]) -> None:
         """Raises WrongScores."""
         dataset = record["dataset"]
         if dataset in self.left_out:

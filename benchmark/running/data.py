@@ -10,10 +10,12 @@ from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
 from ...datasets.infer import Reading
 from ...datasets.passport import leaks
+from ...datasets.protocols import nested
 from ...datasets.table import Table
 from ..errors import SweepError
+from ..planning.fold_facts import Data, choose_folds
+from ..planning.option_checks import sizes_asked
 from ..planning.own_tables import added_for, added_table
-from ..planning.plan import Data, choose_folds
 from ..planning.suite import Suite
 from .request import Request
 
@@ -65,7 +67,7 @@ def gather(
             )
         if name in request.tables or added:
             table = replace(table, warnings=(*table.warnings, *leaks(table)))
-        data[name] = _with_folds(request, name, table, options.folds or budget.folds, added)
+        data[name] = _with_folds(request, name, table, budget.folds, added)
 
     for name in wanted:
         load(name)
@@ -139,5 +141,9 @@ def _with_folds(request: Request, name: str, table: Table, n_folds: int, added: 
         # one that stands in for another dataset has its own split: the suite's is of the other one
         if not protocol or added not in (None, name):
             protocol = card.protocol
-    folds = choose_folds(table, protocol, seed=request.options.seed, folds=n_folds)
+    sizes = sizes_asked(request.options.sizes) or request.suite.sizes
+    if sizes:  # all their draws, however many folds the budget has of other protocols
+        protocol = nested(sizes, () if request.options.sizes else request.suite.draws)
+    n = request.options.folds if sizes else request.options.folds or n_folds
+    folds = choose_folds(table, protocol, seed=request.options.seed, folds=n)
     return Data(table=table, protocol=protocol, folds=folds, description=description)

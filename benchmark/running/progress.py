@@ -13,7 +13,7 @@ from typing import Any
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import count, duration, printable
-from ..planning.estimate import START_S, TRIAL_S
+from ..planning.costs.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
 EVERY_S = 14.0  # of silence, then a line: a busy machine has a second to print it within 15 s

@@ -10,7 +10,7 @@ from ...sweeps.engine import Reused
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run, runs_below
 from ...sweeps.trial import DONE, Result, Trial
-from ..planning.bags import scored_fold
+from ..bag_members import scored_fold
 from ..planning.plan import Plan
 from ..results.trial_scores import check_scores, rescored
 from .request import Request

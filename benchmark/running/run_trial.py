@@ -18,10 +18,11 @@ from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.store.checkpoints import Checkpoints
 from ...sweeps.trial import DONE, Result, Trial, failure
 from ...sweeps.workers.pool import TrialRefused, first_line, text_of
+from ...sweeps.workers.process_tree import living_cpu_s
 from ..bag import run_bag
+from ..bag_members import is_bag, members_of
 from ..cell import BadConfig, Cell, load_class, run_cell
 from ..column_encoding import encoder_source, table_of_trial
-from ..planning.bags import is_bag, members_of
 from ..planning.code_identity import source_alone
 from ..planning.environment import cpu_model
 from ..prediction_time import BestSoFar, prediction_times
@@ -82,6 +83,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
         "checkpoints": checkpoints,
         "time_limit_s": trial.identity.get("time_limit_s"),
     }
+    living_s = living_cpu_s()
     encoded = partial(table_of_trial, table, identity=trial.identity)
     try:
         if trial.fidelity is not None and is_bag(trial.fidelity):
@@ -93,6 +95,8 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
             table, encoding_s = encoded(fold)
             cell = run_cell(table=table, fold=fold, fidelity=trial.fidelity, **how)
             cell.costs["fit_s"] += encoding_s
+        # of the trees of processes the cell counts what has ended in it; what lives on comes here
+        cell.costs["cpu_s"] = max(0.0, cell.costs["cpu_s"] + living_cpu_s() - living_s)
         not_finite = _not_finite(cell)
         if not not_finite:
             scores = score_parts(table, fold, cell.predictions)

@@ -28,7 +28,7 @@ from ..console import count
 from ..errors import NoGpu, SweepError, check_gpu, check_name, resume_with
 from ..planning import environment
 from ..planning.code_identity import computes_with
-from ..planning.estimate import set_limits
+from ..planning.costs.estimate import set_limits
 from ..planning.own_models import find_model
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, planned_slots

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...sweeps.store.ledger import LedgerError
+from ...sweeps.workers import process_tree
 from ..console import duration
 from ..errors import command_on
 from .store import Refused, TrackingError, check, default_uri, is_server, redact
@@ -53,6 +54,7 @@ class Syncer:
                 env={**os.environ, URI_VARIABLE: self.uri},
                 process_group=0,  # Ctrl-C is the driver's affair
             )
+        process_tree.ASIDE.add(self.process.pid)
 
     def stop(
         self, timeout: float = LAST_PASS_S, *, say: Callable[[str], None] = lambda text: None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ...models.persistence.model_file import Fitted, load_model, versions
+from ...models.persistence.model_file import Fitted, load_model
 from ...sweeps.store.ledger import Ledger
 from .experiments import experiment_of
 from .mapping import project
@@ -117,7 +117,7 @@ def _log(
     import mlflow
 
     about = fitted.about
-    needed = versions(fitted.name)
+    needed = fitted.libraries
     validation = about.get("validation", {})
     mlflow.set_tracking_uri(uri)
     with mlflow.start_run(run_id=id):  # which has failed where anything is raised within

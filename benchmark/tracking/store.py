@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ...common.files import write_atomically
-from ...common.network import is_loopback
+from ...common.network import ask_loopback_directly, is_loopback, proxy_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -92,12 +92,23 @@ def check(uri: str) -> str:
         host = None
     if not host:
         raise TrackingError(f"{redact(uri)} is no address: write https://host:port")
-    if scheme == "http" and not is_loopback(host) and os.environ.get(INSECURE) != "1":
+    if scheme == "https" or is_loopback(host):
+        return uri
+    clear = f"{redact(uri)} would send results and credentials in the clear"
+    if os.environ.get(INSECURE) != "1":
         raise TrackingError(
-            f"{redact(uri)} would send results and credentials in the clear: use https, or set "
-            f"{INSECURE}=1 where the network is trusted"
+            f"{clear}{through_proxy(uri)}: use https, or set {INSECURE}=1 where the network is "
+            "trusted"
         )
+    if through_proxy(uri):
+        raise TrackingError(f"{clear}{through_proxy(uri)}: use https, or name {host} in NO_PROXY")
     return uri
+
+
+def through_proxy(uri: str) -> str:
+    """ " through the proxy ..." where requests to an address go through one, else ""."""
+    proxy = proxy_of(uri)
+    return f" through the proxy {redact(proxy)}" if proxy else ""
 
 
 def sqlite_path(uri: str) -> Path:
@@ -161,6 +172,7 @@ def opened(uri: str, run: Path) -> Iterator[MlflowClient]:
     user named may hold other people's experiments and keeps SQLite's default.
     """
     os.environ.update(ENVIRONMENT)
+    ask_loopback_directly()
     with redirect_stdout(sys.stderr), _unsynced() if uri == default_uri(run) else nullcontext():
         from mlflow.tracking import MlflowClient
 
@@ -188,17 +200,18 @@ def _explained(error: Exception, uri: str) -> TrackingError:
         )
     if getattr(error, "error_code", None) in REFUSALS or "error code 401" in text:
         return Refused(
-            f"the tracking server {redact(uri)} refuses {user_of(uri)!r} ({text}): check "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            f"the tracking server {redact(uri)} refuses {user_of(uri)!r}{through_proxy(uri)} "
+            f"({text}): check MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     cause: BaseException = error
     while deeper := cause.__cause__ or cause.__context__:
         cause = deeper
     if isinstance(error, MlflowException) and isinstance(cause, OSError):
         return Unreachable(
-            f"no answer from the tracking server {redact(uri)} ({scrub(cause, uri)})"
+            f"no answer from the tracking server {redact(uri)}{through_proxy(uri)} "
+            f"({scrub(cause, uri)})"
         )
-    return TrackingError(f"the tracking server {redact(uri)} failed ({text})")
+    return TrackingError(f"the tracking server {redact(uri)}{through_proxy(uri)} failed ({text})")
 
 
 @contextmanager

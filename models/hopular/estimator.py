@@ -23,6 +23,7 @@ from ..hyperparameters import (
     PENALTY,
     POSITIVE,
     PROBABILITY,
+    InvalidConfig,
     Number,
     OneOf,
     hyper,
@@ -37,8 +38,12 @@ class Hopular(CellEstimator):
     """Hopular: modern Hopfield networks that look up the training rows in every block.
 
     A step is an epoch: one pass over all training rows. Validation rows choose the epoch by
-    accuracy or squared error, every `eval_every` epochs; the first best one wins. Defaults are the
-    authors' for their interactive use, with the paper's 10,000 epochs.
+    `stop_on`, every `eval_every` epochs; the first best one wins. Defaults are the authors' for
+    their interactive use, with the paper's 10,000 epochs.
+
+    DIFF(Schaefl 2022, the authors' code): the epoch may be chosen by ROC AUC, as a sweep that ranks
+    by it does. By the share of wrong classes, as there, training on classes of unequal size ends
+    at once: no early step is better than the frequent class.
 
     References
     ----------
@@ -79,12 +84,24 @@ class Hopular(CellEstimator):
         "Share of the new weights in the exponential average that is validated and kept, 0 for "
         "none.",
     )
+    stop_on: str = hyper(
+        "metric",
+        OneOf(("metric", "roc_auc")),
+        "What chooses the epoch: `metric` (share of wrong classes or squared error), or `roc_auc` "
+        "for classes (log loss where one has no validation row).",
+    )
     batch_size: int = hyper(
         0,
         Number(0, 10_000_000, whole=True),
         "Rows that pass through the network together in training, 0 for all; there is one step "
         "of the optimiser an epoch all the same.",
     )
+
+    def check(self) -> None:
+        """Raises `InvalidConfig` where classes are to choose the epoch and there are none."""
+        super().check()
+        if self.task == "regression" and self.stop_on != "metric":
+            raise InvalidConfig(f"Hopular: stop_on = {self.stop_on!r} is of classes alone")
 
     # -- the table --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..deep.cells import Cells, generator, without
 from ..deep.column_decoder import Decoded, stacked
@@ -104,7 +105,8 @@ class HopularTask:
         return torch.where(n > 0, weight * on_features + (1 - weight) * on_targets, on_targets)
 
     def val_loss(self) -> float | None:
-        """On validation rows: share of wrong classes, or squared error in raw units."""
+        """On validation rows: share of wrong classes, or what ROC AUC lacks to 1; squared error in
+        raw units."""
         if self.val is None:
             return None
         decoded = ask(self.module, self.module.store(self.cells), self.val)
@@ -112,9 +114,29 @@ class HopularTask:
         predicted = decoded.of(target)
         if self.columns.categorical[target]:
             codes = self.val.codes[:, self.columns.categories_at.index(target)]
+            if self.settings.stop_on == "roc_auc":
+                return area_lacking(predicted.double(), codes)
             return float((predicted.argmax(dim=1) != codes).double().mean())
         truth = self.val.values[:, self.columns.numeric_at.index(target)]
         return float((predicted.double() - truth.double()).square().mean()) * self.target_scale**2
+
+
+def area_lacking(logits: Tensor, codes: Tensor) -> float:  # (N, C), (N,)
+    """1 - ROC AUC, for more than two classes the mean of one against the rest; log loss where a
+    class has no row, NaN for logits that are no numbers.
+
+    >>> area_lacking(torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]]), torch.tensor([0, 1, 1]))
+    0.0
+    """
+    from sklearn.metrics import roc_auc_score
+
+    if len(codes.unique()) < logits.shape[1]:
+        return float(F.cross_entropy(logits, codes))
+    if not logits.isfinite().all():
+        return float("nan")
+    shares = logits.softmax(dim=1).cpu().numpy()
+    asked = shares[:, 1] if shares.shape[1] == 2 else shares
+    return 1.0 - float(roc_auc_score(codes.cpu().numpy(), asked, multi_class="ovr"))
 
 
 def ask(module: HopularNetwork, memory: Memory, cells: Cells) -> Decoded:

@@ -25,10 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +33,6 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.encoder import ColumnEncoder
-from ...common.decisions import decisions
 from ...common.files import write_atomically
 from ...common.text import one_line
 from .. import registry
@@ -55,93 +51,33 @@ from .archive import (
     to_json,
     unpack,
 )
+from .ensemble_file import ENSEMBLE, FORMAT, VERSION, has_native, open_ensemble
+from .fitted import Fitted as Fitted
+from .fitted import ModelWarning as ModelWarning
+from .fitted import warn_user as warn_user
+from .library_versions import compare_versions, versions
 from .schema import Schema
-from .serialization import Reader, Writer, is_native
+from .serialization import Reader, Writer
 from .trial_prediction import check_apart, predict_made_up
 
-FORMAT, VERSION = "tabsweep-model", 1
 OURS = {**registry.MODELS, **IN_CONTEXT}  # their code is tabsweep's
 OWN_PARAMS = ("task", "seed", "random_state", "threads", "n_jobs", "device")
 ENCODED = "encoded columns"  # beside the attributes: what a ColumnEncoder has learned
 N_CHECKED = 200  # training rows whose predictions a saved model must repeat
 
 
-class ModelWarning(UserWarning):
-    """Something about a loaded model or its input that its user should know."""
-
-
-def warn_user(text: str) -> None:
-    """The default listener: a Python warning."""
-    warnings.warn(text, ModelWarning, stacklevel=3)
-
-
-# -- a model that was loaded ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A loaded model and the schema of its input.
-
-    `about` holds the remarks given to `save_model`; `how` is 'state' (the fitted attributes were
-    stored) or 'refit' (fitted again from stored rows). `encoder` makes numbers of dates and texts.
-    """
-
-    estimator: Any
-    schema: Schema
-    name: str
-    how: str
-    about: Mapping[str, Any]
-    encoder: ColumnEncoder | None = None
-
-    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N,) values, or labels: of the largest probability, or of the least expected cost where
-        `about` has a matrix of `costs`, as the benchmark scores.
-
-        Columns are found by name; SchemaError for an absent one or a text where numbers belong.
-        """
-        if self.schema.task == "regression":
-            known = self._encoded(frame, warn)
-            with arrays_inside():
-                values = np.asarray(self.estimator.predict(known), dtype=np.float64)
-            return values.reshape(len(known))
-        return self.labels[self.decided(self.predict_proba(frame, warn=warn))]
-
-    def decided(self, proba: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
-        """The codes of the classes that `predict` gives for probabilities."""
-        return decisions(proba, self.about.get("costs", ()))
-
-    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
-        if self.schema.task == "regression":
-            raise AttributeError("a regression model has no predict_proba; use predict")
-        known = self._encoded(frame, warn)
-        with arrays_inside():
-            shares = np.asarray(self.estimator.predict_proba(known))
-        if not self.schema.classes:
-            return shares
-        full = np.zeros((len(frame), len(self.schema.classes)))
-        full[:, np.asarray(self.estimator.classes_).astype(int)] = shares
-        return full
-
-    def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
-        """The rows as the estimator was fitted on them."""
-        known = self.schema.conform(frame, warn)
-        return known if self.encoder is None else self.encoder.transform(known)
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The classes by name; those of the estimator itself where the schema names none."""
-        if self.schema.classes:
-            return np.array(self.schema.classes, dtype=object)
-        return np.asarray(self.estimator.classes_)
-
-
 # -- saving ---------------------------------------------------------------------------------------
 
 
-def save_model(
+def save_model(estimator: Any, path: str | Path, *, schema: Schema, **how: Any) -> Path:
+    """Write a fitted estimator to one file, atomically; returns its path. `schema` and `how` as for
+    `model_bytes`."""
+    write_atomically(Path(path), model_bytes(estimator, schema=schema, **how))
+    return Path(path)
+
+
+def model_bytes(
     estimator: Any,
-    path: str | Path,
     *,
     schema: Schema,
     encoder: ColumnEncoder | None = None,
@@ -150,8 +86,8 @@ def save_model(
     training: tuple[Any, ...] | None = None,
     weights: Mapping[str, np.ndarray] | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a fitted estimator to one file, atomically; returns its path.
+) -> bytes:
+    """A fitted estimator as the bytes of a model file.
 
     encoder: makes numbers of the dates and texts of the schema, where it has any; it was used
     before the fit. name: registry name or `package.module:Class`; found from the class where it is
@@ -192,8 +128,7 @@ def save_model(
         data = _refit_file(common, columns, training, weights, answer, str(error))
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the model takes {len(data)} bytes, more than {MAX_BYTES}")
-    write_atomically(Path(path), data)
-    return Path(path)
+    return data
 
 
 def fit_rows(
@@ -230,18 +165,6 @@ def _arguments(estimator: Any, config: Mapping[str, Any] | None) -> dict[str, An
 
     seed, threads = own("seed", "random_state", 0), own("threads", "n_jobs", 1)
     return {"seed": seed, "threads": threads, "config": plain}
-
-
-def versions(name: str) -> dict[str, str]:
-    """{distribution: installed version} of tabsweep and the libraries of a model."""
-    return {n: _version(n) for n in ("tabsweep", *registry.spec(name).libraries)}
-
-
-def _version(library: str) -> str:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 def _file(common: Mapping[str, Any], state: Any, writer: Writer, **more: Any) -> bytes:
@@ -334,7 +257,7 @@ def load_model(
     trust: Collection[str] = (),
     warn: Callable[[str], None] = warn_user,
 ) -> Fitted:
-    """The model in a file that `save_model` wrote.
+    """The model in a file that `save_model` or `save_ensemble` wrote.
 
     trust: names (`package.module:Class`) of models from outside tabsweep that may be imported.
     ModelFileError says what is wrong with a file; other versions of libraries are a warning.
@@ -348,7 +271,7 @@ def load_model(
             raise ModelFileError(f"it has {size} bytes; a model has at most {MAX_BYTES}")
         data = path.read_bytes()
         members = unpack(data)
-        native = is_native(parse(members.get("state.json", b""), "state.json"))
+        native = has_native(members)
         if native:
             check_apart(data)
         model = open_members(members, trust=trust, warn=warn)
@@ -376,6 +299,10 @@ def open_members(
             f"of tabsweep reads {FORMAT!r} {VERSION}"
         )
     try:
+        if manifest.get("how") == ENSEMBLE:
+            ensemble = open_ensemble(manifest, members, open_members, trust=trust, warn=warn)
+            _try_about(ensemble)
+            return ensemble
         check_sums(manifest, members)
         schema = Schema.parse(manifest["schema"])
         model = manifest["model"]
@@ -384,7 +311,7 @@ def open_members(
                 f"its schema says {schema.task}, its model {str(model['task'])[:40]!r}; refused"
             )
         name = _trusted(model["name"], model["target"], trust)
-        _compare_versions(manifest["libraries"], warn)
+        compare_versions(manifest["libraries"], warn)
         estimator = registry.make_model(
             name,
             task=model["task"],
@@ -440,18 +367,6 @@ def _trusted(name: str, target: str, trust: Collection[str]) -> str:
         f"its model {str(name)[:100]!r} is code from outside tabsweep, which loading would import; "
         "if you trust it, name it: load_model(path, trust=[...])"
     )
-
-
-def _compare_versions(saved: Mapping[str, str], warn: Callable[[str], None]) -> None:
-    """Warns of other major versions; of other minor ones where these may break a saved model."""
-    for library, then in sorted(saved.items()):
-        now = _version(library)
-        parts = 2 if library in ("scikit-learn", "tabsweep") else 1
-        if str(then).split(".")[:parts] != now.split(".")[:parts]:
-            warn(
-                f"the model was saved with {library} {then}, here is {now}: its predictions may "
-                "differ; fit it again to be sure"
-            )
 
 
 def _restore(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,14 +96,12 @@ class Source:
 
     @cached_property
     def full_names(self) -> dict[str, str]:
-        """{shortened name: full name} of names that the report's tables shorten. Names that become
-        equal when shortened are left out."""
-        names = [*self.names, *self.evidence.models]
-        cut = Counter(map(escape.label, names))
+        """{shortened name: full name} of names that the report's tables shorten."""
+        labels = {name: escape.label(name) for name in (*self.names, *self.evidence.models)}
         return {
-            escape.label(name): escape.one_line(name)
-            for name in names
-            if cut[escape.label(name)] == 1 and escape.label(name) != escape.one_line(name)
+            cut: escape.one_line(name)
+            for name, cut in labels.items()
+            if cut != escape.one_line(name)
         }
 
     def anchor(self, model: str) -> str:

@@ -6,9 +6,12 @@ output format has one function through which every such text passes.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 
 LABEL_LIMIT = 32  # characters of a name that a table shows
@@ -107,16 +110,41 @@ def one_line(text: str) -> str:
     return visible(" ".join(str(text).split()))
 
 
+def cut(text: str, limit: int, middle: str = "…") -> str:
+    """The visible text; of a longer one, `middle` stands in place of its middle."""
+    shown = visible(text)
+    end = limit // 3 + 1
+    return (
+        shown
+        if len(shown) <= limit
+        else f"{shown[: limit - end - len(middle)]}{middle}{shown[-end:]}"
+    )
+
+
 @lru_cache(10_000)  # the same names occur in thousands of cells
-def label(name: str, limit: int = LABEL_LIMIT) -> str:
-    """A name as tables show it: visible; a longer one without its middle.
+def label(name: str) -> str:
+    """A name as tables show it: visible; of a longer one, four signs that are its own stand in
+    place of its middle, so that names that differ there alone have different labels.
 
     >>> label("package.of.somebody.else.module:Classifier")
-    'package.of.somebody.…:Classifier'
+    'package.of.some…58ce…:Classifier'
     """
-    shown = visible(name)
-    end = limit // 3 + 1
-    return shown if len(shown) <= limit else f"{shown[: limit - end - 1]}…{shown[-end:]}"
+    own = hashlib.blake2s(name.encode("utf-8", "surrogatepass"), digest_size=2).hexdigest()
+    return cut(name, LABEL_LIMIT, f"…{own}…")
+
+
+def told_apart(texts: Mapping[str, str]) -> dict[str, str]:
+    """{name: its text, or its label where another name has that text or label}: what different
+    names are called where not everyone's text is a name of its own.
+
+    >>> told_apart({"a.py:Net": "Net", "b.py:Net": "Net", "knn": "k-NN"})
+    {'a.py:Net': 'a.py:Net', 'b.py:Net': 'b.py:Net', 'knn': 'k-NN'}
+    """
+    printed = {name: {one_line(text), one_line(label(name))} for name, text in texts.items()}
+    taken = Counter(text for own in printed.values() for text in own)
+    return {
+        name: text if taken[one_line(text)] == 1 else label(name) for name, text in texts.items()
+    }
 
 
 def latex(text: str) -> str:

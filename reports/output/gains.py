@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..statistics.ranking import TIE_TOLERANCE
 from ..statistics.tests import ALPHA, holm
 from ..statistics.wilcoxon import wilcoxon
+from . import escape
 from .tables import TableCell, fixed, p_text
 
 HEADER = ("median %", "mean %", "better", "equal", "worse", "p", "p Holm")
@@ -22,10 +22,9 @@ NOTES = (
 
 
 def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
-    """A row (name, then HEADER) for each name and its gains, one a dataset: the changes from the
-    new errors to the old. NaN is left out, and so is a name without any. A gain within the
-    tolerance of ties counts as equal."""
-    known = {name: _kept(values) for name, values in gains.items()}
+    """A row (its label, then HEADER) for each name and its gains, one a dataset: the changes from
+    the new errors to the old. NaN is left out, and so is a name without any."""
+    known = {name: values[np.isfinite(values)] for name, values in gains.items()}
     known = {name: values for name, values in known.items() if len(values)}
     p = [wilcoxon(values).p for values in known.values()]
     rows = []
@@ -33,15 +32,10 @@ def gain_rows(gains: Mapping[str, np.ndarray]) -> list[tuple[TableCell, ...]]:
         better, worse = int((values > 0).sum()), int((values < 0).sum())
         figures = [_signed(100.0 * float(f(values))) for f in (np.median, np.mean)]
         counts = [better, len(values) - better - worse, worse]
-        texts = [name, *figures, *map(str, counts), p_text(raw)]
+        texts = [escape.label(name), *figures, *map(str, counts), p_text(raw)]
         last = TableCell(p_text(adjusted), bold=adjusted < ALPHA)
         rows.append((*map(TableCell, texts), last))
     return rows
-
-
-def _kept(values: np.ndarray) -> np.ndarray:
-    values = values[np.isfinite(values)]
-    return np.where(np.abs(values) <= TIE_TOLERANCE, 0.0, values)
 
 
 def _signed(value: float) -> str:

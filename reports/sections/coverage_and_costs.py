@@ -148,7 +148,7 @@ def _failures_table(failures: pd.DataFrame, of_runs: bool) -> ReportTable:
         (
             TableCell(escape.label(row.model)),
             TableCell(escape.label(row.cause)),
-            TableCell(escape.label(escape.one_line(row.message), 100)),
+            TableCell(escape.cut(escape.one_line(row.message), 100)),
             TableCell(footnotes.join(row.datasets, limit=6)),
             TableCell(str(row.n)),
         )

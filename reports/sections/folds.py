@@ -14,7 +14,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, Section, TableCell, p_text
-from ..statistics.ranking import TIE_TOLERANCE, snap
+from ..statistics.ranking import differences, snap
 from ..statistics.tests import ALPHA, holm, nadeau_bengio
 
 MIN_FOLDS = 3  # two leave one degree of freedom
@@ -58,16 +58,6 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
     if dataset not in (evidence.meta.get("test_over_train") or {}):
         return "n/a: the sizes of its training and test parts are not known"
     return ""
-
-
-def differences(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (n,), (n,) -> (n,)
-    """a - b, 0 where the two are nearly equal.
-
-    >>> differences(np.array([0.1 + 0.2, 0.5]), np.array([0.3, 0.25])).tolist()
-    [0.0, 0.25]
-    """
-    near = np.abs(a - b) <= TIE_TOLERANCE * np.maximum(np.abs(a), np.abs(b))
-    return np.where(near, 0.0, a - b)
 
 
 def _rows(

@@ -198,7 +198,7 @@ def _gains(cells: pd.DataFrame) -> ReportTable:
     panels = []
     for before, after in steps:
         gains = {
-            escape.label(str(model)): relative_changes(
+            str(model): relative_changes(
                 rows[after].to_numpy(dtype=float), rows[before].to_numpy(dtype=float)
             )
             for model, rows in wide.groupby(level="model", sort=True)

@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .distributions import rankdata
 
-# Two values are equal when they differ by less than this share of the larger one.
-TIE_TOLERANCE = 1e-9
+TIE_TOLERANCE = 1e-9  # of two scores, see `equal`
 TIES = (
     f"Scores that differ by less than {TIE_TOLERANCE:g} of the larger count as equal; equal scores "
     "share their average rank."
@@ -35,23 +35,39 @@ def _matrix(losses: Array) -> Array:
     return matrix
 
 
-def snap(values: Array) -> Array:  # (..., n) -> the same shape
-    """Values with every run of near-equal neighbours of a row set to the run's smallest.
+def equal(a: ArrayLike, b: ArrayLike) -> Array:  # of shapes that broadcast -> of bool
+    """Whether scores tie: they are equal, or differ by rounding of their own size, at most
+    TIE_TOLERANCE of the larger of the two. What other scores there are has no say.
 
-    Neighbours in sorted order are near-equal when they differ by at most TIE_TOLERANCE times the
-    larger magnitude, so 0.1 + 0.2 and 0.3 tie whatever the digits (plain rounding has edges).
+    >>> equal(np.array([0.1 + 0.2, 1e-12, np.nan]), np.array([0.3, 2e-12, np.nan])).tolist()
+    [True, False, False]
     """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    size = np.maximum(np.abs(a), np.abs(b))
+    with np.errstate(invalid="ignore"):  # infinity - infinity
+        return (a == b) | (np.isfinite(size) & (np.abs(a - b) <= TIE_TOLERANCE * size))
+
+
+def differences(a: Array, b: Array) -> Array:  # (n,), (n,) -> (n,)
+    """a - b, 0 where the two are `equal`.
+
+    >>> differences(np.array([0.1 + 0.2, 0.5]), np.array([0.3, 0.25])).tolist()
+    [0.0, 0.25]
+    """
+    return np.where(equal(a, b), 0.0, a - b)
+
+
+def snap(values: Array) -> Array:  # (..., n) -> the same shape
+    """Values with every run of neighbours in sorted order that are `equal` set to the run's
+    smallest, so that 0.1 + 0.2 and 0.3 tie whatever the digits (plain rounding has edges)."""
     values = np.asarray(values, dtype=np.float64)
     if values.shape[-1] < 2:
         return values.copy()
     order = np.argsort(values, axis=-1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=-1)
-    low, high = ordered[..., :-1], ordered[..., 1:]
-    scale = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(invalid="ignore"):  # infinity - infinity: equal
-        equal = (np.isfinite(scale) & (high - low <= TIE_TOLERANCE * scale)) | (high == low)
+    tie = equal(ordered[..., :-1], ordered[..., 1:])
     place = np.broadcast_to(np.arange(values.shape[-1]), values.shape).copy()
-    place[..., 1:][equal] = 0
+    place[..., 1:][tie] = 0
     heads = np.take_along_axis(ordered, np.maximum.accumulate(place, axis=-1), axis=-1)
     snapped = np.empty_like(values)
     np.put_along_axis(snapped, order, heads, axis=-1)

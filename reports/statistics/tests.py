@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import distributions
+from .ranking import differences
 
 ALPHA = 0.05  # significance level across datasets and across folds
 
@@ -88,10 +89,10 @@ def groups(mean_ranks: Sequence[float], difference: float) -> list[tuple[int, in
 
 
 def relative_changes(a: Array, b: Array) -> Array:  # errors, (n,), (n,) -> (n,)
-    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where both errors are 0, NaN
+    """2 (b - a) / (b + a), which orders pairs as |log(b / a)| does; 0 where the errors tie, NaN
     where one is not a number."""
     total = a + b
-    return np.where(total == 0, 0.0, 2.0 * (b - a) / np.where(total == 0, 1.0, total))
+    return 2.0 * differences(b, a) / np.where(total == 0, 1.0, total)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

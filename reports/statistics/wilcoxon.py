@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from .distributions import rankdata
-from .ranking import TIE_TOLERANCE, snap
+from .ranking import snap
 
 Array = np.ndarray
 
@@ -59,9 +59,9 @@ def wilcoxon_columns(
     Zero differences are ranked and then dropped (Pratt 1959). For up to `exact_up_to` pairs all
     sign patterns of the others are counted, with the ties as they are; for more the p-values are
     normal approximations with the variance corrected for zeros and ties, as in scipy.
-    Near-equal sizes of differences tie; a difference within TIE_TOLERANCE of the column's largest
-    is zero. A column of zeros has p = 1. Raises ValueError for no rows, and for differences that
-    are not finite.
+    Near-equal sizes of differences tie. A difference is zero where it is 0: which scores tie, their
+    own size says (`ranking.differences`), not the other pairs. A column of zeros has p = 1. Raises
+    ValueError for no rows, and for differences that are not finite.
 
     DIFF(scipy.stats.wilcoxon, method='exact'): that table ignores zeros and ties.
     """
@@ -72,9 +72,9 @@ def wilcoxon_columns(
         return []
     n = d.shape[1]
     size = np.abs(d)
-    zero = size <= TIE_TOLERANCE * size.max(axis=1, keepdims=True)
+    zero = size == 0.0
     n_zero = zero.sum(axis=1)
-    doubled = np.rint(2.0 * rankdata(snap(np.where(zero, 0.0, size)))).astype(np.int64)
+    doubled = np.rint(2.0 * rankdata(snap(size))).astype(np.int64)
     doubled[zero] = 0
     plus = np.where(d > 0, doubled, 0).sum(axis=1)
     total = doubled.sum(axis=1)

@@ -5,13 +5,15 @@ memory, so that it is not replayed for each suggestion.
 
 A history is rows (index, configuration, loss): lower is better, None stands for a failed trial.
 The suggestion for an index sees the results of the indices up to index - lag, in index order,
-whatever the order in which they arrived.
+whatever the order in which they arrived. Of a finite space it also avoids the configurations of
+all lower indices: no point is tried twice before every point was tried once.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .optuna_tpe import OptunaTPE
 
 Config = dict[str, Any]
+
+REDRAWS = 5  # of a point that was tried before; then any untried point is taken
 
 
 def make_sampler(
@@ -53,7 +57,7 @@ def make_sampler(
 def n_distinct(space: Space, first: Sequence[Mapping[str, Any]] = ()) -> int | None:
     """How many different configurations a study can try at most, None if infinitely many.
 
-    A grid ends there; the other samplers would only repeat configurations.
+    A grid ends there; the other samplers repeat configurations from there on.
     """
     if space.size is None:
         return None
@@ -81,27 +85,75 @@ class Sampler:
     ) -> None:
         self.name, self.space, self.seed, self.lag, self.startup = name, space, seed, lag, startup
         self.first: tuple[Config, ...] = tuple(plain(config) for config in first)
+        self._points = self._walk()
+        self._walked: list[Config] = []
+        self._tried: dict[str, int] = {}  # of each point that was tried: its lowest index
+        self._known: set[int] = set()  # indices whose configuration is known,
+        self._below = 0  # among them all below this one
+        for index, config in enumerate(self.first):
+            self.take(index, config)
 
     def ask(self, index: int) -> Config:
         """The configuration of trial `index`."""
         if index < len(self.first):
             return copy.deepcopy(self.first[index])
-        return self._propose(index)
+        if self.space.size is None:
+            return self._propose(index)
+        while self._below < index:
+            if self._below not in self._known:
+                self.ask(self._below)
+            self._below += 1
+        config = self._new_point(index)
+        self.take(index, config)
+        return config
+
+    def take(self, index: int, config: Mapping[str, Any]) -> None:
+        """Note that trial `index` has this configuration, which need not have been asked for."""
+        self._known.add(index)
+        if self.space.size is not None and config in self.space:
+            key = _key(self.space, plain(config))
+            self._tried[key] = min(index, self._tried.get(key, index))
 
     def tell(self, index: int, config: Mapping[str, Any], loss: float | None) -> None:
         """Report a trial's end, in any order."""
 
-    def _propose(self, index: int) -> Config:
+    def _propose(self, index: int, redraw: int = 0) -> Config:
         raise NotImplementedError
+
+    def _new_point(self, index: int) -> Config:
+        """A point of a finite space that no lower index has; any point once all were tried."""
+        proposals = (self._propose(index, redraw) for redraw in range(REDRAWS + 1))
+        first = next(proposals)
+        for config in itertools.chain([first], proposals, self._grid_order()):
+            if self._tried.get(_key(self.space, config), index) >= index:
+                return copy.deepcopy(config)
+        return first
+
+    def _grid_order(self) -> Iterator[Config]:
+        """The points in the order in which a grid tries them."""
+        return map(self._point, range((n_distinct(self.space, self.first) or 0) - len(self.first)))
+
+    def _point(self, position: int) -> Config:
+        while len(self._walked) <= position:
+            self._walked.append(next(self._points))
+        return self._walked[position]
+
+    def _walk(self) -> Iterator[Config]:
+        """Each point but the given first ones, in a seeded random order."""
+        done = {_key(self.space, config) for config in self.first if config in self.space}
+        for i in _shuffled(self.space.size or 0, _hash(self.seed, "grid")):
+            point = self.space.grid_point(i)
+            if not done or canonical(point) not in done:
+                yield point
 
 
 class RandomSampler(Sampler):
     """Draws each configuration from the whole space, independently of the others."""
 
-    def _propose(self, index: int) -> Config:
+    def _propose(self, index: int, redraw: int = 0) -> Config:
         import numpy as np
 
-        return self.space.sample(np.random.default_rng(_hash(self.seed, index)))
+        return self.space.sample(np.random.default_rng(_hash(self.seed, _draw(index, redraw))))
 
 
 class GridSampler(Sampler):
@@ -112,26 +164,17 @@ class GridSampler(Sampler):
         super().__init__(name, space, **options)
         space.grid_point(0)  # a continuous space is refused here, not at the first suggestion
         self._end = n_distinct(space, self.first) or 0
-        self._points = self._walk()
-        self._seen: list[Config] = []
 
-    def _propose(self, index: int) -> Config:
+    def ask(self, index: int) -> Config:
+        """The configuration of trial `index`. Raises ValueError after the last point."""
+        if index < len(self.first):
+            return super().ask(index)
         if index >= self._end:
             raise ValueError(
                 f"the grid has {self._end} points, index {index} does not exist;"
                 " ask for fewer trials, or use random or tpe"
             )
-        while len(self._seen) <= index - len(self.first):
-            self._seen.append(next(self._points))
-        return copy.deepcopy(self._seen[index - len(self.first)])
-
-    def _walk(self) -> Iterator[Config]:
-        size = self.space.size or 0
-        done = {_key(self.space, config) for config in self.first if config in self.space}
-        for i in _shuffled(size, _hash(self.seed, "grid")):
-            point = self.space.grid_point(i)
-            if not done or canonical(point) not in done:
-                yield point
+        return copy.deepcopy(self._point(index - len(self.first)))
 
 
 class TPESampler(Sampler):
@@ -149,8 +192,9 @@ class TPESampler(Sampler):
         """Report a trial's end, once; raises ValueError for a loss that is no finite number or
         None."""
         self._results[index] = plain(config), None if loss is None else float(plain(loss))
+        self.take(index, config)
 
-    def _propose(self, index: int) -> Config:
+    def _propose(self, index: int, redraw: int = 0) -> Config:
         if not self.space.axes:  # nothing to draw
             return self.space.decode(lambda axis: 0)
         if self._backend is None:
@@ -162,7 +206,7 @@ class TPESampler(Sampler):
             if config in self.space:
                 self._backend.add(i, config, loss)
             self._n_added += 1
-        return self._backend.propose(index, _hash(self.seed, index))
+        return self._backend.propose(index, _hash(self.seed, _draw(index, redraw)))
 
 
 # TPE, first trials and failures: Optuna draws at random until 10 trials have succeeded, and ignores
@@ -190,6 +234,10 @@ def _key(space: Space, config: Config) -> str:
     """A grid point's identity: 1 and 1.0 are one real number."""
     numbers = space.encode(config)
     return canonical(space.decode(lambda axis: numbers[axis.label]))
+
+
+def _draw(index: int, redraw: int) -> int | str:
+    return f"{index}/{redraw}" if redraw else index
 
 
 def _hash(seed: int, index: int | str) -> int:

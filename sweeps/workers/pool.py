@@ -6,7 +6,6 @@ import copy
 import math
 import os
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from ..store.checkpoints import Checkpoints
 from ..study import Needs
 from ..trial import FAILED, Limits, Result, Trial, canonical, failure
 from .interruption import Interrupted, keyboard_interrupts
+from .process_tree import tree_cpu_s
 
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.
@@ -102,10 +102,12 @@ class WorkerPool(Protocol):
 
     def forget(self, data_key: str) -> None:
         """Free this data: no study needs it any more."""
+        return
 
     def keep_for_gpus(self, threads: int) -> None:
         """Keep so many CPUs free beside each GPU for trials that need one; 0: no such trial is
         left."""
+        return
 
 
 # Parts of the messages of libraries, whatever the class of the error: no memory on the GPU (CUDA's
@@ -142,11 +144,11 @@ def guarded(
     The trial's code gets a copy of the trial, and no process that it forks comes back from here. A
     failure has the CPU seconds that it took.
     """
-    began = time.process_time()
+    began = tree_cpu_s()
     result = _guarded(run_trial, trial, data, checkpoints, passed)
     if result.status != FAILED or "cpu_s" in result.costs:
         return result
-    return replace(result, costs={**result.costs, "cpu_s": time.process_time() - began})
+    return replace(result, costs={**result.costs, "cpu_s": tree_cpu_s() - began})
 
 
 def _guarded(

@@ -22,12 +22,14 @@ from .awake_clock import awake_s
 from .interruption import Interrupted, SignalWatch
 from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
+from .process_tree import kill_started, tree_cpu_s
 from .ray_private import report_crash_cause
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
 GPU_SHARE = "TABSWEEP_GPU_SHARE"
 CONTEXT_MB = 600.0  # of GPU memory: a CUDA context takes no more, but for debuggers
 MAX_CACHED = 64  # datasets in a worker's memory at once
+TREE_S = 1.0  # between two looks at the processes that a fit started
 CROWDED = 0.25  # of a trial's limit: what earlier ones may have left without a look at what it is
 
 # What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
@@ -101,7 +103,7 @@ class TrialWorker:
         self._base_mb = 0.0  # resident before the first trial
         self._store_mb = 0.0  # of earlier trials' data, in pages that all workers here share
         self._watching = False
-        self._begun: tuple[float, float, Limits] | None = None  # of a trial that runs
+        self._begun: tuple[float, float, float, Limits] | None = None  # of a trial that runs
         self._signals = SignalWatch()
 
     def ready(self) -> dict[str, Any]:
@@ -134,7 +136,7 @@ class TrialWorker:
         kept = RemoteCheckpoints(keeper) if keeper is not None else None
         fit_progress.forget()
         with captured(path=output_file(self._name)) as output:
-            self._begun = time.process_time(), awake_s(), limits
+            self._begun = time.process_time(), tree_cpu_s(), awake_s(), limits
             try:
                 result = self._guarded(trial, self._data[data_key], kept)
             finally:
@@ -193,6 +195,7 @@ class TrialWorker:
             self._store_mb = _store_mb()
 
     def _watch(self) -> None:
+        looked, begun_tree, tree_s = 0.0, -1.0, 0.0
         while True:
             time.sleep(0.1)
             try:
@@ -204,7 +207,10 @@ class TrialWorker:
             begun = self._begun
             if begun is None:
                 continue
-            cpu_s, (_, since, limits) = time.process_time() - begun[0], begun
+            own, tree, since, limits = begun
+            if tree != begun_tree or time.monotonic() - looked > TREE_S:
+                looked, begun_tree, tree_s = time.monotonic(), tree, tree_cpu_s() - tree
+            cpu_s = max(time.process_time() - own, tree_s)
             if cpu_s > limits.timeout_s:
                 self._end("timeout", cpu_s, f"more than {limits.timeout_s:g} s")
             elif awake_s() - since > limits.wall_s:
@@ -222,7 +228,10 @@ class TrialWorker:
         try:
             report_crash_cause(self._name, cause, message=message, costs=costs)
         finally:  # also where Ray cannot be told: memory must not grow on
-            os._exit(137)
+            try:
+                kill_started()
+            finally:
+                os._exit(137)
 
 
 def hold_to_share(share: float) -> tuple[float, float]:

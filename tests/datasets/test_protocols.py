@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 from tabsweep.datasets import catalog
 from tabsweep.datasets.errors import DataError
-from tabsweep.datasets.protocols import Fold, cut, make_folds
+from tabsweep.datasets.protocols import Fold, cut, draws_of, make_folds, nested
 from tabsweep.datasets.table import Table
 from toy_tables import toy, with_columns
 
@@ -179,6 +179,43 @@ def test_training_rows_are_earlier_than_validation_rows_and_these_than_tested_on
         make_folds(with_columns("binary", times=np.arange(200.0) % 2), "temporal")
     with pytest.raises(ValueError, match="no time column"):
         make_folds(toy([60, 40]), "temporal")
+
+
+def test_smaller_training_sets_are_parts_of_larger_ones_and_all_share_one_test_part() -> None:
+    for table in (toy([900, 500, 200]), toy(n_rows=1600)):
+        folds = {f.index: f for f in make_folds(table, nested([80, 200, 400]))}
+        # the first draw of all sizes, then the second of two, then the third of one
+        assert list(folds) == [8001, 20001, 40001, 8002, 20002, 8003]
+        for draw in (1, 2, 3):
+            sizes = [k for k in (8000, 20000, 40000) if k + draw in folds]
+            for small, large in pairwise(folds[k + draw] for k in sizes):
+                assert set(small.train) < set(large.train) and set(small.val) < set(large.val)
+        for fold in folds.values():
+            size = fold.index // 100
+            assert (len(fold.train), len(fold.val), len(fold.test)) == (size, size // 4, 1100)
+            assert not set(fold.train) & set(fold.val)
+            assert not set(fold.test) & {*fold.train, *fold.val}
+            np.testing.assert_array_equal(fold.test, folds[8001].test)
+            if table.classes:
+                for part in (fold.train, fold.val, fold.test):
+                    shares = np.bincount(table.target[part]) / len(part)
+                    assert np.abs(shares - [9 / 16, 5 / 16, 2 / 16]).max() < 1 / len(part) + 1e-3
+        assert set(folds[8001].train) != set(folds[8002].train)
+        again, other = (make_folds(table, nested([80, 200, 400]), seed=seed) for seed in (0, 1))
+        assert [f.sha256 for f in again] == [f.sha256 for f in folds.values()]
+        assert {f.sha256 for f in other}.isdisjoint(f.sha256 for f in again)
+
+
+def test_sizes_that_leave_too_little_to_test_or_make_no_sense_are_refused() -> None:
+    assert draws_of(nested([300, 1000], [2, 1])) == {300: 2, 1000: 1}
+    with pytest.raises(DataError, match="leave 50 of toy to test.*largest size is 171"):
+        make_folds(toy(n_rows=300), nested([50, 200]))
+    assert len(make_folds(toy(n_rows=300), nested([50, 171]))) == 5
+    with pytest.raises(ValueError, match="toy has a column of groups"):
+        make_folds(with_columns("binary", groups=np.arange(200) % 20), nested([20, 40]))
+    for sizes, draws in ([[], []], [[300, 100], []], [[5], []], [[300], [0]], [[300], [1, 2]]):
+        with pytest.raises(ValueError, match="must (ascend|have a number)"):
+            nested(sizes, draws)
 
 
 def test_splits_use_the_cards_protocol_unless_told_otherwise() -> None:

@@ -275,6 +275,40 @@ def test_a_job_that_is_cancelled_while_ray_starts_on_a_node_prints_no_traceback(
         assert not folder.exists()
 
 
+SLOW_END = """
+import os, signal, time
+
+class Slow:
+    def __del__(self):  # at the end of Python, when it has given up its handlers
+        time.sleep(2)
+
+kept = Slow()
+os.kill(os.getppid(), signal.SIGUSR1)  # the node is told to end
+
+def cli(prog_name):
+    time.sleep(60)
+"""
+
+
+@pytest.mark.fault(37)
+def test_a_cancelled_node_ends_with_130_however_long_the_end_of_python_takes(tmp_path) -> None:
+    """In place of a busy machine: a stub of Ray that delays the end by more than the second after
+    which the signal is given again."""
+    script = Path(__file__).parents[2] / "deploy" / "slurm.sh"
+    scripts = tmp_path / "ray" / "scripts"
+    scripts.mkdir(parents=True)
+    for package in (scripts.parent, scripts):
+        (package / "__init__.py").touch()
+    (scripts / "scripts.py").write_text(SLOW_END)
+    node = f"source <(sed -n '/^node() {{/,/^}}/p' {script}); node --head {tmp_path}/made"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", node], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_patience_that_is_no_number_is_refused(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "sweep", *OPTIONS, env={"TABSWEEP_RAY_START_S": "soon"})
     assert sweep.start().wait(120) == 2

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.metrics import log_loss
+from tabsweep.models.hyperparameters import InvalidConfig
 from tabsweep.models.out_of_fold import parts
 from tabsweep.models.registry import MODELS, defaults, make_model
 
@@ -205,6 +206,38 @@ def test_realmlp_with_its_defaults_equals_its_own_library(
         assert (np.random.get_state()[1] == before).all()
         np.testing.assert_allclose(getattr(net, ask)(xt), wanted, rtol=1e-4, atol=1e-5)
         assert capfd.readouterr() == ("", "") and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stop_on", ["roc_auc", "log_loss", "metric"])
+def test_realmlp_keeps_the_epoch_that_its_library_keeps_by_the_same_metric(stop_on, wine):
+    from pytabkit import RealMLP_TD_Classifier
+
+    x, y, xt, yt = wine
+    few = {"device": "cpu", "random_state": 0, "n_threads": 1, "n_epochs": 4}
+    theirs = RealMLP_TD_Classifier(
+        **few,
+        val_metric_name={"roc_auc": "1-auc_ovr", "log_loss": "cross_entropy", "metric": None}[
+            stop_on
+        ],
+        use_ls=stop_on == "metric",  # as the paper advises: smoothing is for accuracy alone
+    )
+    frame, asked = (pd.DataFrame(part).add_prefix("n") for part in (x, xt))
+    wanted = theirs.fit(frame, y, asked, yt).predict_proba(asked)
+    ours = make_model("realmlp", task="multiclass", epochs=4, stop_on=stop_on)
+    answer = ours.fit(x, y, xt, yt).predict_proba(xt)
+    np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_realmlp_stops_by_log_loss_where_a_class_has_no_validation_row(wine):
+    x, y, xt, yt = wine
+    few, seen = {"task": "multiclass", "epochs": 4}, yt != 2
+    answers = [
+        make_model("realmlp", stop_on=by, **few).fit(x, y, xt[seen], yt[seen]).predict_proba(xt)
+        for by in ("roc_auc", "log_loss")
+    ]
+    np.testing.assert_array_equal(*answers)
+    with pytest.raises(InvalidConfig, match="stop_on of a regression task must be one of metric"):
+        make_model("realmlp", task="regression", stop_on="roc_auc").fit(x, y)
 
 
 def test_xrfm_takes_a_single_validation_row():

@@ -46,6 +46,14 @@ def test_contradictions_are_refused_with_the_law():
             Evidence.of(frame(*rows), meta=META)
 
 
+def test_two_names_that_are_printed_alike_are_refused():
+    for one, other in (("a b", "a  b"), ("caf\u00e9", "cafe\u0301")):
+        for column, word in (("model", "models"), ("dataset", "datasets")):
+            rows = [trial(**{column: one}), trial(**{column: other})]
+            with pytest.raises(EvidenceError, match=f"two {word} would be printed alike"):
+                Evidence.of(frame(*rows), meta=META)
+
+
 def test_a_score_that_no_spread_follows_from_is_none_and_the_others_stay():
     """A trial that diverged takes no table down with it."""
     rows = [trial(fold=f, test_accuracy=s) for f, s in enumerate([0.5, 1e100, -1e101])]

@@ -36,6 +36,20 @@ def test_models_have_display_names_in_the_order_of_their_ranks_and_one_s_own_is_
     assert "{*}: our model." in scores and "my.module" not in scores
 
 
+def test_no_two_models_are_called_alike_and_each_has_its_own_numbers(tmp_path):
+    models = ["a.py:Net", "b.py:Net", "dataset", "KNN", "knn", "x" * 40 + "1", "x" * 40 + "2"]
+    frame = rows_of(mixed(4), models, score=lambda d, j: 0.5 + 0.01 * j)
+    names = {"a.py:Net": "Net", "b.py:Net": "Net", "knn": "k-NN", "KNN": "KNN"}
+    written = texts(evidence_of(frame, names=names), tmp_path)
+    ranks = written["paper/ranks.tex"].decode().partition("midrule")[2].partition("bottomrule")[0]
+    rows = [row.split(" & ") for row in ranks.splitlines() if " & " in row]
+    called = [row[0].strip() for row in rows]
+    assert called[2:] == ["k-NN", "KNN", "dataset", "b.py:Net", "a.py:Net"]
+    assert len(set(called)) == len(models) and "mean rank" not in called
+    scores = written["paper/scores-binary.tex"].decode()
+    assert all(f".{500 + 10 * j}" in scores for j in range(len(models)))
+
+
 def test_a_second_number_is_called_what_it_is_where_some_test_parts_overlap(tmp_path):
     frame = rows_of({"binary-0": "binary", "binary-1": "binary"}, ["a", "b"])
     for overlapping, word in ((["binary-0"], "error"), (["binary-0", "binary-1"], "deviation")):

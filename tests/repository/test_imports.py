@@ -42,6 +42,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("planning",),
         ("arguments", "gpu_check"),
         ("completion", "console", "errors", "toml_file"),
+        ("bag", "bag_members"),
         ("cell", "column_encoding", "prediction_time"),
     ),
     "sweeps": (

@@ -100,7 +100,9 @@ def test_a_wheel_holds_every_module_and_every_data_file(tmp_path: Path) -> None:
         for folder in ROOMS
         for path in (*modules(folder), *data_files(folder))
     }
-    assert wanted | {"tabsweep/__init__.py"} == {n for n in held if n.startswith("tabsweep/")}
+    assert wanted | {"tabsweep/__init__.py", "tabsweep/py.typed"} == {
+        n for n in held if n.startswith("tabsweep/")
+    }
 
 
 def data_files(folder: str) -> list[Path]:

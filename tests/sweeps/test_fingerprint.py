@@ -35,7 +35,8 @@ sys.stdout = sys.stderr
 import tabsweep
 assert Path(tabsweep.__file__).is_relative_to(sys.argv[1]), tabsweep.__file__
 from tabsweep.benchmark.planning.code_identity import CELL
-from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
+from tabsweep.benchmark.planning.fold_facts import Data, choose_folds
+from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.benchmark.planning.suite import parse
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.infer import Reading, table_from_file

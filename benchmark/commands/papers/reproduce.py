@@ -87,7 +87,7 @@ def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run
     budget, rows = suite.budget(options.budget)[1], published.model_names()
     if not options.models and any(n in budget.model and n not in budget.models for n in rows):
         options = replace(options, models=tuple(rows))  # some run for this table alone
-    request = sweep.request_of(suite, options)
+    request = sweep.request_of(console, suite, options)
     code = OK
     if no_run:
         check_run(request.folder)

@@ -121,14 +121,12 @@ def write_site(
         for run in runs:
             shown = [f"runs/{run.name}"]  # no folder of this machine
             report = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
-            damage += [f"{run.name}: {text}" for text in report[2]]
+            damage += [f"{run.name}: {text}" for text in report.damage]
         shown = [f"runs/{run.name}" for run in runs]
         together = [run.path for run in runs]
-        _, sections, _ = make_report(
-            together, staging / BOARD, shown=shown, newest_first=True, **how
-        )
+        board = make_report(together, staging / BOARD, shown=shown, newest_first=True, **how)
         write_atomically(staging / "trials.csv.gz", _trials_of(runs), sync=False)
-        page = _page(title, runs, sections)
+        page = _page(title, runs, board.sections)
         write_atomically(staging / "index.html", page.encode("utf-8"), sync=False)
         write_atomically(staging / ".nojekyll", b"", sync=False)  # GitHub leaves files as they are
         write_atomically(staging / MARK, b'{"made_by": "tabsweep"}\n', sync=False)

@@ -200,6 +200,8 @@ class LookupTask(NPTTask):
     """NPT's training on tables that are drawn anew in every step: squared error on the originals'
     targets, and on their masked features where `p_feature` asks for it."""
 
+    module: Tables
+
     def __init__(
         self, source: Source, variant: Variant, settings: Settings, *, seed: int, device: str
     ) -> None:

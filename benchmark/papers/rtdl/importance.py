@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 from ....datasets.errors import DatasetUnavailable
 from ....datasets.protocols import Fold
 from ....datasets.table import Table as Data
-from ....models.ft_transformer import FTTransformer, FTTransformerNetwork
+from ....models.ft_transformer import Block, FTTransformer, FTTransformerNetwork
 from ....reports.metrics import accuracy, rmse
 from ....sweeps.store.ledger import Ledger
 from ....sweeps.store.run_folder import is_run
@@ -83,6 +83,7 @@ def cls_attention(network: FTTransformerNetwork, numbers: torch.Tensor) -> torch
     x = network.tokens(numbers, codes)
     maps = []
     for i, block in enumerate(network.blocks):
+        assert isinstance(block, Block)
         normed = x if block.norm_in is None else block.norm_in(x)
         maps.append(block.attention.weights(normed)[:, :, 0, 1:].mean(dim=1))
         if i + 1 < len(network.blocks):

@@ -235,7 +235,7 @@ def run(
         for weight, values in zip(weights, scores, strict=True)
     ]
     n_train, n_val, n_test = rows
-    table = ExperimentTable(
+    means = ExperimentTable(
         "rtdl-synthetic",
         "Test RMSE on targets between smooth (0) and stepped (1)",
         lines,
@@ -245,7 +245,7 @@ def run(
         "features, 50 of which matter. The published networks stop at gains below 0.001 and decay "
         f"all weights.{'' if setting.full else RATE_NOTE}",
     )
-    return ExperimentResult([table], [_figure(lines, setting.out / "rtdl-synthetic.png")])
+    return ExperimentResult([means], [_figure(lines, setting.out / "rtdl-synthetic.png")])
 
 
 def _figure(lines: Sequence[Mapping[str, Any]], path: Path) -> Path:

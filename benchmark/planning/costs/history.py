@@ -33,7 +33,8 @@ def costs_in(ledger: Ledger, defaults: Defaults) -> dict[tuple[str, bool], list[
         sizes = described.get("sizes")  # plans of the first versions have none
         if not sizes or record.get("fidelity") or record["status"] != DONE:
             continue
-        model = of.get(record["model"], record["model"])
+        name: str = record["model"]
+        model = of.get(name, name)
         gpu = on_gpus and model in MODELS and MODELS[model].gpu_mb > 0
         fold = int(record["fold"])
         rows = sizes[fold if fold < len(sizes) else 0][0]

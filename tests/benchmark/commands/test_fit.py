@@ -189,6 +189,7 @@ def test_a_model_from_elsewhere_that_stops_early_keeps_a_validation_part(outside
     table = load_dataset("diabetes")
     folds = {f.index: f for f in make_folds(table, "kfold")}
     choice = Choice({}, 0.0, None, 1)
-    model, _, training, weights, said = fit_all("stopper:Stopper", choice, table, folds, 0)
-    assert model.seen == (len(training[0]), len(folds[0].val))
-    assert weights is None and sum(model.seen) == table.n_rows and "validation part" in said
+    part, said = fit_all("stopper:Stopper", choice, table, folds, 0)
+    model = part.estimator
+    assert model.seen == (len(part.training[0]), len(folds[0].val))
+    assert part.weights is None and sum(model.seen) == table.n_rows and "validation part" in said

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tomllib
 import zipfile
 from pathlib import Path
@@ -381,3 +382,22 @@ def test_roles_of_columns_that_make_no_sense_are_refused():
     Path("wrong.toml").write_text(SUITE.replace("[file.flats]", "[file.wine]"))
     assert "name of a built-in" in bench("sweep", "--suite", "wrong.toml", *FAST).err
     assert store.names() == []
+
+
+@pytest.mark.parametrize("positive", [[], ["--positive", "apple"]])
+def test_the_page_counts_the_rows_of_each_class_under_its_own_name(positive):
+    rng = np.random.default_rng(0)
+    fruit = np.repeat(["apple", "pear"], [18, 282])
+    frame = pd.DataFrame({"x": rng.normal(size=300) + 9.0 * (fruit == "apple"), "fruit": fruit})
+    frame.to_csv("fruit.csv", index=False)
+    asked = ("sweep", "--csv", "fruit.csv", "--target", "fruit", *FAST, "--model", "knn", *positive)
+    assert bench(*asked, "--trials", 1, "--folds", 3, "--name", "fruit").code == 0
+    page = Path("runs/fruit/report/html/index.html").read_text(encoding="utf-8")
+    table = page.partition("<figcaption>Confusion")[2].partition("</table>")[0]
+    head, *rows = re.findall(r"<tr.*?</tr>", table, re.S)
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", head)[1:]
+    cells = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in rows]
+    counts = {name: [int(count) for count in line] for name, *line in cells}
+    n_apples = sum(counts["apple"])
+    assert heads == list(counts) and n_apples < sum(counts["pear"]) / 5
+    assert counts["apple"][heads.index("apple")] == n_apples  # nine deviations apart

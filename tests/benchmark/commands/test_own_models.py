@@ -83,6 +83,26 @@ def test_models_from_a_file_in_the_working_directory_take_part(own):
     assert status_of(Path("runs/own")).done == 7
 
 
+def test_every_point_of_a_finite_space_is_tried_and_the_plan_says_where_the_search_ends(own):
+    Path("few.py").write_text(
+        f"from {own} import Plain\n"
+        "class Few(Plain):\n"
+        "    def __init__(self, a=0, b=1): super().__init__(a)\n"
+        "    def spaces():\n"
+        "        params = {'a': {'kind': 'choice', 'values': [0, 1, 2, 3]},\n"
+        "                  'b': {'kind': 'int', 'low': 1, 'high': 2}}\n"
+        "        return {'default': {'params': params}}\n"
+    )
+    for sampler in ("tpe", "random", "hyperopt"):
+        call = ("--model", "few.py:Few", "--folds", 2, "--name", sampler, "--sampler", sampler)
+        found = bench(*SMALL, *call, "--trials", 30)
+        assert found.code == 0 and "few:Few after 8 of 30 trials" in found.out
+        configs = load_results(f"runs/{sampler}").groupby("fold")["config"]
+        assert [(len(one), one.nunique()) for _, one in configs] == [(8, 8), (8, 8)]
+    fits = bench(*SMALL, "--model", "few.py:Few", "--trials", 8, "--name", "new", "--dry-run")
+    assert fits.code == 0 and "each point" not in fits.out
+
+
 def test_a_class_is_named_by_its_file_and_told_what_it_gets(own):
     Path("deep").mkdir()
     name = f"{own}_deep"

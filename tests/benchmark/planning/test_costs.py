@@ -6,8 +6,8 @@ import math
 
 import pytest
 from calls import bench
+from tabsweep.benchmark.planning.costs.estimate import TrialCosts, by_study, estimate, set_limits
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
-from tabsweep.benchmark.planning.estimate import TrialCosts, by_study, estimate, set_limits
 from tabsweep.benchmark.planning.options import Options
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Plan

@@ -7,7 +7,8 @@ import torch
 from calls import bench
 from small_sweeps import FAST
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Data, Options, Plan, choose_folds
+from tabsweep.benchmark.planning.fold_facts import Data, choose_folds
+from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets.catalog import load_dataset
 from tabsweep.models import boosting_devices, registry
 from tabsweep.sweeps.workers.placement import Placement

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from calls import bench
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Data, Options, Plan, PlanError
+from tabsweep.benchmark.planning.fold_facts import Data
+from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
 from tabsweep.benchmark.planning.space_overrides import narrow
 from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog

@@ -266,6 +266,8 @@ REFUSED = [  # lines, header, what is said
     (parts(), HEAD, "line 2: split 'train' names a part of the data; put"),
     ("a,d,train-0,0,accuracy,1", HEAD, "line 2: split 'train-0' names a part of the data; put"),
     (f"{ONE}\na,d,,0,accuracy,1", HEAD, "line 3: split is empty"),
+    (f"{ONE}\nb,d,Mean,0,accuracy,1", HEAD, "line 3: split 'Mean' sums up others, and method 'b'"),
+    ("a-x,d,0,0,accuracy,1,\na,e,0,0,accuracy,1,x", f"{HEAD},variant", "the name of another"),
     ("a,d,test,0,accuracy,.9\na,d,val,1,accuracy,.8", PART, "line 3: a validation score of method"),
     ("a,d,tset,0,accuracy,1", PART, "line 2: unknown part 'tset'; known: train, val"),
     ("a,d,0,.9,.9,\nb,d,0,,,", WIDE, "line 3: no value of accuracy, roc_auc; give one, or the"),

@@ -18,8 +18,8 @@ from small_sweeps import FAST
 from small_tables import ALL, TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import bag
+from tabsweep.benchmark.bag_members import fidelity_of, members_of
 from tabsweep.benchmark.column_encoding import encoding_identity, table_of_trial
-from tabsweep.benchmark.planning.bags import fidelity_of, members_of
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.infer import Reading, table_from_file

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from small_tables import answers, table
 from tabsweep.models.hopular.estimator import Hopular
+from tabsweep.models.hyperparameters import InvalidConfig
 
 STILL = {
     "dropout_input": 0.0, "dropout_hopfield": 0.0, "dropout_output": 0.0,
@@ -60,6 +62,24 @@ def test_the_first_of_the_best_epochs_is_kept_by_accuracy_or_squared_error():
             (found != val[1]).mean() if task != "regression" else np.mean((found - val[1]) ** 2)
         )
         assert mistake == pytest.approx(scores.min(), rel=1e-4)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_the_epoch_is_chosen_by_roc_auc_where_asked_for(task):
+    frame, y = table(task, 80)
+    val = table(task, 40, seed=5)
+    model = tiny(task, steps=40, stop_on="roc_auc").fit(frame, y, *val)
+    steps, scores = model.curve_.T
+    assert model.best_iteration_ == steps[scores.argmin()]
+    p = model.predict_proba(val[0])
+    area = roc_auc_score(val[1], p[:, 1] if task == "binary" else p, multi_class="ovr")
+    assert 1 - area == pytest.approx(scores.min(), abs=1e-6)
+    one = val[1] == val[1][0]  # a single class has no area: log loss
+    alone = tiny(task, steps=40, stop_on="roc_auc").fit(frame, y, val[0][one], val[1][one])
+    shares = alone.predict_proba(val[0][one])[:, list(alone.classes_).index(val[1][0])]
+    assert -np.log(shares).mean() == pytest.approx(alone.curve_[:, 1].min(), rel=1e-4)
+    with pytest.raises(InvalidConfig, match="of classes alone"):
+        tiny("regression", stop_on="roc_auc").fit(*table("regression", 40))
 
 
 def test_averaged_weights_are_validated_and_kept():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tabsweep.reports.aggregation.ranking_matrix import as_errors
+from tabsweep.reports.metrics import METRICS
 from tabsweep.reports.output.gains import gain_rows
 from tabsweep.reports.statistics import distributions, ranking, wilcoxon
 from tabsweep.reports.statistics import tests as ours
@@ -189,9 +190,23 @@ def test_rounding_noise_makes_no_winner():
     assert ranking.ranks(np.array([[1e12, 1e3, 2e3]])).tolist() == [[3, 1, 2]]
     assert ranking.normalised(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[1, 1]]
     assert ranking.improvability(np.array([[0.3, 0.1 + 0.2]])).tolist() == [[0, 0]]
-    gains = {"same": np.array([1e-17, -2e-17, 0.0]), "mixed": np.array([0.1, -0.1, 1e-12])}
+    a, b = np.array([0.1 + 0.2, 1e-12, 0.0]), np.array([0.3, 1e-12 + 1e-25, 0.0])
+    mixed = np.array([0.5, 0.3, 2e-12]), np.array([0.4, 0.4, 2e-12])
+    gains = {"same": ours.relative_changes(a, b), "mixed": ours.relative_changes(*mixed)}
     counts = [[cell.text for cell in row[3:6]] for row in gain_rows(gains)]
     assert counts == [["0", "3", "0"], ["1", "1", "1"]]
+
+
+@pytest.mark.parametrize("outlier", [4.2e11, 1e300])
+def test_one_outlier_makes_no_ties_of_the_other_differences(outlier):
+    size = np.append(np.linspace(0.01, 0.03, 11), outlier)
+    got, want = wilcoxon.wilcoxon(size), stats.wilcoxon(size, method="exact")
+    assert (got.n_zero, got.p) == (0, want.pvalue)
+
+
+def test_a_score_that_ties_with_a_perfect_one_has_no_error():
+    errors = np.array([METRICS["roc_auc"].error(v) for v in (1.0, 1.0 - 2**-53, 0.5)])
+    assert errors.tolist() == [0.0, 0.0, 0.5]
 
 
 def test_a_model_that_always_wins_gets_a_finite_rating():

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from tabsweep.sweeps.search.samplers import SAMPLERS, make_sampler, n_distinct
+from tabsweep.sweeps.search.samplers import SAMPLERS, _hash, make_sampler, n_distinct
 from tabsweep.sweeps.search.space import Choice, Fixed, Float, Int, Maybe, Space
 from tabsweep.sweeps.trial import canonical
 
@@ -183,6 +183,55 @@ def test_a_grid_tries_each_point_once_and_then_says_that_it_is_used_up() -> None
         sampler.ask(12)
 
 
+POINTS = Space({"a": Choice((0, 1, 2, 3)), "n": Int(1, 8, log=True), "m": Maybe(1, Int(1, 2))})
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("lag", [1, 4])
+def test_every_point_of_a_finite_space_is_tried_once_before_any_is_tried_twice(name, lag) -> None:
+    first = [{"a": 1, "n": 7, "m": 2}, {"elsewhere": 1}]
+    n = n_distinct(POINTS, first)
+    assert n == 2 + 4 * 8 * 2 - 1
+    sampler = make_sampler(name, POINTS, seed=2, lag=lag, first=first)
+    rows: list[tuple[int, dict, float | None]] = []
+    for i in range(n):
+        config = sampler.ask(i)
+        rows.append(
+            (i, config, None if i % 9 == 8 else config.get("n", 9) / 4 + config.get("a", 1))
+        )
+        if i >= lag - 1:  # as many as may run at once are running
+            sampler.tell(*rows[i - lag + 1])
+    assert len({canonical(config) for _, config, _ in rows}) == n
+    if name != "grid":
+        assert sampler.ask(n) in POINTS
+    for i in (20, n - 1):  # told nothing but the results that it may see, in another process
+        assert suggest(name, POINTS, rows[: i - lag + 1], i, 2, lag=lag, first=first) == rows[i][1]
+
+
+@pytest.mark.parametrize("name", ["random", *ADAPTIVE])
+def test_a_point_that_a_run_has_from_elsewhere_is_not_suggested_again(name) -> None:
+    space = Space({"n": Int(0, 5)})
+    sampler = make_sampler(name, space, seed=0, startup=2)
+    for i, n in enumerate([3, 3, 1]):  # of a run that drew with replacement
+        sampler.take(i, {"n": n})
+        sampler.tell(i, {"n": n}, 0.5)
+    left = []
+    for i in range(3, 7):
+        left.append(sampler.ask(i)["n"])
+        sampler.tell(i, {"n": left[-1]}, 0.5)
+    assert sorted(left) == [0, 2, 4, 5]
+
+
+def test_a_finite_space_without_repeats_is_drawn_from_as_an_endless_one_is() -> None:
+    """Suggestions differ from independent draws only where these repeat a point."""
+    sampler, tried = make_sampler("random", POINTS, seed=1), set()
+    for i in range(30):
+        drawn = POINTS.sample(np.random.default_rng(_hash(1, i)))
+        assert (sampler.ask(i) == drawn) == (canonical(drawn) not in tried)
+        tried.add(canonical(sampler.ask(i)))
+    assert len(tried) == 30
+
+
 def test_a_grid_does_not_repeat_the_first_configurations() -> None:
     space = Space({"n": Int(0, 5)})
     first = [{"n": 3}, {"n": 77}, {"n": 3}]
@@ -220,7 +269,6 @@ def test_a_subset_of_the_grid_leans_nowhere() -> None:
 def test_tpe_is_optunas_own_tpe() -> None:
     """The same distributions, seeds and results give the suggestions of a plain Optuna study."""
     import optuna
-    from tabsweep.sweeps.search.samplers import _hash
 
     space = Space({"a": Float(1e-3, 1, log=True), "b": Float(-1, 1), "c": Int(1, 90, log=True)})
     sampler = make_sampler("tpe", space, seed=0)
@@ -246,7 +294,6 @@ def test_hyperopt_is_hyperopts_own_tpe() -> None:
     from functools import partial
 
     from hyperopt import Trials, fmin, hp, tpe
-    from tabsweep.sweeps.search.samplers import _hash
 
     def loss(config: dict) -> float:
         return config["a"] + (config["b"] - 0.2) ** 2 + config["c"] / 7

@@ -10,19 +10,19 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from ...common.counting import count
-from ...models.registry_entries import MODELS
-from ...sweeps.scheduling.estimates import LIMIT_TIMES
-from ...sweeps.search.samplers import make_sampler
-from ...sweeps.store.ledger import Ledger, LedgerError
-from ...sweeps.store.records import slot_places
-from ...sweeps.study import Study
-from ...sweeps.study_state import CV
-from ...sweeps.trial import DONE
-from .costs.history import costs_in
-from .costs.measured import Cost, Lookup, Work, settings_of, shipped
-from .plan import INTERPRETER_MB, Plan, StudyPlan
-from .plan_record import planned_slots
+from ....common.counting import count
+from ....models.registry_entries import MODELS
+from ....sweeps.scheduling.estimates import LIMIT_TIMES
+from ....sweeps.search.samplers import make_sampler
+from ....sweeps.store.ledger import Ledger, LedgerError
+from ....sweeps.store.records import slot_places
+from ....sweeps.study import Study
+from ....sweeps.study_state import CV
+from ....sweeps.trial import DONE
+from ..plan import INTERPRETER_MB, Plan, StudyPlan
+from ..plan_record import planned_slots
+from .history import costs_in
+from .measured import Cost, Lookup, Work, settings_of, shipped
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -257,6 +257,18 @@ def _share(study: StudyPlan) -> float:
     n_seeds = len(study.seeds) if study.evaluates else 0
     slots = study.n_trials if study.asynchronous else sum(sizes)
     return (fits + n_seeds) / (slots + n_seeds)
+
+
+def searched_whole(studies: Iterable[StudyPlan]) -> list[str]:
+    """One sentence on the searches that end before the trials that were asked for, as their space
+    has fewer points; none where each has as many, or where there is nothing to choose."""
+    ends: dict[str, set[str]] = defaultdict(set)
+    for study in studies:
+        if not study.reason and study.n_trials < study.n_asked and study.space.size != 1:
+            ends[study.model].add(f"{study.n_trials} of {study.n_asked}")
+    named = ", ".join(f"{model} after {' or '.join(sorted(n))}" for model, n in ends.items())
+    sentence = f"A search ends when it has tried each point of its space once: {named} trials."
+    return [sentence] if ends else []
 
 
 def by_study(plan: Plan) -> dict[str, float]:

@@ -1,0 +1,118 @@
+"""A plan that fits into a number of minutes on this machine: `--minutes` of one's own tables."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+from ...common.counting import count
+from ...sweeps.store.ledger import Ledger
+from ...sweeps.store.run_folder import is_run
+from ..planning import suite as suites
+from ..planning.costs.estimate import START_S, TRIAL_S, TrialCosts
+from ..planning.costs.measured import Lookup, Work, shipped
+from ..planning.plan import Plan
+from ..planning.plan_record import last_plan
+from ..planning.portfolio import Slot, budget_of, slots_for
+from .data import gather
+from .request import Request
+
+SPARE = 0.8  # of the minutes is planned for; estimates of a fit are off by a third
+REPORT_S = 10.0  # of the tables and the page, and what is done once
+PROBE = Work({"n_estimators": 100.0, "num_leaves": 31.0}, 2000, 20, 1)
+SLOWEST, FASTEST = 5.0, 0.5  # what is believed of the time of a probe, beside that of the costs
+
+
+def with_minutes(request: Request, workers: int) -> Request:
+    """The request with a plan that is expected to end within `options.minutes`; unchanged without
+    them. workers: CPUs for trials.
+
+    The slots of the portfolio are taken in their order, each that still fits, by the costs that
+    ship with the product and the speed of this machine now. The plan is written into the run, and
+    a run that has one goes on with it: what runs is decided by the plan, not by a clock.
+    """
+    minutes = request.options.minutes
+    if minutes is None:
+        return request
+    name = f"{minutes:g}-minutes"
+    options = replace(request.options, budget=name, name=None)
+    options = replace(options, name=request.options.name or f"{request.suite.name}-{name}")
+    folder = options.runs / str(options.name)
+    if is_run(folder) and (plan := last_plan(Ledger(folder))) is not None:
+        begun = suites.parse(plan["suite"], f"the plan of {folder}")
+        return replace(request, suite=begun, options=options)
+    n_rows = max(own.table.n_rows for own in request.tables.values())
+    slots = slots_for(n_rows, usual=False)
+    request = replace(request, options=options)
+    tried = budget_of(slots, n_rows, "every model of the portfolio once")
+    made = request.suite.model_copy(update={"budgets": {name: tried}, "default_budget": name})
+    taken, left, factor = _choose(replace(request, suite=made), slots, minutes, max(1, workers))
+    names = list(dict.fromkeys(slot.model for slot in left if slot.model not in _models(taken)))
+    note = (
+        f"Planned for {minutes:g} min on {count(max(1, workers), 'CPU')}, {factor:.2g} times as "
+        f"slow as where costs were measured; models left out: {', '.join(names) or 'none'}."
+    )
+    budget = budget_of(taken, n_rows, note)
+    made = made.model_copy(update={"budgets": {name: budget}})
+    return replace(request, suite=made)
+
+
+def _models(slots: list[Slot]) -> set[str]:
+    return {slot.model for slot in slots}
+
+
+def _choose(
+    request: Request, slots: list[Slot], minutes: float, workers: int
+) -> tuple[list[Slot], list[Slot], float]:
+    """(slots that fit, those that do not, how many times slower this machine is). The first slot is
+    always taken."""
+    data, left_out, notes = gather(request)
+    plan = Plan(request.suite, request.options, data, left_out, notes)
+    costs, factor = TrialCosts(plan), slowness()
+    seconds: dict[str, float] = {}  # of one fit on each dataset and fold, by model
+    longest: dict[str, float] = {}
+    for study in plan.studies:
+        if not study.reason:
+            one = factor * costs(study).seconds + TRIAL_S
+            seconds[study.model] = seconds.get(study.model, 0.0) + one
+            longest[study.model] = max(one, longest.get(study.model, 0.0))
+    wall = 60.0 * SPARE * minutes - START_S - REPORT_S
+    room, members = wall * workers, max(1, plan.n_members)
+    taken: list[Slot] = []
+    left: list[Slot] = []
+    trials: dict[str, int] = {}
+    for slot in slots:
+        if slot.model not in seconds:
+            continue
+        had = trials.get(slot.model, 0)
+        fits = slot.trials - had + (members if not had else 0)
+        fits_wall = longest[slot.model] * (members + slot.trials) <= wall
+        if taken and (fits * seconds[slot.model] > room or not fits_wall):
+            left.append(slot)
+            continue
+        room -= fits * seconds[slot.model]
+        trials[slot.model] = slot.trials
+        taken.append(slot)
+    return taken, left, factor
+
+
+def slowness() -> float:
+    """How many times as long as the shipped costs say a fit of boosting takes here and now."""
+    import numpy as np
+
+    from ...models import registry
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(PROBE.rows, PROBE.features)), rng.normal(size=PROBE.rows)
+    model = registry.make_model("lightgbm", task="regression", seed=0, threads=1, n_estimators=100)
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(PROBE.features)])
+    times = []
+    for _ in range(2):  # the first one imports the library
+        began = time.perf_counter()
+        model.fit(frame, y)
+        times.append(time.perf_counter() - began)
+    expected = Lookup(shipped().costs["lightgbm"])(PROBE)[0]
+    return float(np.clip(min(times) / expected, FASTEST, SLOWEST)) if expected > 0 else math.nan

@@ -1,0 +1,129 @@
+"""Fitted models that were loaded from a file, with the schema of their input."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...common.columns.encoder import ColumnEncoder
+from ...common.decisions import decisions
+from ..library.estimator import arrays_inside
+from .library_versions import versions
+from .schema import Schema
+
+
+class ModelWarning(UserWarning):
+    """Something about a loaded model or its input that its user should know."""
+
+
+def warn_user(text: str) -> None:
+    """The default listener: a Python warning."""
+    warnings.warn(text, ModelWarning, stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A loaded model and the schema of its input.
+
+    `about` holds the remarks given to `save_model`; `how` is 'state' (the fitted attributes were
+    stored) or 'refit' (fitted again from stored rows). `encoder` makes numbers of dates and texts.
+    """
+
+    estimator: Any
+    schema: Schema
+    name: str
+    how: str
+    about: Mapping[str, Any]
+    encoder: ColumnEncoder | None = None
+
+    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N,) values, or labels: of the largest probability, or of the least expected cost where
+        `about` has a matrix of `costs`, as the benchmark scores.
+
+        Columns are found by name; SchemaError for an absent one or a text where numbers belong.
+        """
+        if self.schema.task == "regression":
+            known = self._encoded(frame, warn)
+            with arrays_inside():
+                values = np.asarray(self.estimator.predict(known), dtype=np.float64)
+            return values.reshape(len(known))
+        return self.labels[self.decided(self.predict_proba(frame, warn=warn))]
+
+    def decided(self, proba: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
+        """The codes of the classes that `predict` gives for probabilities."""
+        return decisions(proba, self.about.get("costs", ()))
+
+    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
+        if self.schema.task == "regression":
+            raise AttributeError("a regression model has no predict_proba; use predict")
+        known = self._encoded(frame, warn)
+        with arrays_inside():
+            shares = np.asarray(self.estimator.predict_proba(known))
+        if not self.schema.classes:
+            return shares
+        full = np.zeros((len(frame), len(self.schema.classes)))
+        full[:, np.asarray(self.estimator.classes_).astype(int)] = shares
+        return full
+
+    def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
+        """The rows as the estimator was fitted on them."""
+        known = self.schema.conform(frame, warn)
+        return known if self.encoder is None else self.encoder.transform(known)
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """{distribution: installed version} of tabsweep and what the model computes with."""
+        return versions(self.name)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes by name; those of the estimator itself where the schema names none."""
+        if self.schema.classes:
+            return np.array(self.schema.classes, dtype=object)
+        return np.asarray(self.estimator.classes_)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEnsemble(Fitted):
+    """A loaded ensemble: its parts, and their weights, which add up to 1."""
+
+    parts: tuple[Fitted, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N,) values or labels, as `Fitted.predict`."""
+        if self.schema.task != "regression":
+            return super().predict(frame, warn=warn)
+        known = self.schema.conform(frame, warn)
+        return self._mean([part.predict(known, warn=_silent) for part in self.parts])
+
+    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
+        """(N, C) probabilities in the order of `labels`."""
+        known = self.schema.conform(frame, warn)
+        return self._mean([part.predict_proba(known, warn=_silent) for part in self.parts])
+
+    def _mean(self, predictions: Sequence[np.ndarray]) -> np.ndarray:
+        total = np.zeros_like(predictions[0])
+        for weight, values in zip(self.weights, predictions, strict=True):
+            total += weight * values
+        return total
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes by name."""
+        return self.parts[0].labels
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """{distribution: installed version} of all parts."""
+        return {k: v for part in self.parts for k, v in part.libraries.items()}
+
+
+def _silent(text: str) -> None:
+    """The ensemble has told its own listener already."""
