@@ -111,7 +111,7 @@ def drawn_apart(first: Record, second: Record) -> set[str]:
 
 
 def differences(first: Record, second: Record) -> list[str]:
-    """How the plans of the two runs differ: seed, bags, data, code, lock file, processor, libraries."""
+    """How the plans of the two runs differ: seed, bags, data, code, processor, libraries."""
     texts = []
     seeds = [plan["options"]["seed"] for plan in (first, second)]
     if seeds[0] != seeds[1]:

@@ -17,7 +17,7 @@ from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
 from ..planning.options import DATA, READING, Options
-from ..planning.plan_record import plan_in
+from ..planning.plan_record import fits_in, plan_in
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -103,7 +103,8 @@ def explain(
     value = "no number" if cell.value is None else f"{cell.value:.12g}"
     console.say(f"{table}, {dataset}, {cell.model}: {value}")
     better = METRICS[cell.metric].better
-    console.say(f"metric {cell.metric}, {better} is better; run {origin.folder}\n")
+    console.say(f"metric {cell.metric}, {better} is better; run {origin.folder}")
+    console.say(f"scores are of {fits_in(origin.plan)[dataset]}\n")
     for step in cell.steps:
         console.say(f"  {visible(step)}")
     for flag in cell.flags:

@@ -182,7 +182,7 @@ def status(console: Console, run: Path, watch: bool) -> int:
     console.data(now.to_data())
     console.say(
         f"{now.suite} ({now.budget}): {count(now.datasets, 'dataset')}, "
-        f"{count(now.models, 'model')}"
+        f"{count(now.models, 'model')}, {now.fits}"
     )
     console.say(progress_line(now))
     if now.unsupported_studies:

@@ -234,6 +234,11 @@ def bag_notes(
         "the rows for training and validation, by which it stops early and which it predicts; a "
         "test prediction is the mean of the members'."
     ]
+    if validation != CV:
+        notes.append(
+            "Single fits are the trials of the search, so also default, and the members of tuned + "
+            "ensembled, in default and tuned."
+        )
     if fewer:
         some = ", ".join(f"{n} on {dataset}" for dataset, n in sorted(fewer.items()))
         notes.append(f"Bags have fewer members where classes, groups or times are few: {some}.")

@@ -34,8 +34,9 @@ class DatasetFacts(Strict):
     added dataset that has the authors' rows, "" where there is none; sizes: the rows to train,
     validate and test of their split, where they are known. Of results of our own: rows, the sha256
     of the data; drawn, the protocol and the seed of the folds ("" where it does not matter); folds,
-    the numbers of those that were run; fits, "bags of K" where scores are of bags; commit, lock (requirements.lock), processor and last_record,
-    where and when they were run; trials, failed, cpu_hours of all of them, tuning included."""
+    the numbers of those that were run; fits, "bags of K" where the scores are of bags; commit, lock
+    (requirements.lock), processor and last_record, where and when they were run; trials, failed,
+    cpu_hours of all of them, tuning included."""
 
     ours: str
     added: str = ""

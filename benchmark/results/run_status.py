@@ -15,7 +15,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
-from ..planning.plan_record import checked, no_plan, study_name
+from ..planning.plan_record import checked, fits_in, no_plan, study_name
 
 RECENT = 200  # results whose times give the pace
 
@@ -26,11 +26,13 @@ NO_RANK = math.nan, 0.0  # of a result in a study whose slots count by their num
 @dataclass
 class RunStatus:
     """The slots of a run by state. `eta_s` (seconds to go) and `per_minute` (results) are None
-    while the pace is unknown; `owner` is the process that runs it, None where none does."""
+    while the pace is unknown; `fits`: what scores are of, single fits or bags; `owner` is the
+    process that runs it, None where none does."""
 
     run: str
     suite: str
     budget: str
+    fits: str
     planned: int
     done: int
     failed: dict[str, int]
@@ -114,6 +116,7 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
         run=str(ledger.run),
         suite=plan["suite"]["name"],
         budget=plan["options"]["budget"],
+        fits=" and ".join(sorted(set(fits_in(plan).values()))),
         planned=sum(planned.values()),
         done=statuses[DONE],
         failed=dict(sorted(causes.items())),

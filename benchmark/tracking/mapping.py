@@ -181,7 +181,7 @@ def _sweep_run(name: str, note: str, n_studies: int, rows: list[Row]) -> Shown:
 def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown: bool) -> StudyRun:
     from ...reports.metrics import METRICS
 
-    metric = plan["metric"][study["task"]]
+    metric, bag = plan["metric"][study["task"]], bool(study.get("bag"))
     search = _search(rows)
     chosen = next((row for row in rows if row["selected"]), None)
     status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
@@ -204,9 +204,9 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
         run.params = _params(chosen)
         tags[TRIAL_ID] = chosen["id"]
         tags["tabsweep.trial_index"] = str(chosen["index"])
-        score = _scores(chosen, rows, metric).get(f"test_{metric}")
+        score = _scores(chosen, rows, metric, bag).get(f"test_{metric}")
         run.loss = None if score is None else METRICS[metric].loss(score)
-    run.points += _final_points(chosen, search, rows, metric, run.end_ms)
+    run.points += _final_points(chosen, search, rows, metric, run.end_ms, bag=bag)
     run.points += _trial_points(search, metric, alone=not shown)
     if shown:
         run.trials = [_trial_run(row, metric) for row in _search(rows, highest=True)]
@@ -269,7 +269,7 @@ def _scores_of(row: Row, metric: str) -> list[str]:
     return sorted(names, key=lambda name: name.partition("_")[2] != metric)
 
 
-def _scores(chosen: Row, rows: list[Row], metric: str) -> dict[str, float | None]:
+def _scores(chosen: Row, rows: list[Row], metric: str, bag: bool) -> dict[str, float | None]:
     """The scores of a study as the tables have them: where it has evaluation seeds, a test score is
     their mean, and None where one of them has none; where it has a bag, both parts are its own."""
     counting = [row for row in rows if row["stage"] == EVAL] or [chosen]
@@ -312,11 +312,11 @@ def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Po
 
 
 def _final_points(
-    chosen: Row | None, search: list[Row], rows: list[Row], metric: str, time_ms: int
+    chosen: Row | None, search: list[Row], rows: list[Row], metric: str, time_ms: int, *, bag: bool
 ) -> Iterator[Point]:
     values: dict[str, float | None] = {}
     if chosen is not None:
-        values |= _scores(chosen, rows, metric)
+        values |= _scores(chosen, rows, metric, bag)
         values["fit_s"], values["predict_s"] = chosen["fit_s"], chosen["predict_s"]
     unique = {row["id"]: row for row in rows}.values()
     for cost in ("fit_s", "cpu_s"):
@@ -325,6 +325,8 @@ def _final_points(
     values["n_trials"] = float(len(search))
     values["n_failed"] = float(sum(_failures(rows).values()))
     yield from _points(values, time_ms, 0)
+    if bag:
+        return
     for row in sorted((row for row in rows if row["stage"] == EVAL), key=lambda row: row["index"]):
         scores = {f"seed/{k}": v for k, v in sorted(row.items()) if k.startswith("test_")}
         yield from _points(scores, _milliseconds(row["time"]), row["index"])
@@ -374,6 +376,7 @@ def _study_tags(
         "metric": metric,
         "sampler": plan["identity"]["sampler"].get(key_of(plan, study), ""),
         "rungs": ", ".join(map(str, study.get("rungs") or ())),
+        "fits": f"bag of {study['bag']['bag']}" if study.get("bag") else "",
         "failures": ", ".join(f"{cause} {n}" for cause, n in sorted(failures.items())) or "none",
     }
     return {name: value for name, value in tags.items() if value}
