@@ -20,7 +20,6 @@ from pandas.api.types import infer_dtype
 from ..common.errors import Error
 from ..common.tasks import TASKS
 from .metrics import METRICS, metric, metrics_of
-from .output import escape
 
 STAGES = ("tune", "eval")
 STATUSES = ("done", "failed", "unsupported")
@@ -190,24 +189,11 @@ class Evidence:
         _need_words(self.trials, "status", STATUSES)
         _need_words(self.trials, "task", TASKS)
         _need_words(self.planned, "task", TASKS)
-        self._refuse_alike()
         self._refuse_duplicates()
         self._refuse_two_tasks()
         self._refuse_unplanned()
         self._check_meta()
         self.__dict__["_held"] = True
-
-    def _refuse_alike(self) -> None:
-        """Two models, or two datasets, that every output prints alike: each would show the numbers
-        of the other."""
-        for what, names in (("models", self.models), ("datasets", self.datasets())):
-            printed: dict[str, str] = {}
-            for name in names:
-                other = printed.setdefault(escape.one_line(escape.label(name)), name)
-                if other != name:
-                    raise EvidenceError(
-                        f"two {what} would be printed alike, {other!r} and {name!r}: rename one"
-                    )
 
     def _refuse_duplicates(self) -> None:
         trials = self.trials[[*STUDY, "stage", "index", "seed", "status", "selected"]]

@@ -129,7 +129,7 @@ SOURCES = "\\bibliographystyle{plain}\n\\bibliography{references}\n"
 
 class _Names:
     """What a paper calls models and datasets, by name; `model_of` and `dataset_of` lead from the
-    labels of the report's tables, which `Evidence` holds to be different, back to the names."""
+    labels of the report's tables, which `report.parts_of` holds to be different, back to names."""
 
     def __init__(self, evidence: Evidence, widest: RankingMatrix) -> None:
         """`order`: the models by mean rank, then those that are not ranked, by name."""

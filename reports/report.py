@@ -13,7 +13,7 @@ from .aggregation import anytime, at_times
 from .aggregation import by_size as by_size_of
 from .aggregation.cells import cells, headline_cells, studies
 from .aggregation.ranking_matrix import RankingMatrix, ranking_matrices, widest
-from .evidence import Evidence
+from .evidence import Evidence, EvidenceError
 from .metrics import METRICS
 from .optional import made
 from .output import escape, footnotes
@@ -80,6 +80,7 @@ def parts_of(
     default, tuned and ensembled results with notes on them, see `sections.regimes`.
     """
     evidence.validate()
+    _refuse_alike(evidence)
     table = studies(evidence)
     blocks = {
         (task, name): cells(evidence, table[table["task"] == task], name)
@@ -124,6 +125,19 @@ def parts_of(
         *of_time,
     ]
     return Parts(sections, matrices, steps, timed, missed)
+
+
+def _refuse_alike(evidence: Evidence) -> None:
+    """Two models, or two datasets, that every output prints alike: each would show the numbers of
+    the other. The one place that holds labels to be different."""
+    for what, names in (("models", evidence.models), ("datasets", evidence.datasets())):
+        printed: dict[str, str] = {}
+        for name in names:
+            other = printed.setdefault(escape.one_line(escape.label(name)), name)
+            if other != name:
+                raise EvidenceError(
+                    f"two {what} would be printed alike, {other!r} and {name!r}: rename one"
+                )
 
 
 def _bags(evidence: Evidence) -> list[Section]:

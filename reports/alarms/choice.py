@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from ..aggregation.cells import counting
 from ..output import escape
 from ..statistics.ranking import equal
 from .finding import Finding, NotChecked, Results, errors, is_constant, telling, times
@@ -160,15 +161,17 @@ def validation_is_test(results: Results) -> Iterator[Finding]:
 
 def with_validation(results: Results, task: str, metric: str) -> pd.DataFrame:
     """The runs of a task that have a validation and a test score: those that validation chose, of
-    another tool's results all that count."""
+    studies of another tool, which name none, all that count."""
     val, test = f"val_{metric}", f"test_{metric}"
     trials = results.evidence.trials
     if val not in trials:
         return trials.iloc[:0].assign(**{val: np.nan})
     mine = results.evidence.having("task", task) & results.evidence.having("status", "done")
     chosen = mine & trials["selected"].to_numpy(dtype=bool)
-    rows = trials[chosen] if chosen.any() else results.counted
-    rows = rows[(rows["task"] == task) & rows[[val, test]].notna().all(axis=1)]
+    number, studies = results.evidence.study_numbers
+    names_one = np.bincount(number[chosen], minlength=len(studies)) > 0
+    rows = trials[chosen | (mine & counting(results.evidence) & ~names_one[number])]
+    rows = rows[rows[[val, test]].notna().all(axis=1)]
     place = pd.MultiIndex.from_frame(rows[["dataset", "model"]])
     there = place.isin(list(results.means)) & ~rows["model"].map(is_constant).to_numpy(dtype=bool)
     return rows[there]

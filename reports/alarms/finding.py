@@ -7,6 +7,7 @@ errors, so that half of an error means the same for RMSE, MSE and R2.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,6 +130,15 @@ def errors(values: Any, metric: str) -> Any:
     one = METRICS[metric]
     error = 1.0 - values if one.bounded else np.asarray(values, dtype=float)
     return np.sqrt(np.maximum(error, 0.0)) if metric in ("mse", "r2") else error
+
+
+def median_of_others(table: pd.DataFrame) -> pd.DataFrame:  # -> the same shape
+    """In each cell the median of its row without this cell; NaN where there is no other."""
+    values = table.to_numpy(dtype=float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of rows without a number
+        columns = [np.nanmedian(np.delete(values, j, 1), axis=1) for j in range(values.shape[1])]
+    return pd.DataFrame(np.column_stack(columns), table.index, table.columns)
 
 
 def printed(value: float) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 from ..evidence import STUDY
 from ..metrics import METRICS
 from ..statistics.ranking import equal
-from .finding import SEVERAL, Finding, NotChecked, Results, telling, times
+from .finding import SEVERAL, Finding, NotChecked, Results, median_of_others, telling, times
 
 CLIPPED = -math.log(2.2e-16)  # the largest log loss of a row: probabilities are clipped there
 ROUNDED = 0.005  # of a relation between metrics, for printed digits
@@ -163,8 +163,7 @@ def out_of_proportion(results: Results) -> Iterator[Finding]:
     if means.shape[1] < 3 or not means.size:
         raise NotChecked("no times of the fits of three models")
     size = np.log(means)
-    others = pd.DataFrame({m: size.drop(columns=m).median(axis=1) for m in size})
-    apart = size - others
+    apart = size - median_of_others(size)
     usual = apart.median()
     for model in size:
         next_slowest = size.drop(columns=model).max(axis=1)

@@ -18,6 +18,7 @@ from .finding import (
     NotChecked,
     Results,
     errors,
+    median_of_others,
     printed,
     times,
     trials_behind,
@@ -96,8 +97,7 @@ def unlike_folds(results: Results) -> Iterator[Finding]:
         least = results.floor(metric, str(dataset), LEAST_ON_A_FOLD)
         size = float(error.to_numpy().mean()) or 1.0
         size = np.log(error + max(least, 1e-9 * size))
-        others = np.column_stack([size.drop(columns=m).median(axis=1) for m in size])
-        apart = size - others
+        apart = size - median_of_others(size)
         apart = apart - apart.median()
         spread = max(LEAST_SPREAD, 1.4826 * float(np.median(np.abs(apart.to_numpy()))))
         odd = (apart.abs() > np.log(OTHER_FOLD)) & (apart.abs() > BEYOND * spread)
@@ -135,9 +135,10 @@ def swapped(results: Results) -> Iterator[Finding]:
         floor = LEAST if METRICS[metric].bounded else 0.0
         size = scores.apply(errors, metric=metric) + floor
         size = np.log(size.where(size > 0))
+        medians = median_of_others(size)
         for model in size:
-            rest = size.drop(columns=model)
-            others, best, own = rest.median(axis=1), rest.min(axis=1), size[model]
+            best = size.drop(columns=model).min(axis=1)
+            others, own = medians[model], size[model]
             off = own - others
             ahead = (off < -np.log(UNLIKE)) & (own < best - np.log(ALIKE))
             for worse in off.index[off > np.log(UNLIKE)]:

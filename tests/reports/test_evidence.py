@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.reports import report
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.evidence import Evidence, EvidenceError
 
@@ -51,7 +52,7 @@ def test_two_names_that_are_printed_alike_are_refused():
         for column, word in (("model", "models"), ("dataset", "datasets")):
             rows = [trial(**{column: one}), trial(**{column: other})]
             with pytest.raises(EvidenceError, match=f"two {word} would be printed alike"):
-                Evidence.of(frame(*rows), meta=META)
+                report.parts_of(Evidence.of(frame(*rows), meta=META))
 
 
 def test_a_score_that_no_spread_follows_from_is_none_and_the_others_stay():

@@ -60,10 +60,10 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report", "explain"),
         ("paper",),
         ("paper_figures", "bibliography"),
-        ("analyses", "sections", "html", "regression", "reproduction"),
+        ("alarms", "analyses", "sections", "html", "regression", "reproduction"),
         ("output", "aggregation"),
         ("evidence",),
-        ("statistics", "metrics"),
+        ("statistics", "metrics", "optional"),
     ),
 }
 

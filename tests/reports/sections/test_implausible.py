@@ -128,6 +128,15 @@ def test_validation_far_better_than_test_is_found_only_beside_others_that_are_no
     assert found(frame) == []
 
 
+def test_published_models_beside_a_run_are_checked_by_their_validation_scores_too():
+    frame = honest()
+    theirs = frame["model"] == "c"
+    frame.loc[theirs, "stage"], frame.loc[theirs, "selected"] = "eval", False
+    assert found(frame) == []
+    frame.loc[at(frame, "r4", "c"), "val_rmse"] = 0.5
+    assert cells_of(found(frame)) == {("validation far better than test", "r4", "c")}
+
+
 def test_no_error_in_few_validation_rows_is_no_finding():
     frame = rows_of({"iris": "multiclass"}, MODELS, n_folds=2)
     frame["test_accuracy"] = np.where(frame["model"] == "constant", 0.33, 0.95)
