@@ -21,10 +21,11 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
 _STATED = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # the line that Excel reads
 
+AS_PANDAS = "neither doubled nor escaped"
 QUOTES: dict[str, dict[str, Any]] = {  # how a quotation mark in a field is written -> csv.reader
     "": {"strict": True},  # doubled
     "escaped by a backslash": {"strict": True, "escapechar": "\\"},
-    "neither doubled nor escaped": {"strict": False},
+    AS_PANDAS: {"strict": False},
     "in no pair": {"quoting": csv.QUOTE_NONE},
 }
 
@@ -116,6 +117,8 @@ def _read(form: Form, name: str, *, whole: bool = False) -> Records:
         for line, fields in some:
             lines.append(line)
             n = len(fields)
+            if form.quotes == AS_PANDAS and any("\n" in text for text in fields):
+                raise DataError(f"{name}: line {line}: a quoted field does not end on its line")
             if n < width:
                 short.append((line, n))
                 fields.extend([""] * (width - n))
