@@ -52,10 +52,10 @@ class Plot:
         return all(len(curve.x) == 1 for curve in self.curves)
 
     def ticks(self) -> list[float]:
-        """The ticks of an x axis of less than a decade, which has too few powers of ten; none for
-        a longer one."""
+        """The ticks of an x axis of at most a decade, which has too few powers of ten; none for a
+        longer one."""
         x = np.concatenate([curve.x for curve in self.curves])
-        if not 0 < x.min() < x.max() < 10 * x.min():
+        if not 0 < x.min() < x.max() <= 10 * x.min():
             return []
         power = 10.0 ** np.floor(np.log10(x.min()))
         round_ones = power * np.array([1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70])

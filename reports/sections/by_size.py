@@ -17,6 +17,7 @@ from ..output.looks import SHADES, hue_of, looks
 from ..output.tables import Panel, ReportTable, Section, TableCell
 
 NAME, TITLE = "by-size", "By number of training rows"
+FAMILY_WORDS = {"gbdt": "boosted trees"}
 MOST = 6  # models with a line of their own in a figure, beside families and papers' models
 Y = "normalised error (0: lowest of all, 1: a constant)"
 READ = (
@@ -164,7 +165,8 @@ def plot(evidence: Evidence) -> Plot | None:
         whole = line.name == f"all of {line.family}"
         if len(line.sizes) > 1 and (whole or line.name in shown) and line.family != "baseline":
             look = (SHADES * hue_of(line.family), 1) if whole else of[line.name]
-            drawn.append(Curve(line.name, line.sizes, line.mean, look, (line.low, line.high)))
+            name = f"{FAMILY_WORDS.get(line.family, line.family)} (mean)" if whole else line.name
+            drawn.append(Curve(name, line.sizes, line.mean, look, (line.low, line.high)))
     drawn.sort(key=lambda curve: float(curve.y[-1]))
     title = "Normalised error against training rows"
     return Plot(drawn, title, "training rows", Y) if drawn else None
