@@ -10,8 +10,9 @@ command line. Every side sees the same training CSV and is scored on the same fi
 which it gets without the target, after its fit has ended. A fit is a process (of tabsweep: `bench
 sweep`, then `bench fit`, and `bench predict` for what is scored); the times of predictions are of
 another one, which first reads the saved model. CPU seconds are of all processes that a fit started;
-the saved model is what each tool calls fit for serving. A (table, side) that FOLDER/results has is not run again: remove its file to repeat it.
-Printed at the end is a Markdown table of all results there; `--table` prints it alone.
+the saved model is what each tool calls fit for serving. A (table, side) that FOLDER/results has is
+not run again: remove its file to repeat it. Printed at the end is a Markdown table of all results
+there; `--table` prints it alone.
 
 Sides with a time limit (AutoGluon's 300 s, FLAML's 60 s, `--minutes 5`) count seconds on the clock,
 so beside other work they get less done: the load of the machine at the start is in the results, and
