@@ -8,13 +8,16 @@
 The file runs in an environment of the peers and imports nothing of tabsweep, whose side is its
 command line. Every side sees the same training CSV and is scored on the same fifth of the rows,
 which it gets without the target, after its fit has ended. A fit is a process (of tabsweep: `bench
-sweep`, then `bench fit`), the predictions are another one, which first reads the saved model. CPU
-seconds are of all processes that a fit started; the saved model is what each tool calls fit for
-serving. A (table, side) that FOLDER/results has is not run again: remove its file to repeat it.
-Printed at the end is a Markdown table of all results there; `--table` prints it alone.
+sweep`, then `bench fit`, and `bench predict` for what is scored); the times of predictions are of
+another one, which first reads the saved model. CPU seconds are of all processes that a fit started;
+the saved model is what each tool calls fit for serving. A (table, side) that FOLDER/results has is
+not run again: remove its file to repeat it. Printed at the end is a Markdown table of all results
+there; `--table` prints it alone.
 
 Sides with a time limit (AutoGluon's 300 s, FLAML's 60 s, `--minutes 5`) count seconds on the clock,
-so beside other work they get less done; the load of the machine at the start is in the results.
+so beside other work they get less done: the load of the machine at the start is in the results, and
+`--limit-s` gives them more (of AutoGluon's medium quality, which ends by itself, the limit is then
+none).
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ import numpy as np
 import pandas as pd
 
 SEED = 0
-AUTOGLUON_S, FLAML_S = 300, 60
+LIMITS_S = {"autogluon-medium": 300.0, "autogluon-best": 300.0, "flaml": 60.0}
 BOOTSTRAPS = 200
 PATIENCE_S = 3600.0  # on the clock, for a fit
 # Threads that wait for others sleep: on a busy machine they would burn CPU seconds for nothing.
@@ -128,13 +131,16 @@ def cut(name: str, mirror: Path, folder: Path, seed: int) -> None:
 # -- sides, each in a process of its own: a fit, then the reading of what it saved ---------------
 
 
-def fit_autogluon(train: pd.DataFrame, task: str, target: str, out: Path, preset: str) -> None:
+def fit_autogluon(
+    train: pd.DataFrame, task: str, target: str, out: Path, side: str, limit_s: float
+) -> None:
     """Fit, and save what AutoGluon keeps for serving."""
     from autogluon.tabular import TabularPredictor
 
     metric = AUTOGLUON_METRIC[task]
+    preset = {"autogluon-medium": "medium_quality", "autogluon-best": "best_quality"}[side]
     predictor = TabularPredictor(target, eval_metric=metric, path=str(out / "all"), verbosity=1)
-    predictor.fit(train, presets=preset, time_limit=AUTOGLUON_S)
+    predictor.fit(train, presets=preset, time_limit=limit_s)
     predictor.clone_for_deployment(str(out / "model"))
 
 
@@ -147,14 +153,16 @@ def load_autogluon(out: Path, task: str) -> Callable[[pd.DataFrame], Any]:
     return predictor.predict_proba if task == "binary" else predictor.predict
 
 
-def fit_sklearn(train: pd.DataFrame, task: str, target: str, out: Path, side: str) -> None:
+def fit_sklearn(
+    train: pd.DataFrame, task: str, target: str, out: Path, side: str, limit_s: float
+) -> None:
     """Fit a side that is an estimator of scikit-learn, and save it."""
     import joblib
 
     X, y = train.drop(columns=target), train[target]
     make = {"flaml": _flaml, "hist-gradient-boosting": _boosting, "skrub": _skrub}[side]
     (out / "model").mkdir()
-    joblib.dump(make(X, y, task), out / "model" / "model.joblib")
+    joblib.dump(make(X, y, task, limit_s), out / "model" / "model.joblib")
 
 
 def load_sklearn(out: Path, task: str) -> Callable[[pd.DataFrame], Any]:
@@ -167,16 +175,16 @@ def load_sklearn(out: Path, task: str) -> Callable[[pd.DataFrame], Any]:
     return lambda X: pd.DataFrame(model.predict_proba(X), columns=model.classes_)
 
 
-def _flaml(X: pd.DataFrame, y: pd.Series, task: str) -> Any:
+def _flaml(X: pd.DataFrame, y: pd.Series, task: str, limit_s: float) -> Any:
     from flaml import AutoML
 
     found = AutoML()
     kind = "regression" if task == "regression" else "classification"
-    found.fit(X, y, task=kind, metric=METRIC[task], time_budget=FLAML_S, seed=SEED, verbose=0)
+    found.fit(X, y, task=kind, metric=METRIC[task], time_budget=limit_s, seed=SEED, verbose=0)
     return found
 
 
-def _boosting(X: pd.DataFrame, y: pd.Series, task: str) -> Any:
+def _boosting(X: pd.DataFrame, y: pd.Series, task: str, limit_s: float) -> Any:
     from sklearn.compose import make_column_selector, make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.pipeline import make_pipeline
@@ -192,7 +200,7 @@ def _boosting(X: pd.DataFrame, y: pd.Series, task: str) -> Any:
     return make_pipeline(encode, kind(categorical_features=words, random_state=SEED)).fit(X, y)
 
 
-def _skrub(X: pd.DataFrame, y: pd.Series, task: str) -> Any:
+def _skrub(X: pd.DataFrame, y: pd.Series, task: str, limit_s: float) -> Any:
     from skrub import tabular_pipeline
 
     return tabular_pipeline("regressor" if task == "regression" else "classifier").fit(X, y)
@@ -208,15 +216,11 @@ def load_tabsweep(out: Path, task: str) -> Callable[[pd.DataFrame], Any]:
     return lambda X: pd.DataFrame(model.predict_proba(X), columns=model.labels)
 
 
-def fit_side(side: str, table: str, data: Path, out: Path) -> None:
-    """The fit of a peer."""
+def fit_side(side: str, table: str, data: Path, out: Path, limit_s: float) -> None:
+    """The fit of a peer. limit_s: on the clock, for the sides that know a limit."""
     task, target, _ = TABLES[table]
-    train = pd.read_csv(data / "train.csv")
-    if side.startswith("autogluon"):
-        preset = {"autogluon-medium": "medium_quality", "autogluon-best": "best_quality"}[side]
-        fit_autogluon(train, task, target, out, preset)
-    else:
-        fit_sklearn(train, task, target, out, side)
+    fit = fit_autogluon if side.startswith("autogluon") else fit_sklearn
+    fit(pd.read_csv(data / "train.csv"), task, target, out, side, limit_s)
 
 
 def serve_side(side: str, table: str, data: Path, out: Path) -> None:
@@ -301,10 +305,13 @@ class Processes:
         return max(self.waited() - self.before, sum(self.seen.values()))
 
 
-def commands_of(side: str, table: str, data: Path, out: Path, bench: str) -> list[list[str]]:
+def commands_of(
+    side: str, table: str, data: Path, out: Path, bench: str, limit_s: float
+) -> list[list[str]]:
     """What fits a side."""
     if not side.startswith("tabsweep"):
-        return [[sys.executable, __file__, "--child", "fit", side, table, str(data), str(out)]]
+        words = ["fit", side, table, str(data), str(out), str(limit_s)]
+        return [[sys.executable, __file__, "--child", *words]]
     runs, target = out / "runs", TABLES[table][1]
     sweep = [bench, "sweep", "--csv", str(data / "train.csv"), "--target", target]
     sweep += ["--runs", str(runs), "--name", table, "--task", TABLES[table][0]]
@@ -325,7 +332,9 @@ def run_all(commands: Sequence[Sequence[str]], log: Path) -> None:
             raise RuntimeError(f"{Path(command[0]).name} {command[1]}: {' | '.join(said)}")
 
 
-def measure(side: str, table: str, folder: Path, bench: str) -> dict[str, Any]:
+def measure(
+    side: str, table: str, folder: Path, bench: str, limit_s: float | None
+) -> dict[str, Any]:
     """Fit, serve and score a side on a table."""
     data, out = folder / "tables" / table, folder / "work" / f"{table}--{side}"
     shutil.rmtree(out, ignore_errors=True)
@@ -334,23 +343,37 @@ def measure(side: str, table: str, folder: Path, bench: str) -> dict[str, Any]:
         (out / "model").mkdir()
     facts: dict[str, Any] = {"table": table, "side": side, "load": os.getloadavg()[0]}
     facts |= {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "cpus": os.cpu_count()}
+    limit = (limit_s or LIMITS_S[side]) if side in LIMITS_S else 0.0
+    facts |= {"limit_s": limit} if limit else {}
     processes, began = Processes(), time.monotonic()
     try:
-        run_all(commands_of(side, table, data, out, bench), out / "log.txt")
+        run_all(commands_of(side, table, data, out, bench, limit), out / "log.txt")
         facts |= {"wall_s": time.monotonic() - began, "cpu_s": processes.cpu_s()}
         python = sys.executable
         if side.startswith("tabsweep"):
             python = str(Path(bench).with_name("python"))
         serve = [python, __file__, "--child", "serve", side, table, str(data), str(out)]
-        run_all([serve], out / "log.txt")
+        predict = [bench, "predict", str(out / "model" / "best.tabsweep"), str(data / "rows.csv")]
+        predict += ["--out", str(out / "predictions.csv")]
+        run_all([serve, *([predict] if side.startswith("tabsweep") else [])], out / "log.txt")
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         return facts | {"error": str(error)}
     finally:
         processes.ended.set()
     served = json.loads((out / "served.json").read_text())
+    if side.startswith("tabsweep"):
+        served["predictions"] = of_command(out / "predictions.csv", TABLES[table][0])
     size = sum(file.stat().st_size for file in (out / "model").rglob("*") if file.is_file())
     facts |= scored(table, data, served.pop("predictions"))
     return facts | served | {"model_mb": size / 1e6}
+
+
+def of_command(file: Path, task: str) -> list[Any]:
+    """What `bench predict` wrote: values, labels, or probabilities of the second of two classes."""
+    frame = pd.read_csv(file)
+    if task != "binary":
+        return frame["prediction"].tolist()
+    return frame[max(name for name in frame if name.startswith("probability_"))].tolist()
 
 
 def scored(table: str, data: Path, predictions: list[Any]) -> dict[str, float]:
@@ -417,8 +440,11 @@ def _cell(one: dict[str, Any] | None, key: str, form: str) -> str:
 def main() -> None:
     """Measure what is missing, and print."""
     if sys.argv[1:2] == ["--child"]:
-        what, side, table, data, out = sys.argv[2:]
-        {"fit": fit_side, "serve": serve_side}[what](side, table, Path(data), Path(out))
+        what, side, table, data, out, *limit = sys.argv[2:]
+        if what == "fit":
+            fit_side(side, table, Path(data), Path(out), float(limit[0]))
+        else:
+            serve_side(side, table, Path(data), Path(out))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -427,6 +453,7 @@ def main() -> None:
     parser.add_argument("--side", action="append", choices=SIDES)
     parser.add_argument("--on", action="append", choices=list(TABLES), help="a table")
     parser.add_argument("--seed", type=int, default=0, help="of the outer fifth, in a new FOLDER")
+    parser.add_argument("--limit-s", type=float, help="on the clock, of AutoGluon and FLAML")
     parser.add_argument("--table", action="store_true", help="print, measure nothing")
     given = parser.parse_args()
     results = given.folder / "results"
@@ -440,7 +467,7 @@ def main() -> None:
             file = results / f"{table}--{side}.json"
             if file.is_file():
                 continue
-            one = measure(side, table, given.folder, given.bench)
+            one = measure(side, table, given.folder, given.bench, given.limit_s)
             file.write_text(json.dumps(one, indent=1))
             print(json.dumps(one), flush=True)
     print(markdown([json.loads(file.read_text()) for file in sorted(results.glob("*.json"))]))

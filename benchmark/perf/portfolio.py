@@ -234,14 +234,14 @@ def print_class(name: str, tables: Sequence[Measured], order: list[Slot], left_o
 def read_order(text: str) -> list[Slot]:
     """Slots from text.
 
-    >>> [str(slot) for slot in read_order("linear,lightgbm*2")]
-    ['linear 0', 'lightgbm 0', 'lightgbm 1']
+    >>> [str(slot) for slot in read_order("lightgbm,linear,lightgbm*2")]
+    ['lightgbm 0', 'linear 0', 'lightgbm 1']
     """
     order = []
     for word in filter(None, text.split(",")):
         model, _, times = word.partition("*")
         order += [Slot(model, number) for number in range(int(times or 1))]
-    return order
+    return list(dict.fromkeys(order))
 
 
 def main() -> None:
