@@ -264,16 +264,17 @@ def test_a_member_that_fails_is_one_failed_trial_with_its_cause(validation, coun
     Path("broken").write_text("2")
     Path("fits.log").write_text("")
     options = ("--model", counting, "--folds", 1, "--trials", 1, "--name", validation)
-    options += ("--bag", 4, "--validation", validation)
+    options += ("--bag", 4, "--validation", validation, "--runs", f"of-{validation}")  # no reuse
     call = ("sweep", "--suite", "smoke", "--dataset", "iris", *FAST, *options)
     first = [0] if validation == "holdout" else []
+    run = Path(f"of-{validation}", validation)
     assert answer(*call, code=1)["failed"] == {"error": 1}
     assert fitted() == [*first, 0, 1, 2]
-    (failed,) = [r for r in Ledger(Path("runs", validation)).records("result") if r["cause"]]
+    (failed,) = [r for r in Ledger(run).records("result") if r["cause"]]
     assert (failed["status"], failed["cause"], failed["fidelity"]["bag"]) == ("failed", "error", 4)
     assert "the fit with seed 2 breaks" in failed["message"]
     Path("broken").unlink()
-    healed = answer("retry", f"runs/{validation}", "--workers", 0, "--tracking-uri", "none")
+    healed = answer("retry", run, "--workers", 0, "--tracking-uri", "none")
     assert (healed["ran"], healed["failed"]) == (1, {})
     assert fitted() == [*first, 0, 1, 2, 0, 1, 2, 3]
 
