@@ -11,8 +11,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
-
 from .policy import Policy
 
 ASKED = "numbers_only"
@@ -56,6 +54,8 @@ def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fit)
     def fit_numbers(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        import pandas as pd
+
         from .preprocessing import Preprocessor, as_frame
 
         if not isinstance(X, pd.DataFrame):
@@ -75,6 +75,8 @@ def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
 def _predicting(predict: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(predict)
     def predict_numbers(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        import pandas as pd
+
         if isinstance(X, pd.DataFrame) and hasattr(self, _KEPT):
             X = getattr(self, _KEPT).transform(X)
         return predict(self, X, *args, **kwargs)
