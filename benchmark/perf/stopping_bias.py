@@ -35,11 +35,13 @@ N_FOLDS = 3
 
 def ratio(table: Table, fold: Fold, members: Any, config: dict[str, Any]) -> tuple[float, int]:
     """(out-of-fold error / test error, mean number of rounds) of a bag."""
-    how = {"target": MODELS["lightgbm"].target, "task": table.task, "threads": 1, "config": config}
+    target = MODELS["lightgbm"].target
+    how: dict[str, Any] = {"target": target, "task": table.task, "threads": 1, "config": config}
     cell = run_bag(members, partial(table_of_trial, table, identity={}), seed=0, **how)
     scores = rescored(table, out_of_fold(fold, members), cell.predictions)
     metric = METRICS[METRIC[table.task]]
-    out, test = (metric.loss(scores[part][metric.name]) for part in ("val", "test"))
+    known = [scores[part][metric.name] for part in ("val", "test")]
+    out, test = (metric.loss(value) for value in known if value is not None)
     return out / test, round(mean(cell.info.get("best_iterations") or [0]))
 
 

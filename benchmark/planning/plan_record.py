@@ -105,7 +105,7 @@ def key_of(plan: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     return alone if alone in plan["identity"]["sampler"] else usual
 
 
-def fits_in(plan: Record) -> dict[str, str]:
+def fits_in(plan: Mapping[str, Any]) -> dict[str, str]:
     """{dataset of a plan: what its scores are of, "single fits" or "bags of K"}."""
     found: dict[str, int] = {}
     for study in plan["studies"]:
