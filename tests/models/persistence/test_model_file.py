@@ -183,11 +183,15 @@ def test_gaps_among_objects_are_gaps_where_training_had_numbers():
     schema = Schema.of(pd.DataFrame({"a": [1.0, 2.0]}), "regression")
     frame = pd.DataFrame({"a": pd.Series([1, pd.NA, "2.5"], dtype=object)})
     np.testing.assert_array_equal(schema.conform(frame, print)["a"], [1.0, np.nan, 2.5])
+    heard: list[str] = []
     frame["a"] = pd.Series([pd.NA, 1, "red"], dtype=object)
+    np.testing.assert_array_equal(schema.conform(frame, heard.append)["a"], [np.nan, 1, np.nan])
+    assert "1 of 3 cells are no numbers as in training ('red')" in heard[0]
+    frame["a"] = pd.Series([pd.NA, pd.NA, "red"], dtype=object)
     with pytest.raises(SchemaError, match="'a'.*'red' in row 3 is no number"):
         schema.conform(frame, print)
     for wrong, says in ((10**400, "10+"), (pd.Timestamp("2024-01-31"), "Timestamp"), ([2], r"\[2")):
-        frame["a"] = pd.Series([1, wrong, pd.NA], dtype=object)
+        frame["a"] = pd.Series([pd.NA, wrong, pd.NA], dtype=object)
         with pytest.raises(SchemaError, match=f"'a'.*{says}.* in row 2 is no number"):
             schema.conform(frame, print)
 
