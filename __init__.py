@@ -9,6 +9,7 @@ The main interface is the command `bench`; these functions are for notebooks and
   takes any table (docs/library.md); `estimators()` lists them
 - `sweep(frame, target=...)`: models tuned against each other on a DataFrame
 - `leaderboard(run)`: the models of a run, the best first
+- `load_model(file)`: a model that `bench fit` saved, which predicts from a DataFrame
 - `load_results(run)`: the results of a run, a DataFrame with one row a trial
 - `Error`: the base of the errors that tabsweep raises, with the ids of docs/errors.md
 
@@ -35,6 +36,7 @@ _HOMES = {  # name -> the module that defines it
     "estimators": "tabsweep.models.library.names",
     "leaderboard": "tabsweep.benchmark.library.leaderboard",
     "load_dataset": "tabsweep.datasets.catalog",
+    "load_model": "tabsweep.models.persistence.model_file",
     "load_results": "tabsweep.benchmark.results.evidence_builder",
     "make_model": "tabsweep.models.registry",
     "splits": "tabsweep.datasets.catalog",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from .datasets.catalog import splits as splits
     from .models.library.columns import ColumnNotice as ColumnNotice
     from .models.library.names import estimators as estimators
+    from .models.persistence.model_file import load_model as load_model
     from .models.registry import make_model as make_model
 
 

@@ -43,7 +43,7 @@ def with_minutes(request: Request, workers: int) -> Request:
         begun = suites.parse(plan["suite"], f"the plan of {folder}")
         return replace(request, suite=begun, options=options)
     n_rows = max(own.table.n_rows for own in request.tables.values())
-    slots = slots_for(n_rows, usual=False)
+    slots = _asked(slots_for(n_rows, usual=False), request.options.models)
     request = replace(request, options=options)
     tried = budget_of(slots, n_rows, "every model of the portfolio once")
     made = request.suite.model_copy(update={"budgets": {name: tried}, "default_budget": name})
@@ -56,6 +56,13 @@ def with_minutes(request: Request, workers: int) -> Request:
     budget = budget_of(taken, n_rows, note)
     made = made.model_copy(update={"budgets": {name: budget}})
     return replace(request, suite=made)
+
+
+def _asked(slots: list[Slot], models: tuple[str, ...]) -> list[Slot]:
+    """The slots of the models that were named, all where none was; a model without any has one."""
+    known = {slot.model for slot in slots}
+    more = [Slot(model, trials) for trials in (1, 4) for model in models if model not in known]
+    return [slot for slot in slots if not models or slot.model in models] + more
 
 
 def _models(slots: list[Slot]) -> set[str]:
