@@ -209,6 +209,14 @@ class Study:
             self.sampler.tell(index, self._configs[index], self.state.loss(self.stages[0], index))
             self._told += 1
 
+    @property
+    def judged_loss(self) -> float | None:
+        """The validation loss by which the study compares with others: of the bag of the chosen
+        configuration, else of the configuration itself."""
+        if self.bag is not None and not self.cv:
+            return self.state.loss(EVAL, 0) if self.state.has(EVAL, 0) else None
+        return self.state.best_loss
+
     def loss(self, result: Result) -> float | None:
         """The validation loss of a result, None where it failed or has no score."""
         return self.loss_of(result) if result.status == DONE else None

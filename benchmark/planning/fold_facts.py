@@ -11,7 +11,7 @@ import numpy as np
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...reports.metrics import METRICS, score_all
-from ..bag_members import fidelity_of
+from ..bag_members import fidelity_of, scored_fold
 from .own_models import nothing_counts
 
 
@@ -48,6 +48,12 @@ def bags_of(
         for index, fold in each.folds.items()
         if n_members
     }
+
+
+def judged_by(table: Table, fold: Fold, bag: Mapping[str, Any] | None) -> str:
+    """The rows whose score compares a study with others, in words."""
+    n_rows = len(scored_fold(table, fold, bag).val)
+    return f"out of fold of {n_rows:,} rows" if bag else f"on {n_rows:,} validation rows"
 
 
 def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:

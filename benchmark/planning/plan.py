@@ -26,7 +26,7 @@ from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
 from .chosen_metrics import chosen_metrics, target_notes, told
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
-from .fold_facts import Data, bags_of, fold_facts
+from .fold_facts import Data, bags_of, fold_facts, judged_by
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
 from .pretrained import contamination_notes, pinned
@@ -464,7 +464,11 @@ class Plan:
             ),
             data_key=plan.dataset,
             weight=float(size),
-            meta=plan.to_data() | {"metric": self.metric[plan.task]},
+            meta=plan.to_data()
+            | {
+                "metric": self.metric[plan.task],
+                "judged_by": judged_by(data.table, fold, plan.bag),
+            },
             halving=plan.halving,
             save_every=plan.save_every,
             bag=plan.bag,

@@ -124,6 +124,7 @@ class Progress:
         self._left = 0.0, time.monotonic()  # seconds to go, and when that was said
         self._known = 0
         self._best = ""
+        self._leaders: dict[str, tuple[float, str, str]] = {}  # of each dataset: loss, model, rows
         self._terminal = sys.stderr.isatty() and not quiet
         self._notebook = in_notebook() and not quiet and not self._terminal
         self._line = ""  # the bar that stands in a notebook
@@ -230,13 +231,14 @@ class Progress:
                 self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
             loss = study.state.best_loss
             metric = study.meta.get("metric", "loss")
-            self._best = f"{study.name}: " + (
+            own = f"{study.name}: " + (
                 f"best val {metric} {score_of(loss, metric):.4g}"
                 if loss is not None
                 else "no score"
             )
             if self.verbose:
-                self._say(self._best)
+                self._say(own)
+            self._best = self._leading(study) or own
         elif event == "warning":
             self._say(f"warning: {details['message']}")
         elif event == "beat":
@@ -252,6 +254,20 @@ class Progress:
             self._say(f"node {details['host']} has joined")
         if self._live is not None:
             self._live.update(self._task, eta=self._eta())
+
+    def _leading(self, study: Any) -> str:
+        """Which model leads on the study's dataset, by what score of how many rows; "" where
+        nothing has a score."""
+        dataset, metric = study.meta.get("dataset"), study.meta.get("metric", "")
+        if dataset is None:
+            return ""
+        if (loss := study.judged_loss) is not None:
+            here = loss, study.meta["model"], study.meta["judged_by"]
+            self._leaders[dataset] = min(here, self._leaders.get(dataset, here))
+        if dataset not in self._leaders:
+            return ""
+        least, model, by = self._leaders[dataset]
+        return f"best on {dataset} so far: {model}, {metric} {score_of(least, metric):.4g} {by}"
 
     def _count_down(self, study: str, result: Any) -> None:
         """Count one trial as done. `result` is None if its result was there already."""

@@ -27,7 +27,7 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress.begin(7, "r")
     (study,) = plan(seeds=3)["studies"]
     state = SimpleNamespace(n_slots=4, best_loss=None)
-    ended = SimpleNamespace(name=NAME, meta=study, state=state)
+    ended = SimpleNamespace(name=NAME, meta=study, state=state, judged_loss=None)
     for index in range(4):
         slot = Slot(NAME, "tune", index)
         progress.listen("result", {"slot": slot, "result": failure("error", "\x1b[2Jbad")})
