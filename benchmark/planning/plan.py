@@ -202,8 +202,8 @@ class Plan:
     def search(
         self, model: str, task: str, dataset: str | None = None
     ) -> tuple[str, Space, str, int]:
-        """(name of the space, space, sampler, trials asked for) of a model's studies. Raises
-        PlanError."""
+        """(name of the space, space, sampler, trials) of a model's studies, where the default
+        takes no trial of its own. Raises PlanError."""
         budget, options, of = self.budget, self.options, self.asked(model)
         search = budget.search(self.given[model], dataset)
         space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
@@ -219,7 +219,7 @@ class Plan:
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
             sampler = "random"  # an asynchronous search has no complete history to learn from
         n_asked = options.trials or search.trials or budget.trials
-        return space_name, space, sampler, n_asked
+        return space_name, space, sampler, min(n_asked, n_distinct(space, ()) or n_asked)
 
     def check_searches(self, tasks: Iterable[str]) -> None:
         """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
@@ -255,7 +255,8 @@ class Plan:
         space_name, space, sampler, n_asked = "none", Space({}), "random", 1
         first: tuple[dict[str, Any], ...] = ()
         if task in spec.tasks:
-            space_name, space, sampler, n_asked = self.search(model, task, dataset)
+            n_asked = options.trials or search.trials or budget.trials
+            space_name, space, sampler, _ = self.search(model, task, dataset)
             if budget.start_with_default and sampler != "grid":
                 first = (default_first(of, task, space_name, space, search.choices),)
         # nothing is left to search after every point; a first one outside takes the trial of none

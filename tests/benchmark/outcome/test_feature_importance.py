@@ -33,7 +33,7 @@ def table(n: int = 300) -> pd.DataFrame:
 def work(tmp_path_factory):
     with working_in(tmp_path_factory.mktemp("importance")) as folder:
         table().to_csv("f.csv", index=False)
-        models = ("--model", "linear", "--model", "constant", "--trials", 2)
+        models = ("--model", "linear", "--model", "constant", "--trials", 2, "--folds", 2)
         assert bench("sweep", "--csv", "f.csv", "--target", "price", *models, *FAST).code == 0
         yield folder
 
