@@ -156,6 +156,7 @@ def _save_bags(
         ]
         fitted += [Fitted(m.estimator, schema, asked[name], "", {}, m.encoder) for m in members]
     rows = f"all {table.n_rows} rows, {count(len(fitted), 'model')} each without one part of them"
+    rows += ", by their weights" if table.weights is not None else ""
     about |= {
         "chosen_config": choice.configs if len(asked) > 1 else choice.configs[choice.name],
         "weights": choice.weights,

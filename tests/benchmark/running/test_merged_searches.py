@@ -133,23 +133,6 @@ def test_a_trial_that_failed_in_one_run_alone_takes_along_what_was_suggested_aft
         assert table(out) == table(whole)
 
 
-def test_a_trial_that_succeeded_in_one_slot_has_not_failed_in_another(tmp_path: Path) -> None:
-    space = {"knn": {"fixed": {"p": 1, "weights": "distance"}}}
-    few = {"models": ["knn"], "model": space, "seeds": 1}
-    whole = run(tmp_path / "whole", 20, **few)
-    first, again = "wine/0/knn#tune#5", "wine/0/knn#tune#7"
-    assert slots(whole)[first] == slots(whole)[again], "the search came back to it"
-    # The order of calls is that of the indices but for 1, which is the trial of 0.
-    failed = run(tmp_path / "a", 20, fails(4), **few)
-    cut = run(tmp_path / "b", 20, stop_after=5, **few)
-    assert slots(failed)[again] == slots(cut)[first] and again not in slots(cut)
-    found = merged(out := tmp_path / "c" / "ours", failed, cut)
-    theirs = slots(whole)
-    assert all(theirs[key] == id for key, id in slots(out).items() if "#tune#" in key)
-    assert not found["failed"] and found["left"] == resumed(out)
-    assert table(out) == table(whole)
-
-
 def test_a_retry_that_was_cut_short_is_no_history_of_what_came_before_it(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", 15)
     mended = run(tmp_path / "a", 15, fails(5))

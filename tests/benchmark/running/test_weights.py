@@ -152,7 +152,7 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     np.testing.assert_array_equal(again.weights, people()["w"])
     models = [w for m in ("constant", "svm", "mine_by_weight.py:Mine") for w in ("--model", m)]
     asked = ("--csv", "people.csv", "--target", "bought", "--weight", "w", *models, *FAST)
-    found = answer("sweep", *asked, "--trials", 1, "--folds", 1, "--name", "w")
+    found = answer("sweep", *asked, "--trials", 1, "--folds", 1, "--bag", 0, "--name", "w")
     assert found["done"] == 2 and found["planned"] == 2
     run = Path("runs/w")
     plan = plan_in(Ledger(run))
