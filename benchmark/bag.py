@@ -136,7 +136,7 @@ def packed(done: Sequence[Member]) -> bytes:
 
 def unpacked(state: bytes) -> list[Member]:
     """The members in the bytes of `packed`."""
-    with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(state)) as arrays:
         about = json.loads(arrays["about"].tobytes())
         parts = [
             {part: arrays[f"{part}{k}"] for part in ("val", "test")} for k in range(len(about))

@@ -148,7 +148,8 @@ class _Names:
         )
 
     def __call__(self, model: str) -> str:
-        return self._models[model] + OWN * (model in self.own)
+        """A model's name; the line of a family in a figure keeps its own."""
+        return self._models.get(model, model) + OWN * (model in self.own)
 
     def note(self, models: Sequence[str]) -> tuple[str, ...]:
         """What the sign of an own model means, where one of the models has it."""

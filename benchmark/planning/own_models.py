@@ -59,8 +59,10 @@ def _no_class_of(file: str) -> str:
 def _other_module(module: str) -> str:
     """Why the file of the working directory that a class is named by is not what Python imports
     under its name; "" where it is, or where there is no such file."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        return ""
     file = Path(*module.split(".")).with_suffix(".py")
-    if not all(part.isidentifier() for part in module.split(".")) or not file.is_file():
+    if not file.is_file():
         return ""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:

@@ -18,12 +18,14 @@ def available_cpus() -> int:
     cpus = float(len(os.sched_getaffinity(0)))
     for group in _groups("cpu"):
         with suppress(OSError, ValueError):  # no such file, or "max"
-            quota, period = map(float, (group / "cpu.max").read_text().split())
+            quota, period = map(float, (group / "cpu.max").read_text(encoding="utf-8").split())
             cpus = min(cpus, quota / period)
         with suppress(OSError, ValueError):
-            quota = float((group / "cpu.cfs_quota_us").read_text())
+            quota = float((group / "cpu.cfs_quota_us").read_text(encoding="utf-8"))
             if quota > 0:
-                cpus = min(cpus, quota / float((group / "cpu.cfs_period_us").read_text()))
+                cpus = min(
+                    cpus, quota / float((group / "cpu.cfs_period_us").read_text(encoding="utf-8"))
+                )
     return max(1, math.ceil(cpus))
 
 
@@ -37,15 +39,17 @@ def free_memory_mb() -> float:
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
             with suppress(OSError, ValueError):
-                taken = int((group / used).read_text()) - _entry(group / "memory.stat", cache)
-                free.append(int((group / limit).read_text()) - taken)
+                taken = int((group / used).read_text(encoding="utf-8")) - _entry(
+                    group / "memory.stat", cache
+                )
+                free.append(int((group / limit).read_text(encoding="utf-8")) - taken)
     return max(0.0, min(free) / 2**20)
 
 
 def _entry(path: Path, name: str) -> int:
     """The number that a file of lines "name number ..." has for a name. Raises OSError,
     ValueError."""
-    for line in path.read_text().splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         words = line.split()
         if words[0] == name:
             return int(words[1])
@@ -56,7 +60,7 @@ def _groups(controller: str) -> Iterator[Path]:
     """The folders of the groups that this process is in, with those above them. In a container its
     own group may be mounted as the root, whatever its path is called."""
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers and controller not in controllers.split(","):
                 continue

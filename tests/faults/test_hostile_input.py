@@ -115,16 +115,16 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
     n = 60
     lines = [
         f"{'' if i % 7 == 0 else i * 7 % 11 + 0.5},{'once' if i == 3 else 'ab'[i % 2]},,"
-        f"{'unknown' if i == 5 else i % 9},{i * 5 % 13 + 0.25}\n"
+        f"{'broken' if i == 5 else i % 9},{i * 5 % 13 + 0.25}\n"
         for i in range(n)
     ]
     Path("t.csv").write_text("\ufeffsize,kind,nothing,mixed,price\n" + "".join(lines))
-    call = ("--csv", "t.csv", "--target", "price", "--folds", 10, "--trials", 1)
+    call = ("--csv", "t.csv", "--target", "price", "--folds", 10, "--trials", 1, "--bag", 0)
     found = bench("sweep", *call, "--model", "knn", "--model", "decision-tree", *FAST)
     assert found.code == 0, found
     assert "warning: column 'nothing'" in found.err
     mixed = next(line for line in found.err.splitlines() if "column 'mixed'" in line)
-    assert all(words in mixed for words in ("59", "1", "'unknown'"))
+    assert all(words in mixed for words in ("59", "1", "'broken'"))
     ledger = Ledger(Path("runs/csv-t-quick"))
     plan = last_plan(ledger)
     assert plan is not None and plan["datasets"]["t"]["n_rows"] == n
@@ -284,7 +284,9 @@ LOADERS = re.compile(
 )
 ALLOWED = {
     # An exception that Ray Tune in this very process wrote a moment before.
-    ("sweeps/ray_tune/callbacks.py", "ray.cloudpickle.load")
+    ("sweeps/ray_tune/callbacks.py", "ray.cloudpickle.load"),
+    # A script that times other packages' own files, which it wrote a moment before.
+    ("benchmark/perf/peers.py", "joblib.load"),
 }
 
 

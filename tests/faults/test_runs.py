@@ -235,7 +235,9 @@ def test_neither_nan_nor_infinity_is_a_score_however_good_it_would_look(own):
         "--folds",
         2,
     )
-    found = bench("sweep", *call, "--trials", 4, "--sampler", "grid", "--runs", "runs", *FAST)
+    found = bench(
+        "sweep", *call, "--trials", 4, "--bag", 0, "--sampler", "grid", "--runs", "runs", *FAST
+    )
     assert found.code == 1
     results = load_results("runs/csv-t-quick")
     wrong = results[~results["config"].str.contains("constant")]

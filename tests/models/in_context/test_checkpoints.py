@@ -275,7 +275,7 @@ def test_a_saved_model_predicts_the_same_bytes_in_every_process_that_has_its_che
 ):
     file = unnamed / "tabicl-classifier.ckpt"
     predict = ("predict", "one.tabsweep", "houses.csv", "--out")
-    answer(*SWEEP, *of_tabicl(file), *FAST, "--name", "one")
+    answer(*SWEEP, *of_tabicl(file), *FAST, "--bag", 0, "--name", "one")
     answer("fit", "runs/one", "--out", "one.tabsweep")
     assert Path("one.tabsweep").stat().st_size < file.stat().st_size / 4, "weights stay outside"
     for seed in ("1", "4"):  # {"none", "power"} in both orders, as the library holds its passes
