@@ -22,13 +22,14 @@ def sizes_asked(text: str | None) -> list[int]:
         return []
     from ...datasets.protocols import nested
 
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise SweepError(f"--sizes {text}: whole numbers of rows, such as 300,1000,3000")
+    sizes = [int(part) for part in parts]
     try:
-        sizes = [int(part) for part in text.split(",")]
         nested(sizes)
     except ValueError as error:
-        raise SweepError(
-            f"--sizes {text}: whole numbers of rows, such as 300,1000,3000 ({error})"
-        ) from None
+        raise SweepError(f"--sizes {text}: {error}") from None
     return sizes
 
 
