@@ -22,6 +22,7 @@ from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.marks import ScoreText
 from ..output.tables import Section
+from ..sections import out_of_fold
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
 from . import board, commands, figures, sizes, speed
@@ -173,6 +174,8 @@ def index(source: Source) -> dict[str, Any]:
     evidence = source.evidence
     meta = evidence.meta
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
+    # Of one table the models are compared out of fold: by all rows but the test part's.
+    first = [source.parts[out_of_fold.NAME]] if alone and out_of_fold.NAME in source.parts else []
     data = board.data(evidence, source.headline, source.costs, source.files)
     mine = source.widest
     there = {source.hue(model) for model in evidence.models}
@@ -195,7 +198,8 @@ def index(source: Source) -> dict[str, Any]:
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
-        "verdict": source.parts["leaderboard"].remarks[0],
+        "verdict": (first or [source.parts["leaderboard"]])[0].remarks[0],
+        "first": first,
         "lead": _lead(evidence),
         "setting": " ".join(
             line for line in footnotes.setting(evidence) if line.startswith("Setting:")
@@ -220,6 +224,7 @@ def index(source: Source) -> dict[str, Any]:
             p
             for name, p in source.parts.items()
             if name not in ("look-first", "coverage", "leaderboard", *(OF_SEVERAL * alone))
+            and p not in first
         ],
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],

@@ -19,7 +19,7 @@ from ..output import escape, footnotes
 from ..output.marks import ScoreText
 from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 
-NAME, TITLE = "out-of-fold", "Bags out of fold"
+NAME, TITLE = "out-of-fold", "Scores out of fold"
 ENSEMBLE = "ensemble"
 ROW_S = "predict_1k_single_s"  # seconds of 1,000 rows one by one: milliseconds of one
 KEY = "bags"  # of the evidence's meta: {dataset: what `facts` describes}
@@ -126,12 +126,12 @@ def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:
     dataset, metric = rows["dataset"].iloc[0], rows["metric"].iloc[0]
     text = ScoreText.of(metric, [of["val"] if of["weights"] else rows["val"].min()], more=1)
     best = rows[rows["kind"] != ENSEMBLE].iloc[0]
-    label = METRICS[metric].label
-    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])} out of fold"
+    label, n_rows = METRICS[metric].label, f"out of fold of {of['n_rows']:,} rows"
+    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])}"
     if of["weights"] and of["taken"]:
         return (
             f"{escape.label(str(dataset))}: bench fit takes the ensemble, {label} "
-            f"{text(of['val'])} out of fold; the best model alone is {alone}."
+            f"{text(of['val'])} {n_rows}; the best model alone is {alone}."
         )
     why = "; the ensemble was not better on rows that did not choose it" if of["weights"] else ""
-    return f"{escape.label(str(dataset))}: bench fit takes {alone}{why}."
+    return f"{escape.label(str(dataset))}: bench fit takes {alone} {n_rows}{why}."
