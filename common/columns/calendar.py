@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 
 MONTH, QUARTER, WEEK, NAMED = "month and year", "quarter", "week", "day and month by name"
-NOTATIONS = (NAMED, MONTH, QUARTER, WEEK)
+NO_YEAR = "day and month without a year"
+NOTATIONS = (NAMED, MONTH, QUARTER, WEEK, NO_YEAR)
 """The notations besides ISO 8601 and the forms of strptime; a style of a column."""
 
 _MONTHS = (
@@ -43,7 +44,7 @@ _DAYS = (
     "niedziela so dim dom"
 )
 _WEEKDAY = re.compile(
-    rf"^(?:{'|'.join(sorted(_DAYS.split(), key=len, reverse=True))})\.?,?\s+(?=\S)", re.IGNORECASE
+    rf"({'|'.join(sorted(_DAYS.split(), key=len, reverse=True))})\.?,?\s+(?=\S)", re.IGNORECASE
 )
 _ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "UT", "WET"), "+00:00"),
@@ -70,13 +71,27 @@ _YEAR = r"(?P<y>\d{4})"
 _SEP = r"[-/., ]\s*"
 
 
+def _month_of(groups: Mapping[str, str]) -> str:
+    """The year and the month of a match, "" where its word is no month. A year of two digits is as
+    strptime takes it, 69 to 99 of the last century; without one it is a leap year, 2000."""
+    month = int(groups["m"]) if groups.get("m") else MONTHS.get(groups["name"].lower(), 0)
+    year = groups.get("y", "2000")
+    if len(year) == 2:
+        year = f"{19 if int(year) >= 69 else 20}{year}"
+    return f"{year}-{month:02}" if 1 <= month <= 12 else ""
+
+
+def _of_month(found: re.Match[str]) -> str:
+    month = _month_of(found.groupdict())
+    return month and f"{month}-01"
+
+
 def _of_day(found: re.Match[str]) -> str:
     groups = found.groupdict()
-    month = int(groups["m"]) if groups.get("m") else MONTHS.get(groups["name"].lower(), 0)
-    year = groups["y"] if len(groups["y"]) == 4 else _century(groups["y"])
-    day = f"{year}-{month:02}-{int(groups['d']):02}"
-    if not month or groups["h"] is None:
-        return day if month and not groups["zone"] else ""
+    month = _month_of(groups)
+    day = f"{month}-{int(groups['d']):02}"
+    if not month or groups.get("h") is None:
+        return day if month and not groups.get("zone") else ""
     hour = int(groups["h"])
     if half := groups["half"]:
         if hour > 12:  # 15:05 PM
@@ -89,18 +104,6 @@ def _of_day(found: re.Match[str]) -> str:
     clock += f".{groups['f'][:6]}" if groups["f"] else ""
     zone = groups["zone"] or ""
     return f"{day}T{clock}{_ZONES.get(zone.upper(), zone)}"
-
-
-def _century(two: str) -> str:
-    """A year of two digits as strptime takes it: 69 to 99 are of the last century."""
-    return f"{19 if int(two) >= 69 else 20}{two}"
-
-
-def _of_month(found: re.Match[str]) -> str:
-    groups = found.groupdict()
-    month = int(groups["m"]) if groups.get("m") else MONTHS.get(groups["name"].lower(), 0)
-    year = groups["y"] if len(groups["y"]) == 4 else _century(groups["y"])
-    return f"{year}-{month:02}-01" if 1 <= month <= 12 else ""
 
 
 def _of_quarter(found: re.Match[str]) -> str:
@@ -135,8 +138,8 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
         _basic,
     ),
     (NAMED, rf"{_YEAR}[年년] ?(?P<m>\d{{1,2}})[月월] ?(?P<d>\d{{1,2}})[日일]{_TIME}", _of_day),
-    (NAMED, rf"{_DAY}(?:{_SEP}|\s*)(?:de )?{_NAME}{_SEP}(?:de )?{_YEAR}{_TIME}", _of_day),
-    (NAMED, rf"{_DAY}(?P<sep>[-/]){_NAME}(?P=sep)(?P<y>\d\d){_TIME}", _of_day),
+    (NAMED, rf"{_DAY}(?:{_SEP}|\s*)(?:de )?{_NAME}(?:{_SEP})?(?:de )?{_YEAR}{_TIME}", _of_day),
+    (NAMED, rf"{_DAY}(?P<sep>[-/ ]?){_NAME}(?P=sep)(?P<y>\d\d){_TIME}", _of_day),
     (NAMED, rf"{_NAME}{_SEP}{_DAY}{_SEP}{_YEAR}{_TIME}", _of_day),
     (NAMED, rf"{_YEAR}{_SEP}{_NAME}{_SEP}{_DAY}{_TIME}", _of_day),
     (
@@ -150,6 +153,8 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
     (MONTH, rf"{_YEAR}(?:{_SEP}){_NAME}", _of_month),
     (MONTH, r"(?P<m>0?[1-9]|1[0-2])[/-](?P<y>(?:1[6-9]|20|21)\d\d)", _of_month),
     (MONTH, r"(?P<y>\d{4})(?:/|-|M|m)(?P<m>0?[1-9]|1[0-2])", _of_month),
+    (NO_YEAR, rf"{_DAY}(?:[-/. ]|\s)\s*(?:de )?{_NAME}", _of_day),
+    (NO_YEAR, rf"{_NAME}\s+{_DAY}", _of_day),
     (QUARTER, r"(?P<y>\d{4})[-/. ]?[Qq](?P<q>[1-4])", _of_quarter),
     (QUARTER, r"[Qq](?P<q>[1-4])[-/. ]{0,2}(?P<y>\d{4})", _of_quarter),
     (
@@ -177,8 +182,10 @@ def plain_date(text: str) -> str:
     '24.12.2023 3:05 PM'
     """
     plain = _BLANKS.sub(" ", text.strip())
-    if plain[:1].isalpha():
-        plain = _WEEKDAY.sub("", plain)
+    if found := _WEEKDAY.match(plain):
+        rest = plain[found.end() :]
+        if found[1].lower() not in MONTHS or any(map(str.isalpha, rest)):  # mar 16 is in March
+            plain = rest
     plain = _PLACE.sub("", _TIME_OF_DIGITS.sub(" ", plain))
     return _HALF.sub(lambda found: f" {found[1].upper()}M", plain)
 

@@ -36,16 +36,19 @@ _DAYS = (
     *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
 )
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-CLOCK = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+CLOCK = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I %p")
 FORMS = (*(day + time for day, time in product(_DAYS, _TIMES)), *("%b %Y", "%B %Y"), *CLOCK)
-NUMBERS = ("%Y%m%d", "%Y")
+EPOCH = {"seconds since 1970": "s", "milliseconds since 1970": "ms"}
+NUMBERS = ("%Y%m%d", "%Y%m", "%m.%Y", "%Y", *EPOCH)
 """Dates that are written as numbers: these are read as dates only where that is asked for."""
+_DIGITS = re.compile(r"\d{6}|\d{8}|\d{9,10}|\d{12,13}|\d\d\.\d{4}")  # of one of NUMBERS, but a year
+_YEARS = (1900, 2100)  # of numbers that may be dates
 AND = " or "  # between the forms of a column that has several
 
 SAMPLED = 20  # texts that are tried before all are
 _NO_DATE = re.compile(r"0000-00-00([ T]00:00(:00(\.0+)?)?)?")  # a gap, as MySQL writes it
 _NANOSECONDS = re.compile(r"([.,]\d{6})\d+")
-_IN_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}\b.*|\d{1,2}:\d\d.*")
+_IN_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}\b.*|\d{1,2}(:\d\d.*| ?[AaPp]\.?[Mm]\.?)")
 
 
 class DateError(ValueError):
@@ -216,6 +219,8 @@ def _form(text: str, known: Iterable[str] = (ISO, *FORMS)) -> str:
 def _fits(text: str, form: str) -> bool:
     if form == ISO:
         return bool(_ISO_CELL.fullmatch(text)) and _all_fit([text], ISO)
+    if form in EPOCH:
+        return numbers_as_dates([text]) == form
     try:
         datetime.strptime(text, form)
     except ValueError:
@@ -267,8 +272,26 @@ def _moments_of(texts: Sequence[str], form: str, named: list[tuple[str, str]]) -
 
 
 def _to_datetimes(column: pd.Series, form: str) -> pd.Series:
-    found = pd.to_datetime(column, format=form, utc=True, errors="coerce")
+    if form in EPOCH:
+        column = pd.to_numeric(column, errors="coerce").astype(np.float64)
+        found = pd.to_datetime(column, unit=EPOCH[form], utc=True, errors="coerce")
+    else:
+        found = pd.to_datetime(column, format=form, utc=True, errors="coerce")
     return found.dt.tz_localize(None).dt.as_unit("us")
+
+
+def numbers_as_dates(texts: Sequence[str]) -> str:
+    """The form in which different numbers, as texts, may all be dates of these days; "" for none.
+    Years alone are numbers as well as dates.
+
+    >>> numbers_as_dates(["20240131", "20231224"]), numbers_as_dates(["1429199679"])
+    ('%Y%m%d', 'seconds since 1970')
+    """
+    for form in NUMBERS if all(map(_DIGITS.fullmatch, texts)) else ():
+        years = parsed(texts, form).dt.year
+        if form != "%Y" and years.between(*_YEARS if form not in EPOCH else (1990, 2040)).all():
+            return form
+    return ""
 
 
 def _without_offset(value: Any) -> Any:

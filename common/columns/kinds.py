@@ -6,6 +6,7 @@ kind that most of its cells have; the others are gaps, which a note counts and n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 from ..counting import count
 from ..text import first_few, one_line
+from .calendar import NO_YEAR
 from .dates import (
     AND,
     CLOCK,
@@ -24,11 +26,12 @@ from .dates import (
     first_no_date,
     form_of,
     is_no_date,
+    numbers_as_dates,
     offsets_vary,
 )
 from .durations import read_durations
-from .notations import PERCENT, money_of, written
-from .numbers import LEADING_ZERO, NO_VALUE, Numbers, read_numbers, two_spellings
+from .notations import written
+from .numbers import EXACT, LEADING_ZERO, NO_VALUE, Numbers, read_numbers, two_spellings
 
 STATED = CATEGORY, NUMBER, DATE, TEXT = "categorical", "numeric", "date", "text"
 """Kinds that a column can be said to have, and that features have."""
@@ -183,6 +186,16 @@ def doubts(present: pd.Series, found: Numbers) -> list[str]:
                 f"column {name!r}: {present.iloc[0]!r} is read as {values[0]:.15g}; if these are "
                 "codes: --categorical"
             )
+    if present.nunique() > FEW_TEXTS and (form := numbers_as_dates(texts_of(present))):
+        notes.append(
+            f"column {name!r}: {present.iloc[0]!r} is read as a number; if these are dates "
+            f"({form}): --date"
+        )
+    if present.dtype != np.float64 and (np.abs(values) > EXACT).any():
+        notes.append(
+            f"column {name!r} has whole numbers beyond 2^53, which are not told apart; if they are "
+            "codes: --categorical, or --drop"
+        )
     whole = n >= ID_ROWS and not found.style and (values == np.round(values)).all()
     if whole and len(np.unique(values)) == n == len(found.values):
         notes.append(
@@ -190,6 +203,12 @@ def doubts(present: pd.Series, found: Numbers) -> list[str]:
             "the rows: --drop leaves it out"
         )
     return notes
+
+
+def texts_of(cells: pd.Series) -> list[str]:
+    """The different cells as texts; whole numbers without a point."""
+    plain = cells.map("{:.15g}".format) if cells.dtype == np.float64 else cells
+    return [str(text) for text in plain.unique()]
 
 
 def category_kind(cells: pd.Series, found: Numbers, notes: tuple[str, ...]) -> Kind:
@@ -228,6 +247,10 @@ def date_notes(present: pd.Series, dates: Dates) -> list[str]:
     name, notes = present.name, list[str]()
     if AND in dates.form:
         notes.append(f"column {name!r}: dates are written in several ways ({dates.form})")
+    if NO_YEAR in dates.form.split(AND):
+        notes.append(
+            f"column {name!r}: {present.iloc[0]!r} has no year; day and month are features"
+        )
     if set(dates.form.split(AND)) & set(CLOCK):
         notes.append(
             f"column {name!r}: {present.iloc[0]!r} is read as a time of day; if these are "
@@ -279,13 +302,15 @@ def date_kind(cells: pd.Series, missing: np.ndarray, day_first: bool | None) -> 
 
 
 def several_signs(texts: list[str]) -> str:
-    """The signs of currency and percent of texts that mostly are numbers with one; "" for fewer
-    than two."""
-    some = texts[:: len(texts) // 200 + 1]
-    signs = [one.sign for text in some if (one := written(text)) is not None]
-    known = {sign for sign in signs if sign in PERCENT or money_of(sign)[0]}
-    mostly = sum(sign in known for sign in signs) > len(some) / 2
-    return first_few(map(repr, sorted(known)), 3) if mostly and len(known) > 1 else ""
+    """The signs of currency, percent and units of texts that mostly are numbers with one; "" for
+    fewer than two."""
+    some = texts[:200]
+    signs = Counter(one.sign for text in some if (one := written(text)) and one.sign)
+    return (
+        first_few(map(repr, sorted(signs)), 3)
+        if len(signs) > 1 and signs.total() > len(some) / 2
+        else ""
+    )
 
 
 def words_kind(cells: pd.Series, found: Numbers) -> Kind:

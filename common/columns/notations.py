@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "none")
@@ -76,43 +77,85 @@ MAGNITUDES = {
 UNITS: tuple[Mapping[str, float], ...] = (  # families of units that measure one thing
     {
         "mg": 1e-6,
-        "g": 1e-3,
-        "kg": 1.0,
+        **dict.fromkeys(("g", "gram"), 1e-3),
+        **dict.fromkeys(("kg", "kilo", "kilogram"), 1.0),
         "t": 1e3,
-        "oz": 0.028349523125,
-        "lb": 0.45359237,
-        "lbs": 0.45359237,
+        **dict.fromkeys(("oz", "ounce"), 0.028349523125),
+        **dict.fromkeys(("lb", "lbs", "pound"), 0.45359237),
     },
     {
         "mm": 1e-3,
         "cm": 1e-2,
-        "m": 1.0,
+        **dict.fromkeys(("m", "meter", "metre"), 1.0),
         "km": 1e3,
-        "in": 0.0254,
-        "ft": 0.3048,
-        "yd": 0.9144,
-        "mi": 1609.344,
+        **dict.fromkeys(("in", "inch"), 0.0254),
+        **dict.fromkeys(("ft", "foot", "feet"), 0.3048),
+        **dict.fromkeys(("yd", "yard"), 0.9144),
+        **dict.fromkeys(("mi", "mile"), 1609.344),
     },
     {"ml": 1e-3, "cl": 1e-2, "l": 1.0, "L": 1.0, "mL": 1e-3},
+    {
+        **dict.fromkeys(("m²", "m2", "qm", "sqm", "sq m", "sq. m"), 1.0),
+        **dict.fromkeys(("ft²", "ft2", "sqft", "sq ft", "sq. ft"), 0.09290304),
+        "ha": 1e4,
+        **dict.fromkeys(("acre", "ac"), 4046.8564224),
+        **dict.fromkeys(("km²", "km2"), 1e6),
+    },
+    {**dict.fromkeys(("km/h", "kmh", "kph"), 1.0), "mph": 1.609344, "m/s": 3.6, "kn": 1.852},
     {"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0},
     {"mW": 1e-3, "W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9},
     {"Wh": 1.0, "kWh": 1e3, "MWh": 1e6, "GWh": 1e9},
     {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
     {"Pa": 1.0, "hPa": 1e2, "kPa": 1e3, "mbar": 1e2, "bar": 1e5},
     {"mV": 1e-3, "V": 1.0, "kV": 1e3},
-    {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "hr": 3600.0, "hrs": 3600.0},
-    {"day": 1.0, "days": 1.0, "week": 7.0, "weeks": 7.0},
-    {"month": 1.0, "months": 1.0, "year": 12.0, "years": 12.0, "yr": 12.0, "yrs": 12.0},
+    {
+        "ms": 1e-3,
+        **dict.fromkeys(("s", "sec", "second"), 1.0),
+        **dict.fromkeys(("min", "minute"), 60.0),
+        **dict.fromkeys(("h", "hr", "hrs", "hour"), 3600.0),
+    },
+    {"day": 1.0, "week": 7.0},
+    {"month": 1.0, **dict.fromkeys(("year", "yr", "yrs"), 12.0)},
     {"th": 1.0, "st": 1.0, "nd": 1.0, "rd": 1.0},  # 1st, 2nd
+    {"N": 1.0, "S": -1.0, "°N": 1.0, "°S": -1.0},
+    {"E": 1.0, "W": -1.0, "°E": 1.0, "°W": -1.0},
 )
+_AS_WRITTEN = {unit for family in UNITS for unit in family}
+_ANY_CASE = {  # where case tells no two units apart (mW and MW)
+    key: units[0]
+    for key in {unit.lower() for unit in _AS_WRITTEN if len(unit) > 1}
+    if len(units := [unit for unit in _AS_WRITTEN if unit.lower() == key]) == 1
+}
+
+COMPOUNDS: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("in", {**dict.fromkeys(("ft", "foot", "feet", "'"), 12.0), "in": 1.0, "inch": 1.0, '"': 1.0}),
+    ("oz", {"lb": 16.0, "lbs": 16.0, "pound": 16.0, "oz": 1.0, "ounce": 1.0}),
+    ("g", {"kg": 1e3, "g": 1.0}),
+    ("cm", {"m": 1e2, "cm": 1.0}),
+    (
+        "month",
+        {
+            **dict.fromkeys(("y", "yr", "yrs", "year", "jahr", "jahre", "an"), 12.0),
+            **dict.fromkeys(
+                ("m", "mo", "mon", "mos", "mth", "month", "monat", "monate", "mois"), 1.0
+            ),
+        },
+    ),
+    ("°", {"°": 1.0, "'": 1 / 60, '"': 1 / 3600}),
+)
+"""Quantities in several units, 5 ft 7 in: (the unit that they are read in, {unit: factor})."""
 
 UNIT = r"°|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8})?[23²³]?"
-_BODY = r"\d[\d.,'\u2019 ]*(?:[eE][-+]?\d+)?|[.,]\d+(?:[eE][-+]?\d+)?"
+_BODY = r"\d(?:[\d.,'\u2019 ]*[\d.,])?(?:[eE][-+]?\d+)?|[.,]\d+(?:[eE][-+]?\d+)?"
 _BEHIND = rf"[%\u2030]|{_MONEY}|(?:{UNIT})\.?(?: ?(?:{_MONEY}|{UNIT}\.?))?"
+_ABOUT = r"(?:[~\u2248]|ca\.?|approx\.?|about|circa)"
 _CELL = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[-+])?\s*(?P<before>{_MONEY})?\s*(?P<sign2>[-+])?(?P<open2>\()?"
-    rf"(?P<body>{_BODY})(?(open2)\))\s*(?P<minus>-(?=\s|$|[^\d.,\w]))?\s*(?P<behind>{_BEHIND})?\s*(?(open)\))"
+    rf"(?:{_ABOUT}\s*)?(?P<open>\()?\s*(?P<sign>[-+])?\s*(?P<before>{_MONEY})?\s*(?P<sign2>[-+])?"
+    rf"(?P<open2>\()?(?P<body>{_BODY})(?(open2)\))\s*(?:(?<=[.,])(?:--?|\u2014)|/-)?"
+    rf"(?P<minus>-(?=\s|$|[^\d.,\w]))?\s*(?P<behind>{_BEHIND})?\s*(?(open)\))"
 )
+_POWER = re.compile(r" ?[\u00d7xX*\u00b7] ?10(?:\^|\*\*)?([-+]?\d+)(?!\d)")
+_PART = re.compile(r"(\d+(?:[.,]\d+)?)\s*([^\W\d_]{1,10}|['\"\u00b0])\.?,?\s*(?:and |und )?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +175,10 @@ def written(text: str) -> Written | None:
     >>> written("($1,200)"), written("3,5 Std.")
     (Written(body='-1,200', sign='$', odd=True), Written(body='3,5', sign='Std', odd=False))
     """
-    plain = plain_text(text)
+    plain = _POWER.sub(r"e\1", plain_text(text))
     found = _CELL.fullmatch(plain)
     if not found:
-        return None
+        return _compound(plain)
     minuses = [found["sign"] == "-", found["sign2"] == "-", bool(found["minus"])]
     around = bool(found["open"] or found["open2"])
     signs = [found["sign"], found["sign2"], found["minus"]]
@@ -149,10 +192,50 @@ def written(text: str) -> Written | None:
         or (minus and not plain.startswith("-"))
         or not {"\u2212", "\u2013"}.isdisjoint(text)
     )
+    if behind.lower().replace(".", "") in ("am", "pm"):
+        return None  # 3 pm
     before = (found["before"] or "").rstrip(".")
     if before and behind and (behind in PERCENT or money_of(behind)[0]):
         return None  # $5% and $5 €
-    return Written(("-" if minus else "") + body, before + behind, bool(odd))
+    return Written(("-" if minus else "") + body, before + unit_of(behind), bool(odd))
+
+
+def unit_of(word: str) -> str:
+    """A unit as UNITS has it, whatever its case and number; another word as it is, in the singular.
+
+    >>> unit_of("KG"), unit_of("hours"), unit_of("MW"), unit_of("rooms"), unit_of("€")
+    ('kg', 'hour', 'MW', 'room', '€')
+    """
+    one = word.removesuffix("s")
+    for known in (word, one, one.removesuffix("e")):
+        if known in _AS_WRITTEN or known.lower() in _ANY_CASE:
+            return known if known in _AS_WRITTEN else _ANY_CASE[known.lower()]
+    return one if word.islower() and len(word) > 3 else word
+
+
+def _compound(text: str) -> Written | None:
+    """How a cell writes a quantity in several units, the largest first; None where it writes none.
+
+    >>> _compound("5' 7\\""), _compound("1 year 3 months").body, _compound("52°30'0\\" N")
+    (Written(body='67', sign='in', odd=False), '15', Written(body='52.5', sign='°N', odd=False))
+    """
+    plain = (
+        text.replace("\u2032", "'").replace("\u2033", '"').replace("''", '"').replace("\u2019", "'")
+    )
+    side = plain[-1:] if plain[-1:] in "NSEW" and "°" in plain else ""
+    rest, parts = plain.removesuffix(side).rstrip(), list[tuple[str, str]]()
+    while found := _PART.match(rest):
+        parts.append((found[1].replace(",", "."), found[2]))
+        rest = rest[found.end() :]
+    if rest or not parts:
+        return None
+    words = [unit if unit in "°'\"" else unit_of(unit.lower()) for _, unit in parts]
+    for base, family in COMPOUNDS:
+        factors = [family.get(word, 0.0) for word in words]
+        if all(a > b for a, b in pairwise([*factors, 0.0])):
+            total = sum(float(n) * f for (n, _), f in zip(parts, factors, strict=True))
+            return Written(f"{total:.15g}", base + side)
+    return None
 
 
 _MONEY_FIRST, _MONEY_LAST = (
