@@ -56,6 +56,9 @@ def feature(
     if kind.word == kinds.ID:
         return kind, None
     present = column.where(~kind.missing, None)
+    if kind.word in (kinds.NUMBER, kinds.DATE) and column.dtype != np.float64:
+        gaps = column[kind.missing].unique()
+        notes.add_words(name, (text for text in gaps if text not in kind.odd), reading.missing)
     if kind.word == kinds.DATE:
         return kind, parsed(present, kind.style)
     if kind.word == kinds.TEXT:

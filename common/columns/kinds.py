@@ -191,7 +191,8 @@ def doubts(present: pd.Series, found: Numbers) -> list[str]:
             f"column {name!r}: {present.iloc[0]!r} is read as a number; if these are dates "
             f"({form}): --date"
         )
-    if present.dtype != np.float64 and (np.abs(values) > EXACT).any():
+    beyond = np.abs(values) > EXACT
+    if present.dtype != np.float64 and beyond.any() and present.str.fullmatch(r"-?\d{16,}").any():
         notes.append(
             f"column {name!r} has whole numbers beyond 2^53, which are not told apart; if they are "
             "codes: --categorical, or --drop"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from ...common.columns.kinds import STATED
+from ...common.columns.notations import MISSING
 from ...common.columns.numbers import Numbers
-from ...common.text import first_few, suggest
+from ...common.text import first_few, one_line, suggest
 from ..errors import DataError
 
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
@@ -88,19 +89,27 @@ class Reading:
 
 @dataclass
 class Notes:
-    """What is said about a table's reading: sentences, and columns of numbers that are written in
-    some style ({style: {column: Numbers}})."""
+    """What is said about a table's reading: sentences, columns of numbers that are written in some
+    style ({style: {column: Numbers}}), and columns in which a word counts as missing ({word: names
+    of columns})."""
 
     sentences: list[str] = field(default_factory=list)
     styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)
 
     def add_style(self, name: str, numbers: Numbers) -> None:
         """Keep the column for a sentence, unless its numbers are plain."""
         if numbers.style:
             self.styles.setdefault(numbers.style, {})[name] = numbers
 
+    def add_words(self, name: str, texts: Iterable[str], marks: Collection[str]) -> None:
+        """Keep the column for a sentence on each of the texts that no one has named as a mark of a
+        missing value."""
+        for text in sorted(set(texts).difference(MISSING, marks)):
+            self.words.setdefault(text, []).append(name)
+
     def all(self) -> list[str]:
-        """The sentences, with one for each style."""
+        """The sentences, with one for each style and for each word."""
         found = list(self.sentences)
         for style, columns in self.styles.items():
             name, numbers = next(iter(columns.items()))
@@ -110,6 +119,11 @@ class Notes:
             found.append(
                 f"{style} in column{'s' if names[1:] else ''} {shown}: {text!r} is read as "
                 f"{value:.15g}" + (f" ({name!r})" if names[1:] else "")
+            )
+        for text, names in self.words.items():
+            found.append(
+                f"{one_line(text, 20)!r} counts as missing in column{'s' if names[1:] else ''} "
+                f"{first_few(map(repr, names), 5)}; --categorical keeps it"
             )
         return found
 

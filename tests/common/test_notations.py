@@ -61,6 +61,9 @@ NUMBERS: dict[str, Callable[[float], str]] = {
     "parentheses": lambda v: f"({-v:.2f})" if v < 0 else f"{v:.2f}",
     "minus behind": lambda v: f"{-v:.2f}-" if v < 0 else f"{v:.2f}",
     "money in parentheses": lambda v: f"(${-v:,.2f})" if v < 0 else f"${v:,.2f}",
+    "about": lambda v: f"~{v:.2f}",
+    "power of ten": lambda v: f"{v / 1000:.5f} × 10^3",
+    "no cents": lambda v: grouped(v, ".", ",").replace(",00", ",-"),
     "full width": lambda v: f"{v:.2f}".translate({48 + k: 0xFF10 + k for k in range(10)}),
 }
 SCALED: dict[str, Callable[[float], str]] = {  # a number of one, in two notations of other scales
@@ -84,6 +87,7 @@ DATES: dict[str, Callable[[datetime], str]] = {
     "half days": lambda d: d.strftime("%Y-%m-%d 12:00:00 AM"),
     "mail": lambda d: d.strftime("%a, %d %b %Y 00:00:00 GMT"),
     "access log": lambda d: d.strftime("%d/%b/%Y:00:00:00 +0000"),
+    "SAS": lambda d: d.strftime("%d%b%Y").upper(),
     "ctime": lambda d: d.strftime("%a %b %d 00:00:00 +0000 %Y"),
 }
 MONTHS = (
@@ -182,6 +186,11 @@ def test_percentages_beside_shares_are_shares(parts: list[int], data: st.DataObj
         (("K", "M"), (1e3, 1e6)),
         (("", "k", "M"), (1, 1e3, 1e6)),
         (("Tsd. €", "Mio. €"), (1e3, 1e6)),
+        (("sqft", "sqm"), (0.09290304, 1)),
+        (("mph", "km/h"), (1.609344, 1)),
+        (("room", "rooms"), (1, 1)),
+        (("KG", "lbs", "kilograms"), (1, 0.45359237, 1)),
+        (("°N", "°S"), (1, -1)),
     ],
 )
 def test_units_and_magnitudes_of_one_thing_are_one_scale(
@@ -240,6 +249,38 @@ def test_durations_in_any_notation_are_seconds(seconds: list[int]) -> None:
         found, style = read_durations(pd.Series(texts, dtype=str))
         assert style == DURATIONS
         np.testing.assert_array_equal(found, seconds)
+
+
+@pytest.mark.parametrize(
+    ("write", "size"),
+    [
+        (lambda n: f"{n // 12}'{n % 12}\"", 1),
+        (lambda n: f"{n // 12} ft {n % 12} in", 1),
+        (lambda n: f"{n // 16} lb {n % 16} oz", 1),
+        (lambda n: f"{n // 12} years {n % 12} months", 1),
+        (lambda n: f"{n // 12}y {n % 12}m", 1),
+        (lambda n: f"{n // 60}°{n % 60}'", 60),
+    ],
+)
+def test_quantities_in_several_units_are_one_number(
+    write: Callable[[int], str], size: float
+) -> None:
+    wholes = np.random.default_rng(0).integers(1, 2000, 80)
+    np.testing.assert_allclose(read([*map(write, wholes)])[0] * size, wholes, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ([f"{20150101 + 100 * (k % 12) + k % 28}" for k in range(90)], "%Y%m%d.*--date"),
+        ([f"{1429199679 + 86399 * k}" for k in range(90)], "seconds since 1970.*--date"),
+        ([f"{1 + k % 12:02}.{2000 + k % 20}" for k in range(90)], "%m.%Y.*--date"),
+        ([f"{2**53 + 7919 * k}" for k in range(90)], "beyond 2\\^53.*--categorical"),
+        ([f"{k} °{'CF'[k % 2]}" for k in range(90)], "several signs"),
+    ],
+)
+def test_what_may_be_something_else_is_told_with_the_option(cells: list[str], told: str) -> None:
+    assert re.search(told, " ".join(kind_of(pd.Series(cells, dtype=str, name="x")).notes))
 
 
 @pytest.mark.parametrize("notation", [*NUMBERS, *DATES, *PERIODS])
