@@ -65,6 +65,8 @@ class Watcher:
         if beat != self._beat:
             self._beat, self._moved = beat, now
         working = status.owner is not None and live.get("state") == RUNNING
+        if working and isinstance(live.get("left_s"), int | float):  # one estimate, the driver's
+            status.eta_s = float(live["left_s"])
         since = now - self._moved
         workers = []
         for worker in live.get("workers", []) if working else []:

@@ -270,6 +270,7 @@ def run_and_report(console: Console, request: Request) -> int:
             pace = Pace(expected, details["workers"], rest)
             work = sum(n * pace.seconds(study) for study, n in left.items())
             progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
+            details["heartbeat"].left_s = progress.left_s
         elif event == "started":
             if begins_untracked:
                 note = "bench resume leaves MLflow off\n"

@@ -1,7 +1,8 @@
 """The heartbeat of a sweep's driver: `live.json` in the run's folder.
 
-It has what no record of the ledger has: which worker runs which trial since when, and how many
-trials wait. Only displays read it; a sweep whose heartbeat cannot be written continues.
+It has what no record of the ledger has: which worker runs which trial since when, how many trials
+wait, and the seconds that the sweep is expected to take yet. Only displays read it; a sweep whose
+heartbeat cannot be written continues.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ RUNNING = "running"
 
 
 class Heartbeat:
-    """Writes `live.json` at every "beat" event."""
+    """Writes `live.json` at every "beat" event. `left_s`: the seconds to go, as the display of the
+    driver has them; None where nobody estimates them."""
 
     def __init__(self, run: Path) -> None:
         self.path = Path(run) / "live.json"
+        self.left_s: Callable[[], float] | None = None
         self._beats = 0
 
     def listen(self, event: str, details: Mapping[str, Any]) -> None:
@@ -36,7 +39,8 @@ class Heartbeat:
         """
         if event == "beat":
             queue = {"queued": details["queued"]}
-            self._write(RUNNING, workers=list(details["workers"]), queue=queue)
+            left = {} if self.left_s is None else {"left_s": round(self.left_s(), 1)}
+            self._write(RUNNING, workers=list(details["workers"]), queue=queue, **left)
 
     def end(self, state: str) -> None:
         """Write the final state: "ended", "interrupted" or "aborted"."""

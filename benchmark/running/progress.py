@@ -315,11 +315,15 @@ class Progress:
         left, self._line = "\n" if self._line else "", ""
         return left
 
-    def _eta(self) -> str:
+    def left_s(self) -> float:
+        """Seconds to go, but for the report."""
         left, said = self._left
         # before the first trial has ended only the start can have been waited for
         least = 0.0 if self.states else self._pace.left_s(self._work)
-        return duration(max(least, left - (time.monotonic() - said)))
+        return max(least, left - (time.monotonic() - said))
+
+    def _eta(self) -> str:
+        return duration(self.left_s())
 
     def _say(self, text: str) -> None:
         if self.quiet:

@@ -322,6 +322,7 @@ class _Sweep:
             "known": sum(study.state.n_done for study in studies),
             "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
             "workers": self._ray.n_workers,
+            "heartbeat": self._heartbeat,
         }
         for study in studies:
             left = about["left"][study.name] - study.state.n_done

@@ -49,6 +49,12 @@ def test_a_look_at_a_busy_run_shows_workers_queue_and_failures(busy):
     assert "\x1b[2J" not in text, "a host cannot clear the screen"
 
 
+def test_the_time_left_is_the_drivers_own_estimate(busy):
+    busy.live.left_s = lambda: 754.0
+    busy.live.listen("beat", {"workers": WORKERS, "queued": 3})
+    assert "ETA 13 min" in watch.progress_line(Watcher(busy.run).look().status)
+
+
 def test_a_screen_has_no_more_lines_than_the_terminal(busy):
     many = [{**WORKERS[0], "name": f"w{n}"} for n in range(500)]
     busy.live.listen("beat", {"workers": many, "queued": 0})
