@@ -1,14 +1,15 @@
-"""Permutation importance (Breiman 2001): what a chosen model loses on test rows without a feature.
+"""Permutation importance (Breiman 2001): what a chosen model loses on new rows without a feature.
 
 Each chosen configuration is fitted again on its fold, and the cells of one column are shuffled over
-the test rows: dates and texts as the table has them, before any encoding. The results are kept in
-the run, for its report.
+the test rows; of bags over all rows out of fold, each of which is predicted by the member that was
+fitted without it. Dates and texts are shuffled as the table has them, before any encoding. The
+results are kept in the run, for its report.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,13 @@ import numpy as np
 import pandas as pd
 
 from ...common.files import write_atomically
+from ...datasets.inner_parts import member_folds, out_of_fold
 from ...models import registry
 from ...models.library.columns import is_cyclic
 from ...reports.metrics import METRICS
 from ..cell import run_cell
 from ..errors import FitError
+from .chosen_bags import ENSEMBLE, choose_bags
 from .chosen_fit import Run, choose_model, importable, outside_models, read_data, read_run
 
 if TYPE_CHECKING:
@@ -32,41 +35,61 @@ if TYPE_CHECKING:
 
 FILE = "feature-importance.csv"  # in the run's folder
 REPEATS = 5  # shuffles of a column on a fold
-MOST_ROWS = 5000  # test rows of a fold that are shuffled, drawn by the run's seed
+MOST_ROWS = 5000  # rows of a fold that are shuffled, drawn by the run's seed
 KEY = ["dataset", "model"]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model of a fold, as `permutation_importance` takes an estimator."""
+    """The models of a fold, as `permutation_importance` takes an estimator. `parts`: (weight in the
+    prediction, which of the rows it predicts, encoder of the columns, predict) of each."""
 
-    encoder: ColumnEncoder
-    ask: Callable[[pd.DataFrame], np.ndarray]
+    parts: list[tuple[float, np.ndarray, ColumnEncoder, Callable[[pd.DataFrame], np.ndarray]]]
 
     def fit(self, X: Any, y: Any) -> Fitted:
         """Is fitted already; scikit-learn asks for the method."""
         return self
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
-        """(n, C) probabilities or (n,) values for rows of the table."""
-        return self.ask(self.encoder.transform(X))
+        """(n, C) probabilities or (n,) values for the rows that the parts know, in their order."""
+        found = 0.0
+        for weight, at, encoder, ask in self.parts:
+            answer = weight * ask(encoder.transform(X.iloc[at]))
+            found = np.zeros((len(X), *answer.shape[1:])) if np.isscalar(found) else found
+            found[at] += answer  # type: ignore[index]
+        return np.asarray(found)
 
 
-def fitted_on(run: Run, model: str, config: str, table: Table, fold: Fold) -> Fitted:
-    """A configuration (JSON) fitted on a fold as the run did; `model`: the registry's name."""
-    spec = registry.spec(model)
-    encoded, encoder = table.encoded(fold.train, cyclic=is_cyclic(spec))
-    cell = run_cell(
-        target=spec.target,
-        task=table.task,
-        config=json.loads(config),
-        seed=run.seed,
-        threads=spec.threads,
-        table=encoded,
-        fold=fold,
-        time_limit_s=run.time_limit_s if spec.resource else None,
-    )
-    return Fitted(encoder, cell.predict)
+def fitted_on(
+    run: Run,
+    weights: Mapping[str, tuple[str, float]],
+    table: Table,
+    fold: Fold,
+    members: Sequence[Fold],
+    rows: np.ndarray,
+) -> Fitted:
+    """What the run chose on a fold, fitted as the run did, for predictions of `rows`. weights:
+    {model: (the registry's name, weight in the prediction)}. members: of the bag, each of which
+    predicts the rows of its part; () for a single fit."""
+    parts = []
+    for model, (asked, weight) in weights.items():
+        spec = registry.spec(asked)
+        for k, member in enumerate(members or [fold]):
+            encoded, encoder = table.encoded(member.train, cyclic=is_cyclic(spec))
+            cell = run_cell(
+                target=spec.target,
+                task=table.task,
+                config=json.loads(run.chosen[model][fold.index]),
+                seed=run.seed + k,
+                threads=spec.threads,
+                table=encoded,
+                fold=member,
+                time_limit_s=run.time_limit_s if spec.resource else None,
+            )
+            mine = np.flatnonzero(np.isin(rows, member.val)) if members else np.arange(len(rows))
+            if len(mine):
+                parts.append((weight, mine, encoder, cell.predict))
+    return Fitted(parts)
 
 
 def feature_importance(
@@ -80,29 +103,38 @@ def feature_importance(
     cache: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> pd.DataFrame:
-    """How much the score on test rows worsens where a feature is shuffled.
+    """How much the score on test rows (of bags: out of fold) worsens where a feature is shuffled.
 
     One row per (model, feature), the most important first: `importance`, the mean over the folds in
     the units of the run's metric, above 0 where the score worsens; `std` over the folds (ddof 1,
-    NaN for one); `folds`. models: () for the best by validation. trust: whether to import classes
+    NaN for one); `folds`. models: () for what `bench fit` takes: the best by validation, or the
+    ensemble of the run's bags. trust: whether to import classes
     from outside that the run names; else only those in `models` are. The numbers of each fold go
     into FILE of the run. Errors: FitError, LedgerError, DataError.
     """
     from sklearn.inspection import permutation_importance
 
     run = read_run(Path(folder), dataset)
-    table, folds = read_data(run, mirror=mirror, cache=cache, csv=None)
-    metric = METRICS[run.metric]
+    where = {"mirror": mirror, "cache": cache}
+    table, folds = read_data(run, **where, csv=None)
+    metric, bags = METRICS[run.metric], run.n_members > 0
     parts = []
     own = outside_models(run) if trust else []
     asked_for: list[str | None] = [*models]
     for given in asked_for or [None]:
-        name = choose_model(run, given)
-        asked = importable(run, name, [given, *own])
-        for fold, config in sorted(run.chosen[name].items()):
+        if bags:
+            choice = choose_bags(run, given, **where)
+            name, shares = choice.name, choice.weights
+        else:
+            name = choose_model(run, given)
+            shares = {name: 1.0}
+        asked = {m: (importable(run, m, [given, *own]), share) for m, share in shares.items()}
+        for fold in sorted(run.chosen[next(iter(shares))]):
+            config = run.chosen[name][fold] if name in shares else weights_text(shares)
             note(f"{name}, fold {fold}: fitting and shuffling {table.n_features} features")
             rng = np.random.default_rng([run.seed, fold])
-            rows = folds[fold].test
+            members = member_folds(table, folds[fold], run.n_members, seed=run.seed) if bags else []
+            rows = out_of_fold(folds[fold], members).val if bags else folds[fold].test
             if len(rows) > MOST_ROWS:
                 rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))
             weights = table.weights_of(rows)
@@ -114,7 +146,7 @@ def feature_importance(
                 return np.nan if value is None else -metric.loss(value)
 
             losses = permutation_importance(
-                fitted_on(run, asked, config, table, folds[fold]),
+                fitted_on(run, asked, table, folds[fold], members, rows),
                 table.rows(rows),
                 table.target[rows],
                 scoring=score,
@@ -129,9 +161,14 @@ def feature_importance(
             )
     made = pd.concat(parts, ignore_index=True)
     if made["importance"].isna().all():
-        raise FitError(f"{metric.name} is undefined on the test rows of every fold")
+        raise FitError(f"{metric.name} is undefined on the rows of every fold")
     _keep(run.folder / FILE, made)
     return over_folds(made)
+
+
+def weights_text(weights: Mapping[str, float]) -> str:
+    """What stands for the configuration of an ensemble: its weights as JSON."""
+    return json.dumps({model: round(weights[model], 6) for model in sorted(weights)})
 
 
 def over_folds(rows: pd.DataFrame) -> pd.DataFrame:
@@ -163,6 +200,9 @@ def with_features(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
     trials = evidence.trials[evidence.trials["selected"].astype(bool)]
     key = [*KEY, "fold", "config"]
     chosen = pd.MultiIndex.from_frame(trials[key].astype(object))
-    rows = rows[pd.MultiIndex.from_frame(rows[key]).isin(chosen)].drop_duplicates([*key, "feature"])
+    bags = {name: weights_text(of["weights"]) for name, of in evidence.meta.get("bags", {}).items()}
+    taken = (rows["model"] == ENSEMBLE) & (rows["config"] == rows["dataset"].map(bags))
+    rows = rows[taken | pd.MultiIndex.from_frame(rows[key]).isin(chosen)]
+    rows = rows.drop_duplicates([*key, "feature"])
     features = {name: over_folds(mine) for name, mine in rows.groupby("dataset", sort=True)}
     return evidence.but(meta={**evidence.meta, "features": features})

@@ -73,6 +73,9 @@ def make_report(
         evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
         missed: list[str] = []
         where: dict[str, Any] = {"mirror": mirror, "cache": cache}
+        evidence = made(
+            "Ensembles of bags", partial(with_bags, evidence, runs, **where), evidence, missed
+        )
         more: dict[str, Callable[[Evidence], Evidence]] = {
             "Hyperparameter importance": with_importance,
             "What cards say of the datasets": with_cards,
@@ -102,9 +105,6 @@ def make_report(
             if found is not None:
                 how = {**how, "by_regime": (found.frame, found.notes)}
                 evidence = noting(evidence, damage=found.damage)
-        evidence = made(
-            "Ensembles of bags", partial(with_bags, evidence, runs, **where), evidence, missed
-        )
         if beside:
             from ..results.beside import run_datasets, with_published
 

@@ -141,18 +141,20 @@ def _figures(
 def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]:
     """What each model loses on test rows without a feature, where that was computed."""
     known = (source.evidence.meta.get("features") or {}).get(name)
-    made = []
+    made, looks = [], source.looks
+    where = "rows out of fold" if name in (source.evidence.meta.get("bags") or {}) else "test rows"
+    first = next(iter(looks.values()))  # an ensemble is no model with a colour of its own
     for model, mine in () if known is None else known.groupby("model", sort=False):
         rows = [
-            figures.Row(row.feature, row.importance, row.std, source.looks[model])
+            figures.Row(row.feature, row.importance, row.std, looks.get(model, first))
             for row in mine.head(MAX_FEATURES).itertuples()
         ]
         more = f" The {MAX_FEATURES} largest of {len(mine)}." if len(mine) > MAX_FEATURES else ""
         note = (
-            f"Mean over {mine['folds'].max()} folds of what {model} loses on test rows where the "
+            f"Mean over {mine['folds'].max()} folds of what {model} loses on {where} where the "
             f"feature is shuffled; the whisker is one standard deviation over folds.{more}"
         )
-        x = f"loss of test {metric.label}"
+        x = f"loss of {metric.label}"
         made.append(figures.rows(rows, title=f"Features of {model}", note=note, x=x))
     return made
 

@@ -123,6 +123,16 @@ def test_the_section_of_bags_has_every_model_and_the_ensemble_with_its_costs(fit
     assert "bench fit takes the ensemble" in page and "fitted 4 times" in page
 
 
+def test_the_ensemble_loses_by_the_features_that_it_uses_and_its_page_shows_them(fitted):
+    result = SweepResult(RUN)
+    found = result.feature_importance()
+    assert set(found["model"]) == {"ensemble"} and found["feature"].iloc[0] == "a"
+    losses = found.set_index("feature")["importance"]
+    assert losses["a"] > max(losses["b"], losses["kind"])
+    assert min(losses["b"], losses["kind"]) > abs(losses["c"])
+    assert "Features of ensemble" in result.report().read_text()
+
+
 def test_a_plan_for_minutes_is_written_down_and_a_second_call_goes_on_with_it(fitted):
     asked = ("sweep", "--csv", "t.csv", "--target", "y", "--model", "linear", "--minutes", 2)
     assert bench(*asked, *FAST).code == 0
