@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,24 +96,32 @@ def fit_chosen(
         results.device = users[0].on_gpu()[0]
     table, folds = read_data(results, csv=csv, **where)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save = _save_one if choice is None else partial(_save_bags, choice)
-    words = save(results, asked, table, folds, path, {"named": model is not None}, note)
+    job = Job(results, asked, table, folds, path, {"named": model is not None}, note)
+    words = _save_one(job) if choice is None else _save_bags(job, choice)
     note(f"{name} on {results.dataset}: {words}; saved in {path}")
     return path
 
 
-def _save_one(
-    run: Run,
-    asked: Mapping[str, str],
-    table: Table,
-    folds: Mapping[int, Fold],
-    path: Path,
-    about: dict[str, Any],
-    note: Callable[[str], None],
-) -> str:
+@dataclass(frozen=True)
+class Job:
+    """A fit to save: of the models `asked` {name: the registry's name} that a run chose, on a table
+    with the run's folds, in the file `path` with what is said `about` it. `note` is called with each
+    line of progress."""
+
+    run: Run
+    asked: Mapping[str, str]
+    table: Table
+    folds: Mapping[int, Fold]
+    path: Path
+    about: dict[str, Any]
+    note: Callable[[str], None]
+
+
+def _save_one(job: Job) -> str:
     """Fit and save the chosen configuration of one model; returns what it is, in words."""
-    ((name, registered),) = asked.items()
-    choice = choose_config(run, name, registered, (table, folds), note)
+    run, table, folds, about = job.run, job.table, job.folds, job.about
+    ((name, registered),) = job.asked.items()
+    choice = choose_config(run, name, registered, (table, folds), job.note)
     part, fitted_on = fit_all(
         registered, choice, table, folds, run.seed, run.time_limit_s, run.device
     )
@@ -128,28 +136,20 @@ def _save_one(
         about["residuals"] = residuals_of(run, name, table, folds).tolist()
     schema = schema_of(run, table)
     data = _bytes_of(part, schema, registered, choice.config, about | remarks(run, table))
-    write_atomically(path, data)
+    write_atomically(job.path, data)
     mean = f"mean of {count(n_folds, 'fold')}"
     return f"validation {run.metric} {score:.4g} ({mean}); fitted on {fitted_on}"
 
 
-def _save_bags(
-    choice: BagChoice,
-    run: Run,
-    asked: Mapping[str, str],
-    table: Table,
-    folds: Mapping[int, Fold],
-    path: Path,
-    about: dict[str, Any],
-    note: Callable[[str], None],
-) -> str:
+def _save_bags(job: Job, choice: BagChoice) -> str:
     """Fit and save the bags of a choice; returns what they are, in words."""
+    run, asked, table = job.run, job.asked, job.table
     schema = schema_of(run, table)
     parts: list[tuple[float, bytes]] = []
     fitted: list[Fitted] = []
     for name, share in choice.weights.items():
         config = choice.configs[name]
-        note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
+        job.note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
         members = fit_bag(run, asked[name], config, table, run.device)
         parts += [
             (share / len(members), _bytes_of(one, schema, asked[name], config)) for one in members
@@ -157,7 +157,7 @@ def _save_bags(
         fitted += [Fitted(m.estimator, schema, asked[name], "", {}, m.encoder) for m in members]
     rows = f"all {table.n_rows} rows, {count(len(fitted), 'model')} each without one part of them"
     rows += ", by their weights" if table.weights is not None else ""
-    about |= {
+    about = job.about | {
         "chosen_config": choice.configs if len(asked) > 1 else choice.configs[choice.name],
         "weights": choice.weights,
         "validation": {
@@ -171,13 +171,15 @@ def _save_bags(
     if choice.residuals is not None:
         about["residuals"] = thinned(choice.residuals).tolist()
     about |= remarks(run, table)
-    save_ensemble(parts, path, schema=schema, name=asked.get(choice.name, choice.name), about=about)
+    save_ensemble(
+        parts, job.path, schema=schema, name=asked.get(choice.name, choice.name), about=about
+    )
     weights = tuple(weight for weight, _ in parts)
     whole = FittedEnsemble(None, schema, choice.name, "", about, None, tuple(fitted), weights)
     of = ", ".join(f"{name} {share:.0%}" for name, share in choice.weights.items())
     words = [f"{of}; " if len(asked) > 1 else "", f"{run.metric} {choice.val:.4g} out of fold"]
     words += [f" of {choice.n_rows} rows", f" ({choice.remark})" if choice.remark else ""]
-    size_mb = path.stat().st_size / 1e6
+    size_mb = job.path.stat().st_size / 1e6
     words += [f"; fitted on {rows}; a row is predicted in {_one_row_ms(whole, table):.3g} ms"]
     return "".join(words) + f", the file has {size_mb:.3g} MB"
 

@@ -1,4 +1,5 @@
-"""Datasets of a plan with their folds: the sizes of the parts, and the scores of a constant."""
+"""Datasets of a plan with their folds and bags: sizes of the parts, scores of a constant, members of
+the bags and what tables say of them."""
 
 from __future__ import annotations
 
@@ -11,8 +12,12 @@ import numpy as np
 from ...datasets.protocols import Fold, make_folds
 from ...datasets.table import Table
 from ...reports.metrics import METRICS, score_all
+from ...sweeps.study_state import CV
 from ..bag_members import fidelity_of, scored_fold
 from .own_models import nothing_counts
+from .space_overrides import PlanError
+
+USUAL_MEMBERS = 5  # of a bag, where a search by inner cross-validation names no number
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,50 @@ def judged_by(table: Table, fold: Fold, bag: Mapping[str, Any] | None) -> str:
     """The rows whose score compares a study with others, in words."""
     n_rows = len(scored_fold(table, fold, bag).val)
     return f"out of fold of {n_rows:,} rows" if bag else f"on {n_rows:,} validation rows"
+
+
+def members_asked(given: int | None, of_budget: int | None, validation: str) -> int:
+    """How many members a bag has if the data allow, 0 for no bags. given: by the caller, 0 switches
+    the budget's off. Raises PlanError."""
+    asked = of_budget if given is None else given
+    if asked == 1:
+        raise PlanError("a bag has at least 2 members; --bag 0 fits the chosen configuration once")
+    if validation == CV and given == 0:
+        raise PlanError("--validation cv makes a bag of every trial: leave --bag 0 out")
+    return asked or (USUAL_MEMBERS if validation == CV else 0)
+
+
+def bag_notes(
+    n_members: int,
+    validation: str,
+    bags: Mapping[tuple[str, int], Mapping[str, Any]],
+    n_seeds: int,
+) -> list[str]:
+    """What tables of bags say. bags: {(dataset, fold): fidelity}; n_seeds: evaluation seeds of the
+    budget, whose place a bag takes."""
+    if not n_members:
+        return []
+    least: dict[str, int] = {}
+    for (dataset, _), bag in bags.items():
+        least[dataset] = min(bag["bag"], least.get(dataset, bag["bag"]))
+    fewer = {dataset: n for dataset, n in least.items() if n < n_members}
+    what = "every trial of the search" if validation == CV else "the chosen configuration"
+    notes = [
+        f"Scores are of bags: {what} is fitted {n_members} times, each time without one part of "
+        "the rows for training and validation, by which it stops early and which it predicts; a "
+        "test prediction is the mean of the members'."
+    ]
+    if validation != CV:
+        notes.append(
+            "Single fits are the trials of the search, so also default, and the members of tuned + "
+            "ensembled, in default and tuned."
+        )
+    if fewer:
+        some = ", ".join(f"{n} on {dataset}" for dataset, n in sorted(fewer.items()))
+        notes.append(f"Bags have fewer members where classes, groups or times are few: {some}.")
+    if n_seeds > 1:
+        notes.append(f"The bag takes the place of the budget's {n_seeds} evaluation seeds.")
+    return notes
 
 
 def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:

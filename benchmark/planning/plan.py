@@ -26,17 +26,15 @@ from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
 from .chosen_metrics import chosen_metrics, target_notes, told
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
-from .fold_facts import Data, bags_of, fold_facts, judged_by
+from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by, members_asked
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
+from .plan_record import bag_words
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
-    bag_notes,
-    bag_words,
     default_first,
     device_notes,
-    members_asked,
     narrow,
     refuse_bags,
     refuse_empty_schedules,

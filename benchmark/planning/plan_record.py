@@ -8,7 +8,7 @@ from typing import Any
 
 from ...common.text import shell_word
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
-from ...sweeps.study_state import Shape
+from ...sweeps.study_state import CV, Shape
 
 PARTS = {
     **dict.fromkeys(("suite", "options", "datasets", "left_out", "metric", "environment"), dict),
@@ -125,3 +125,11 @@ def fits_apart(first: Record, other: Record) -> tuple[str, str] | None:
     if SINGLE in mixed and len(mixed) > 1:
         return next(iter(ours.values())), next(iter(theirs.values()))
     return None
+
+
+def bag_words(n_members: int, validation: str) -> str:
+    """Bags as they are added to the words on a search; "" without."""
+    if not n_members:
+        return ""
+    every = validation == CV
+    return f", every trial a bag of {n_members}" if every else f", then a bag of {n_members}"

@@ -1,4 +1,4 @@
-"""What a suite changes in a model's search: pins, cuts, sight of test rows, bags, limits."""
+"""What a suite changes in a model's search: pins, cuts, sight of test rows, limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ...common.errors import Error
 from ...common.text import did_you_mean, suggest
 from ...models import registry
 from ...sweeps.search.space import Choice, Fixed, Space, Variants
-from ...sweeps.study_state import CV
 from ...sweeps.trial import canonical, digest
 
 TRANSDUCTIVE = {
@@ -18,8 +17,6 @@ TRANSDUCTIVE = {
     "training, and predicts rows together",
     "batch_prediction": "predicts test rows in batches in which they see each other's features",
 }  # the hyperparameters of models that let test rows be seen, and what one that is true means
-
-USUAL_MEMBERS = 5  # of a bag, where a search by inner cross-validation names no number
 
 
 class PlanError(Error):
@@ -193,58 +190,6 @@ def time_words(study_s: float | None, time_limit_s: float | None) -> str:
     """Limits of time as they are added to the words on a search; "" without."""
     words = f", at most {study_s:g} CPU s a study" if study_s is not None else ""
     return words + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
-
-
-def members_asked(given: int | None, of_budget: int | None, validation: str) -> int:
-    """How many members a bag has if the data allow, 0 for no bags. given: by the caller, 0 switches
-    the budget's off. Raises PlanError."""
-    asked = of_budget if given is None else given
-    if asked == 1:
-        raise PlanError("a bag has at least 2 members; --bag 0 fits the chosen configuration once")
-    if validation == CV and given == 0:
-        raise PlanError("--validation cv makes a bag of every trial: leave --bag 0 out")
-    return asked or (USUAL_MEMBERS if validation == CV else 0)
-
-
-def bag_words(n_members: int, validation: str) -> str:
-    """Bags as they are added to the words on a search; "" without."""
-    if not n_members:
-        return ""
-    every = validation == CV
-    return f", every trial a bag of {n_members}" if every else f", then a bag of {n_members}"
-
-
-def bag_notes(
-    n_members: int,
-    validation: str,
-    bags: Mapping[tuple[str, int], Mapping[str, Any]],
-    n_seeds: int,
-) -> list[str]:
-    """What tables of bags say. bags: {(dataset, fold): fidelity}; n_seeds: evaluation seeds of the
-    budget, whose place a bag takes."""
-    if not n_members:
-        return []
-    least: dict[str, int] = {}
-    for (dataset, _), bag in bags.items():
-        least[dataset] = min(bag["bag"], least.get(dataset, bag["bag"]))
-    fewer = {dataset: n for dataset, n in least.items() if n < n_members}
-    what = "every trial of the search" if validation == CV else "the chosen configuration"
-    notes = [
-        f"Scores are of bags: {what} is fitted {n_members} times, each time without one part of "
-        "the rows for training and validation, by which it stops early and which it predicts; a "
-        "test prediction is the mean of the members'."
-    ]
-    if validation != CV:
-        notes.append(
-            "Single fits are the trials of the search, so also default, and the members of tuned + "
-            "ensembled, in default and tuned."
-        )
-    if fewer:
-        some = ", ".join(f"{n} on {dataset}" for dataset, n in sorted(fewer.items()))
-        notes.append(f"Bags have fewer members where classes, groups or times are few: {some}.")
-    if n_seeds > 1:
-        notes.append(f"The bag takes the place of the budget's {n_seeds} evaluation seeds.")
-    return notes
 
 
 def refuse_bags(model: str, pieces: str) -> None:

@@ -16,8 +16,14 @@ from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
 from ...sweeps.trial import DONE
-from ..planning.plan_record import fits_apart, plan_in, planned_slots, sampler_of, study_name
-from ..planning.space_overrides import bag_words
+from ..planning.plan_record import (
+    bag_words,
+    fits_apart,
+    plan_in,
+    planned_slots,
+    sampler_of,
+    study_name,
+)
 from .overlap import Part, first_of_each, without_repeats
 from .page_facts import behind, facts_of, families_of, names_of, of_papers
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
