@@ -52,12 +52,11 @@ class Fitted:
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
         """(n, C) probabilities or (n,) values for the rows that the parts know, in their order."""
-        found = 0.0
-        for weight, at, encoder, ask in self.parts:
-            answer = weight * ask(encoder.transform(X.iloc[at]))
-            found = np.zeros((len(X), *answer.shape[1:])) if np.isscalar(found) else found
-            found[at] += answer  # type: ignore[index]
-        return np.asarray(found)
+        answers = [(at, w * ask(coder.transform(X.iloc[at]))) for w, at, coder, ask in self.parts]
+        found = np.zeros((len(X), *answers[0][1].shape[1:]))
+        for at, answer in answers:
+            found[at] += answer
+        return found
 
 
 def fitted_on(
@@ -115,7 +114,7 @@ def feature_importance(
     from sklearn.inspection import permutation_importance
 
     run = read_run(Path(folder), dataset)
-    where = {"mirror": mirror, "cache": cache}
+    where: dict[str, Any] = {"mirror": mirror, "cache": cache}
     table, folds = read_data(run, **where, csv=None)
     metric, bags = METRICS[run.metric], run.n_members > 0
     parts = []

@@ -104,9 +104,9 @@ def fit_chosen(
 
 @dataclass(frozen=True)
 class Job:
-    """A fit to save: of the models `asked` {name: the registry's name} that a run chose, on a table
-    with the run's folds, in the file `path` with what is said `about` it. `note` is called with each
-    line of progress."""
+    """A fit to save in the file `path`, with what is said `about` it: of the models `asked` {name:
+    the registry's name} that a run chose, on a table with the run's folds. `note` is called with
+    each line of progress."""
 
     run: Run
     asked: Mapping[str, str]

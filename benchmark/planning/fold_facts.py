@@ -1,5 +1,4 @@
-"""Datasets of a plan with their folds and bags: sizes of the parts, scores of a constant, members of
-the bags and what tables say of them."""
+"""Datasets of a plan with their folds and bags: sizes, scores of a constant, members of the bags."""
 
 from __future__ import annotations
 
