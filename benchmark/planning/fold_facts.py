@@ -1,4 +1,4 @@
-"""Datasets of a plan with their folds and bags: sizes, scores of a constant, members of the bags."""
+"""Datasets of a plan with their folds and bags: sizes, a constant's scores, members of the bags."""
 
 from __future__ import annotations
 
