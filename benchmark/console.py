@@ -24,7 +24,7 @@ from .errors import FAILED as FAILED
 from .errors import INTERRUPTED as INTERRUPTED
 from .errors import NOTHING as NOTHING
 from .errors import OK as OK
-from .errors import OS_ERROR, lookup
+from .errors import OS_ERROR, SWEEP_LIBRARIES, NotInstalled, lookup
 from .errors import REGRESSION as REGRESSION
 from .errors import USAGE as USAGE
 
@@ -316,6 +316,9 @@ def guarded(command: Callable[..., Any], console: Console, *args: Any, **kwargs:
     except Exception as error:
         if type(error).__name__ == "RayNotUp" and console.teller is not None:
             console.teller.not_up(" ".join(str(error).split()))
+        library = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if library and library.partition(".")[0] in SWEEP_LIBRARIES:
+            error = NotInstalled([library])
         known = lookup(error)
         if known is None or console.verbose:
             import traceback

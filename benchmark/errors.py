@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..common.errors import ENVIRONMENT, USAGE, Error
@@ -51,6 +52,28 @@ class NoGpu(Error):
 
     id = "BENCH-E023"
     exit_code = ENVIRONMENT
+
+
+class NotInstalled(Error):
+    """A library of the extra `sweep` is missing."""
+
+    id = "BENCH-E026"
+    exit_code = ENVIRONMENT
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(
+            f"not installed: {', '.join(names)}. Sweeps and their records need the extra `sweep`: "
+            "pip install 'tabsweep[sweep]', or in a checkout pip install '.[sweep]'"
+        )
+
+
+SWEEP_LIBRARIES = ("hyperopt", "mlflow", "optuna", "ray", "sqlalchemy")  # of the extra `sweep`
+
+
+def check_sweep_libraries() -> None:
+    """Raises NotInstalled where a library of the extra `sweep` is missing."""
+    if missing := [name for name in SWEEP_LIBRARIES if find_spec(name) is None]:
+        raise NotInstalled(missing)
 
 
 def command_on(run: Path, command: str, *words: str) -> str:

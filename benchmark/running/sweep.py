@@ -25,7 +25,7 @@ from ...sweeps.workers.pool import ClusterLost, InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
 from ...sweeps.workers.ray_pool import RayWorkerPool
 from ..console import count
-from ..errors import NoGpu, SweepError, check_gpu, check_name, resume_with
+from ..errors import NoGpu, SweepError, check_gpu, check_name, check_sweep_libraries, resume_with
 from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.costs.estimate import set_limits
@@ -140,6 +140,7 @@ def run(
     left: {study: trials}, workers}) and "started". Raises SweepError, SuiteError, PlanError,
     NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
+    check_sweep_libraries()
     started = time.monotonic()
 
     def tell(text: str) -> None:

@@ -203,6 +203,38 @@ LIGHT = {
 }
 
 
+WITHOUT_SWEEP = """
+import sys
+from tabsweep.benchmark.errors import SWEEP_LIBRARIES
+sys.modules.update(dict.fromkeys(SWEEP_LIBRARIES))  # as if they were not installed
+import tabsweep
+from tabsweep.benchmark.cli import main
+table, fold = tabsweep.load_dataset("iris"), tabsweep.splits("iris")[0]
+for name in ("knn", "lightgbm", "mlp"):
+    model = tabsweep.make_model(name, task=table.task)
+    model.fit(table.rows(fold.train), table.target[fold.train])
+rows = ["method,dataset,split,seed,metric,value"]
+for k, model in enumerate("ab"):
+    rows += [f"{model},{name},{fold},0,accuracy,.{7 + k}{fold}" for name in "xyz" for fold in "01"]
+open("r.csv", "w").write("\\n".join(rows) + "\\n")
+codes = []
+for words in (["report", "--from", "r.csv"], ["sweep", "--suite", "smoke", "--workers", "0"]):
+    try:
+        codes.append(main(words))
+    except SystemExit as ended:
+        codes.append(ended.code)
+print("codes", codes)
+"""
+
+
+def test_models_and_reports_need_no_library_of_sweeps(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_SWEEP]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "codes [0, 3]" in done.stdout, done.stderr
+    assert "BENCH-E026: not installed: hyperopt, mlflow, optuna, ray, sqlalchemy" in done.stderr
+    assert (tmp_path / "report" / "html" / "index.html").is_file(), sorted(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("program", LIGHT)
 def test_no_heavy_library_is_loaded_before_it_is_needed(program: str) -> None:
     command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]

@@ -196,7 +196,9 @@ def test_the_floors_are_the_lowest_versions_that_pyproject_allows() -> None:
     project = PYPROJECT["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     assert len(floors) == len(project["dependencies"]) + len(extras) + len({"setuptools", "wheel"})
-    for asked in map(Requirement, project["dependencies"]):
+    for asked in map(
+        Requirement, project["dependencies"] + project["optional-dependencies"]["sweep"]
+    ):
         floor = floors[asked.name]
         assert floor.extras == asked.extras
         assert str(floor.specifier) in {str(each).replace(">=", "==") for each in asked.specifier}
@@ -208,7 +210,9 @@ def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    named = {canonicalize_name(Requirement(r).name) for r in PYPROJECT["project"]["dependencies"]}
+    project = PYPROJECT["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["sweep"]]
+    named = {canonicalize_name(Requirement(line).name) for line in needed}
     owners = metadata.packages_distributions()
     own = {*sys.stdlib_module_names, "tabsweep"}
     unnamed = {
