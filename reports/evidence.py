@@ -94,7 +94,7 @@ META_KEYS: dict[str, str] = {
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
-    "kind": "what a row of the trials is where it is not one run of a model: 'ensemble' (str)",
+    "kind": "'ensemble' where a row of the trials is an ensemble, not one run of a model (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
     "seedless": "models whose rows are no runs under evaluation seeds: published means of several "
     "runs, fits without random numbers: [name]",

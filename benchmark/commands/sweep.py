@@ -229,8 +229,8 @@ def cost_lines(cost: Estimate, workers: int) -> list[str]:
 
 
 def tell_of_plan(console: Console, plan: Plan) -> None:
-    """Print what the run had and has no more, what was noted about the user's own data, with the
-    dataset's name where there are several, and the plan's notes."""
+    """Print which trials the plan no longer has, the notes on the user's own data (with the
+    dataset's name where there are several), and the plan's notes."""
     if plan.dropped:
         console.warn(
             f"the suite no longer asks for all that this run had: trials of {plan.dropped} are in "

@@ -370,7 +370,7 @@ class Plan:
         return {"own_code": code} if code else {}
 
     def asked(self, model: str) -> str:
-        """What the registry is asked for a model of the tables: a name or "module:Class"."""
+        """The registry's name of a model of the tables, or "module:Class" of one's own."""
         return self.budget.asked(self.given[model])
 
     # ------------------------------------------------------------------ studies that run

@@ -95,7 +95,8 @@ def marked(method: str, source: str) -> str:
 def why_not(ours: RunDataset, theirs: DatasetFacts, task: str, metric: str, has: bool) -> str:
     """Why a published score on a dataset is not comparable with ours, or "" if it is.
 
-    task: the published dataset's. metric: the run's headline; has: whether it was published.
+    task: the published dataset's. metric: the run's headline; has: whether a score of this
+    metric was published.
     """
     if task != ours.task:
         return f"other task: {task}, not {ours.task}"

@@ -185,8 +185,8 @@ def run(
 
 
 def holds_something(folder: Path) -> bool:
-    """Whether a folder holds more than the lock of a sweep that ended before its ledger began. What
-    is no folder does."""
+    """Whether a path holds more than the lock of a sweep that ended before its ledger began: a file
+    is something, too."""
     if not folder.is_dir():
         return True
     return any(not path.name.startswith("owner.") for path in folder.iterdir())

@@ -34,8 +34,8 @@ class NotPickled:
 
 
 class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
-    """Writes the ledger's rows while a Tuner runs, and ends trials that exceed their time limit; of
-    an early end, all.
+    """Writes the ledger's rows while a Tuner runs, and ends trials that exceed their time limit;
+    where the search ends early, it ends all of them.
 
     elapsed: {index: seconds that a trial has run in earlier Tuners}.
     error: the first exception that was raised here; Tune itself turns exceptions into text.

@@ -73,7 +73,7 @@ class Predictions:
 
     def sync(self) -> None:
         """Make everything durable that was put, also where somebody has removed the folder: the
-        open file is written again from its bytes. Of a full file that is gone `warn` is told."""
+        open file is written again from its bytes. `warn` is called where a full file is gone."""
         assert self._file is not None
         self._file.flush()
         os.fsync(self._file.fileno())

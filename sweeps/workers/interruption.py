@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 END_S = 1.0  # from the last answer of a worker that was told to end to its end
 
 
-# How a process that a trial forks begins, whose signals are none of ours: it ends by them.
+# Signal handlers of a process that a trial forks: a signal ends it, as it ends any other process.
 IN_CHILDREN: dict[int, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGINT: signal.default_int_handler,

@@ -34,7 +34,9 @@ CONTEXT_MB = 600.0  # of GPU memory: a CUDA context takes no more, but for debug
 MAX_CACHED = 64  # datasets in a worker's memory at once
 TREE_S = 1.0  # between two looks at the processes that a fit started
 FREE = 0.9  # of the memory that is free on the machine, as the most that a trial may take
-CROWDED = 0.25  # of a trial's limit: what earlier ones may have left without a look at what it is
+CROWDED = (
+    0.25  # of a trial's memory limit: earlier trials may have left so much before it is looked at
+)
 
 # What every node must have in common with the driver: {"numpy": "2.4.6", ...}.
 Common = Callable[[], Mapping[str, str]]
