@@ -54,7 +54,7 @@ nightly: setup
 	@code=0; $(BIN)/bench nightly $(ARGS) || code=$$?; \
 	  $(BIN)/python -m pytest -m nightly || code=$$?; exit $$code
 
-# All tests with the lowest versions that pyproject.toml allows, but the nightly ones and those of pictures' bytes.
+# All tests with the lowest versions that pyproject.toml allows, but the nightly ones and those of the lock alone.
 floors:
 	mkdir -p build
 	$(PYTHON) .ci/floors.py > build/floors.txt

@@ -116,6 +116,7 @@ def test_the_driver_on_the_head_takes_the_workers_of_each_profile_for_its_own_re
     assert differences(head, {**head, "torch": "2.6.0"})
 
 
+@pytest.mark.locked
 def test_the_image_leaves_out_what_only_development_needs() -> None:
     """Of requirements.lock, all but what the package and its extras for users ask for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

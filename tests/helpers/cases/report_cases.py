@@ -43,6 +43,8 @@ def pdflatex(folder, page="page"):
     engine = "pdflatex" if all(map(str.isascii, sources)) else "lualatex"
     if shutil.which(engine) is None:
         pytest.skip(f"needs {engine}: install texlive")
+    if engine == "lualatex" and subprocess.run(["kpsewhich", "luaotfload.sty"]).returncode:
+        pytest.skip("needs luaotfload: install texlive-luatex")
     words = [engine, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", page]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0 and "Output written" in done.stdout, done.stdout[-2000:]
