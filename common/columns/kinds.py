@@ -46,6 +46,7 @@ WORDS_OF_ID = 1.5  # on average, up to which texts that all differ are an identi
 ALL_DIFFERENT = 0.95  # share of the cells that differ
 RARE = 0.05  # so many cells that are of no other kind change the kind of no column
 SOME = 0.25  # nor so many, where more than FEW_TEXTS different numbers or dates are there
+FEW_SIGNED = 5  # different numbers with a sign, up to which they are names: 1Story, 2Story
 FEW_SPELLINGS = 20  # different numbers among which 1.1 and 1.10 may be two versions
 
 
@@ -323,7 +324,8 @@ def words_kind(cells: pd.Series, found: Numbers) -> Kind:
     words = float(np.mean([len(text.split()) for text in different]))
     n, n_present = len(different), found.n_present
     many = n > max(FEW_LEVELS, n_present / 2)
-    if found.n_numbers > found.n_present / 2:
+    names = found.style and present[~np.isnan(found.values[~found.missing])].nunique() <= FEW_SIGNED
+    if found.n_numbers > found.n_present / 2 and not names:
         texts = present[np.isnan(found.values[~found.missing])]
         shown = ", ".join(repr(one_line(text, 20)) for text in sorted(set(texts))[:3])
         note = (
