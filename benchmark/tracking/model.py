@@ -157,7 +157,8 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
     """Columns by name, what comes out, and the one parameter, from the training rows.
 
     Doubles and texts; any type where whole numbers were seen, because MLflow refuses integers for
-    a double and fractions for a long. Categories may be missing.
+    a double and fractions for a long, and where the file of the training rows wrote numbers in a
+    style ("13,3"), so that its cells can be sent as they are. Categories may be missing.
     """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
@@ -168,7 +169,7 @@ def signature_of(fitted: Fitted, frame: pd.DataFrame) -> ModelSignature:
         numeric = column.kind == "numeric"
         if numeric:
             values = frame[column.name].astype("float64").dropna()
-            plain = bool((values % 1 != 0).any())
+            plain = bool((values % 1 != 0).any()) and not column.style
         else:
             texts = all(isinstance(level, str) for level in column.categories)
             plain = texts and column.kind != "date"

@@ -65,6 +65,8 @@ def test_a_registered_model_predicts_in_a_fresh_process_as_its_file_does(
     total = frame["rooms"] + frame["size"].fillna(0.0)
     words = np.where(total > 4, "high", np.where(total > 2, "middle", "low"))
     frame["y"] = words if task == "multiclass" else total.round(3)
+    written = frame["size"].map(lambda v: f"{v:.3f}".replace(".", ","))  # as a German file has it
+    frame["size"] = written.where(frame["size"].notna(), None)
     file = tmp_path / "houses.csv"
     frame.to_csv(file, index=False)
 
