@@ -155,7 +155,10 @@ def column_problems(name: str, reading: Reading, columns: Iterable[str]) -> list
                 found.append(f"column {column!r} cannot be {stated[column]} and {word}")
     for column in dict.fromkeys((*roles, *stated, *reading.join)):
         if column not in known:
-            found.append(f"{name} has no column {column!r}; {suggest(column, known)}")
+            why = suggest(column, known)
+            if len(known) == 1:
+                why += "; it has one column, as commas, semicolons, tabs and bars separate fields"
+            found.append(f"{name} has no column {column!r}; {why}")
     if "" in known and "" not in roles:
         place = known.index("") + 1
         found.append(f'{name}: column {place} has no name; name it, or leave it out (--drop "")')

@@ -115,6 +115,8 @@ def test_a_missing_file_a_folder_and_a_misspelt_target_are_clear(load, tmp_path:
             table_from_file(path, Reading("y"))
     with pytest.raises(DataError, match="'prize'.*'price'"):
         load(HOUSES, "prize")
+    with pytest.raises(DataError, match="one column, as commas"):
+        load(HOUSES.replace(",", "^"), "price")
     with pytest.raises(DataError, match="'regresion'.*'regression'"):
         load(HOUSES, "price", task="regresion")
 
