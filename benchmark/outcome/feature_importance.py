@@ -18,6 +18,7 @@ import pandas as pd
 
 from ...common.files import write_atomically
 from ...models import registry
+from ...models.discovery import runnable
 from ...models.library.columns import is_cyclic
 from ...reports.metrics import METRICS
 from ..cell import run_cell
@@ -57,7 +58,7 @@ def fitted_on(run: Run, model: str, config: str, table: Table, fold: Fold) -> Fi
     spec = registry.spec(model)
     encoded, encoder = table.encoded(fold.train, cyclic=is_cyclic(spec))
     cell = run_cell(
-        target=spec.target,
+        target=runnable(spec.target),
         task=table.task,
         config=json.loads(config),
         seed=run.seed,
