@@ -28,14 +28,16 @@ def plots(
     """{name: (plot, caption)}: performance profiles, pairwise wins, mean rank against cost, and of
     `against` "time", mean rank at equal time, and "by-size", errors against training rows; those
     for which there are numbers. `matrix`: of the widest scope; `costs`: a row with `cpu_s` for each
-    dataset and model. Curves and wins are those of the MOST best models."""
+    dataset and model. Curves and wins are those of the MOST best models and of the user's own."""
     drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
     of = looks(evidence.models, evidence.meta.get("families") or {})
     n = footnotes.count(len(matrix.datasets), "dataset")
-    best = matrix.order()[0][:MOST]
-    only = f" The {MOST} models with the best mean ranks." * (len(matrix.models) > MOST)
+    order = matrix.order()[0]
+    best = [m for i, m in enumerate(order) if i < MOST or m in evidence.own]
+    ours = " and ours" * (len(best) > MOST)
+    only = f" The {MOST} models with the best mean ranks{ours}." * (len(order) > len(best))
     if len(matrix.datasets) > 1:
         drawn["profiles"] = (
             _profiles(of, matrix, best),

@@ -52,7 +52,8 @@ function words(x, y, text, kind = "") {
   let shown = text;
   for (let n = text.length; n > 1 && widthOf(shown) > LONGEST + 1; ) shown = text.slice(0, --n) + "…";
   const all = shown === text ? null : draw("title", {}, text);
-  return draw("text", { x: px(x), y: px(y), class: kind }, shown, all);
+  const own = OWN.has(text) || OWN.has(text.slice(text.indexOf(" ") + 1)) ? " own" : "";
+  return draw("text", { x: px(x), y: px(y), class: kind + own }, shown, all);
 }
 
 /** A number as a tick has it: four digits, thousands as 125K, an exponent only for very small ones. */
@@ -148,6 +149,7 @@ function linesFigure({ title, series, x, y, log, straight }) {
     const to = straight ? ["L", " "] : ["H", "V"];
     const steps = own.slice(1).map(([a, b]) => `${to[0]}${px(across.at(a))}${to[1]}${px(up.at(b))}`);
     const curve = dashed(`M${px(across.at(own[0][0]))} ${px(up.at(own[0][1]))}${steps.join("")}`, look);
+    if (OWN.has(name)) curve.classList.add("own");
     curve.append(draw("title", {}, name));
     parts.push(curve);
   }

@@ -168,10 +168,16 @@ def neighbours(files: Mapping[str, str], name: str) -> dict[str, tuple[str, str]
     return {"before": links[at], "after": links[at + 2]}
 
 
+def own_names(source: Source) -> list[str]:
+    """The user's own models, as figures name them."""
+    return [escape.one_line(model) for model in source.evidence.own]
+
+
 def index(source: Source) -> dict[str, Any]:
     """The variables of the first page; `data` is the document that its script reads."""
     evidence = source.evidence
     meta = evidence.meta
+    runs = meta.get("runs") or []
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     data = board.data(evidence, source.headline, source.costs, source.files)
     mine = source.widest
@@ -202,7 +208,10 @@ def index(source: Source) -> dict[str, Any]:
         ),
         **_coverage(source),
         "alone": alone,
-        "data": {"kind": "index"} if alone else data,
+        "data": {"kind": "index", "own": own_names(source)} if alone else data,
+        "next": [commands.fit(runs), commands.features(runs, source.names[0])]
+        if alone and (meta.get("facts") or {}).get(source.names[0], {}).get("own")
+        else [],
         "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
@@ -289,6 +298,7 @@ def _standings(source: Source) -> list[dict[str, Any]]:
         entries.append(
             {
                 "model": model,
+                "own": model in source.evidence.own,
                 "file": source.model_files[model],
                 "colour": source.looks[model][0],
                 "mean": row.mean_rank,
@@ -312,6 +322,7 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
     rows = source.rows_of(name)
     return {
         "name": escape.one_line(name),
+        "own": name in source.evidence.own,
         "file": source.model_files[name],
         "family": source.family(name)[0],
         "hue": source.hue(name),

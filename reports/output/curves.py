@@ -66,12 +66,13 @@ class Plot:
                 hit = step * np.arange(np.ceil(first), np.floor(last) + 1)
         return hit.tolist() if len(hit) > 2 else []
 
-    def pdf(self) -> bytes:
-        """As PDF, the legend beside the axes; the title is for the caption."""
+    def pdf(self, named: Callable[[str], str] = escape.label) -> bytes:
+        """As PDF, the legend beside the axes; the title is for the caption. named: what a curve is
+        called."""
         with fixed_style():
-            return to_pdf(self._drawn(), self.title)
+            return to_pdf(self._drawn(named), self.title)
 
-    def _drawn(self) -> Figure:
+    def _drawn(self, named: Callable[[str], str] = escape.label) -> Figure:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(self.curves) + 0.6)))
@@ -80,7 +81,7 @@ class Plot:
             axes.plot(
                 curve.x,
                 curve.y,
-                label=escape.label(curve.label),
+                label=named(curve.label),
                 color=LIGHT[curve.look[0]],
                 linestyle=DASHES[curve.look[1]],
                 marker="" if self.steps else ".",
@@ -93,7 +94,7 @@ class Plot:
                 )
             if self.scattered:
                 axes.annotate(
-                    escape.label(curve.label),
+                    named(curve.label),
                     (curve.x[0], curve.y[0]),
                     xytext=(4, -2),
                     textcoords="offset points",

@@ -165,6 +165,15 @@ class _Fit:
     blocks: list[list[int]]
 
 
+def transposed(table: ReportTable) -> ReportTable:
+    """A table of datasets with a row for each of its columns, the models."""
+    rows = [row for panel in table.panels for row in panel.rows]
+    header = ("model", *(row[0].text + row[0].mark for row in rows))
+    models = enumerate(table.header[1:], start=1)
+    turned = tuple((TableCell(name), *(row[c] for row in rows)) for c, name in models)
+    return replace(table, header=header, panels=(Panel(turned),))
+
+
 def to_latex(tables: Sequence[ReportTable]) -> str:
     """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}."""
     floats = [f for table in tables if table.in_latex for f in _float(table)]
