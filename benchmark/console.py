@@ -182,12 +182,9 @@ class Console:
             return
         from rich.text import Text
 
-        from ..reports.output.tables import transposed
+        from ..reports.output.tables import upright
 
-        for shown in section.tables:
-            rows = sum(len(panel.rows) for panel in shown.panels)
-            if shown.header[0] == "dataset" and len(shown.header) - 1 > rows:
-                shown = transposed(shown)
+        for shown in map(upright, section.tables):
             table = _columns(shown.header, n_labels=shown.n_labels)
             for panel in shown.panels:
                 if panel.title:

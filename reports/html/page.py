@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.marks import ScoreText
-from ..output.tables import Section
+from ..output.tables import Section, upright
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
 from . import board, commands, figures, sizes, speed
@@ -198,6 +198,26 @@ def index(source: Source) -> dict[str, Any]:
         },
         "elo": [board.all_rounded(elo[m], 6) if m in elo else None for m in evidence.models],
     }
+    links = {escape.label(name): file for name, file in source.files.items()}
+    anchors = {  # of the cells that were planned: the others have no row to lead to
+        (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
+        for name in source.names
+        for cell in source.cells[name]
+    }
+    marked = {
+        row[0].text + row[0].mark: row[0].text
+        for table in source.parts["scores"].tables
+        for panel in table.panels
+        for row in panel.rows
+        if row[0].text in links
+    }  # as the heading of a column has them
+    links |= {head: links[name] for head, name in marked.items()}
+    anchors |= {
+        (head, model): anchor
+        for head, name in marked.items()
+        for (of, model), anchor in anchors.items()
+        if of == name
+    }
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
@@ -215,18 +235,15 @@ def index(source: Source) -> dict[str, Any]:
         "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
-        "anchors": {  # of the cells that were planned: the others have no row to lead to
-            (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
-            for name in source.names
-            for cell in source.cells[name]
-        },
+        "anchors": anchors,
+        "own": [escape.label(model) for model in evidence.own],
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
         "at_equal_time": [] if alone else _at_equal_time(source),
         "by_size": [] if alone else sizes.of_all(evidence),
         "sections": [
-            p
+            replace(p, tables=tuple(map(upright, p.tables))) if name == "scores" else p
             for name, p in source.parts.items()
             if name not in ("look-first", "coverage", "leaderboard", *(OF_SEVERAL * alone))
         ],
@@ -234,7 +251,7 @@ def index(source: Source) -> dict[str, Any]:
         "coverage": source.parts["coverage"],
         "intervals": source.parts["leaderboard"],
         "datasets": [_dataset_row(source, name) for name in source.names],
-        "links": {escape.label(name): file for name, file in source.files.items()},
+        "links": links,
         "protocols": footnotes.protocols(evidence, source.names),
         "about": [*footnotes.about(evidence).items()],
         "versions": sorted((meta.get("versions") or {}).items()),

@@ -165,6 +165,13 @@ class _Fit:
     blocks: list[list[int]]
 
 
+def upright(table: ReportTable) -> ReportTable:
+    """A table of datasets as it is, or `transposed` where it has more models than datasets."""
+    rows = sum(len(panel.rows) for panel in table.panels)
+    wide = table.header[0] == "dataset" and len(table.header) - 1 > rows
+    return transposed(table) if wide else table
+
+
 def transposed(table: ReportTable) -> ReportTable:
     """A table of datasets with a row for each of its columns, the models."""
     rows = [row for panel in table.panels for row in panel.rows]
