@@ -49,10 +49,11 @@ def plots(
             f"Percent of {n} on which the model of the row has the better score; ties count one "
             "half." + only,
         )
-    if cost := _cost(of, matrix, costs):
+    if cost := _cost(of, matrix, costs, evidence.own):
         drawn["rank-against-cost"] = (
             cost,
-            f"Mean rank over {n} against the CPU seconds of all trials on them.",
+            f"Mean rank over {n} against the CPU seconds of all trials on them; names where there "
+            "is room.",
         )
     if (time := against.get("time")) is not None:
         time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
@@ -98,11 +99,16 @@ def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
     return Wins(models, ((own < other) + 0.5 * (own == other)).mean(axis=0))
 
 
-def _cost(of: dict[str, Look], matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
+def _cost(
+    of: dict[str, Look], matrix: RankingMatrix, costs: pd.DataFrame, own: list[str]
+) -> Plot | None:
+    """The user's own models come first, whose names have room before others."""
     total = costs[costs["dataset"].isin(matrix.datasets)].groupby("model")["cpu_s"].sum()
     curves = [
         Curve(model, np.array([total[model]]), np.array([rank]), of[model])
-        for model, rank in zip(*matrix.order(), strict=True)
+        for model, rank in sorted(
+            zip(*matrix.order(), strict=True), key=lambda of: of[0] not in own
+        )
         if total.get(model, 0.0) > 0
     ]
     if not curves:
