@@ -39,6 +39,8 @@ def _models(context: click.Context, parameter: click.Parameter, given: tuple[str
     "Repeatable.",
 )
 @click.option(
+    "datasets",
+    "--dataset",
     "--datasets",
     multiple=True,
     metavar="DATASET[,DATASET]",
@@ -52,7 +54,7 @@ def _models(context: click.Context, parameter: click.Parameter, given: tuple[str
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Default: report/ in the first run (with --only or --datasets report-only/), or beside "
+    help="Default: report/ in the first run (with --only or --dataset report-only/), or beside "
     "the CSV.",
 )
 @click.option("--reference", metavar="MODEL", help="Model that the others are tested against.")
