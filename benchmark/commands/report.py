@@ -98,7 +98,8 @@ def report(
         del how["beside"], how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
-        if (only := how.pop("only")) + (datasets := how.pop("datasets")):
+        only, datasets = how.pop("only"), how.pop("datasets")
+        if only or datasets:
             evidence = evidence.only(only, datasets)
             evidence = noting(evidence, of_choice(evidence, only, datasets))
         notes = evidence.meta["notes"]
