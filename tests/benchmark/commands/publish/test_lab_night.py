@@ -16,7 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 class Forest(RandomForestClassifier):
     numbers_only = True
     def __init__(self, n_estimators=DEFAULT, random_state=0):
-        super().__init__(n_estimators, max_depth=4 if n_estimators > 1 else 1, random_state=random_state)
+        depth = 4 if n_estimators > 1 else 1
+        super().__init__(n_estimators, max_depth=depth, random_state=random_state)
 """
 
 
