@@ -166,9 +166,9 @@ class _Fit:
 
 
 def upright(table: ReportTable) -> ReportTable:
-    """A table of datasets as it is, or `transposed` where it has more models than datasets."""
+    """A table of scores `transposed` where it has more models than datasets, any other as it is."""
     rows = sum(len(panel.rows) for panel in table.panels)
-    wide = table.header[0] == "dataset" and len(table.header) - 1 > rows
+    wide = table.name.startswith("scores-") and len(table.header) - 1 > rows
     return transposed(table) if wide else table
 
 
