@@ -14,6 +14,7 @@ from ..models.model_spec import ModelSpec
 from ..sweeps.fingerprint import source_hash
 
 NUMBERS = f"{__name__.partition('.')[0]}.models.own_class:ready"
+MODULE = f"{__name__.partition('.')[0]}.models.own_module:estimator_of"
 ENCODER = f"{__name__.partition('.')[0]}.common.columns.encoder:ColumnEncoder"
 
 
@@ -25,9 +26,11 @@ def encoder_source() -> str:
 
 def encoding_identity(spec: ModelSpec, table: Table) -> dict[str, Any]:
     """What a trial's identity says of the encoding: {"encoding": {cyclic, source}}, and for a class
-    that takes numbers alone {"numbers": source}. {} for other models on a table without dates and
-    texts, whose trials keep their ids."""
+    that takes numbers alone {"numbers": source}, for a torch module {"module": source of what
+    trains it}. {} for other models on a table without dates and texts, whose trials keep their ids.
+    """
     numbers = {"numbers": source_hash(NUMBERS)} if spec.numbers_only else {}
+    numbers |= {"module": source_hash(MODULE)} if spec.module else {}
     if not table.has_texts_or_dates:
         return numbers
     return {**numbers, "encoding": {"cyclic": is_cyclic(spec), "source": encoder_source()}}

@@ -175,13 +175,16 @@ class Console:
         self._print(table, wrap=True)
 
     def report_tables(self, section: Section) -> None:
-        """Print the tables of a report's section, each below the first sentence of its title; the
-        best are bold and the second best underlined, on a terminal."""
+        """Print the tables of a report's section, each below the first sentence of its title, with
+        a row a model where there are more models than datasets; the best are bold and the second
+        best underlined, on a terminal."""
         if self.quiet or self.json:
             return
         from rich.text import Text
 
-        for shown in section.tables:
+        from ..reports.output.tables import upright
+
+        for shown in map(upright, section.tables):
             table = _columns(shown.header, n_labels=shown.n_labels)
             for panel in shown.panels:
                 if panel.title:

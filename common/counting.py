@@ -13,3 +13,13 @@ def count(n: int, word: str) -> str:
         return f"1 {word}"
     ies = word.endswith("y") and word[-2] not in "aeiou"
     return f"{n} {word[:-1]}ies" if ies else f"{n} {word}s"
+
+
+def ordinal(n: int) -> str:
+    """A place in words.
+
+    >>> ordinal(1), ordinal(2), ordinal(13), ordinal(21)
+    ('1st', '2nd', '13th', '21st')
+    """
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{'th' if n % 100 in (11, 12, 13) else ending}"

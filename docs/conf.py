@@ -53,11 +53,20 @@ def included_links(app: Any, path: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^\]]+)\]\((?:CHANGELOG\.md|LICENSE)\)", r"`\1`", text)
 
 
+# Pages of models, with the families on each.
+FAMILIES = {
+    "api-models/classical": ("classical", "baseline"),
+    "api-models/boosting": ("gbdt",),
+    "api-models/feature-networks": ("feature network",),
+    "api-models/row-attention": ("row attention",),
+}
+
+
 def models(app: Any, page: str, source: list[str]) -> None:
-    """List every estimator of the library, as the registry has them."""
-    if page != "api-models":
-        return
+    """List every estimator of the library whose family has this page."""
     for name in tabsweep.estimators():
+        if getattr(tabsweep, name).spec.family not in FAMILIES.get(page, ()):
+            continue
         source[0] += f"\n## {name}\n\n```{{eval-rst}}\n.. autoclass:: tabsweep.{name}\n```\n"
 
 

@@ -16,10 +16,33 @@ from .policy import Policy
 from .registry_entries import MODELS
 
 GROUP = "tabsweep.models"
+MODULE = "torch.nn.modules.module.Module"
 
 
 def load_class(target: str) -> type[Any]:
-    """The class behind `package.module:Class`; ValueError says what is missing."""
+    """The class behind `package.module:Class`, of a torch module that of its estimator; ValueError
+    says what is missing."""
+    cls = _imported(target)
+    if not is_module(cls):
+        return ready(cls)  # type: ignore[no-any-return]
+    from .own_module import estimator_of
+
+    return estimator_of(cls)
+
+
+def is_module(cls: type[Any]) -> bool:
+    """Whether a class is a `torch.nn.Module`; torch is not imported for the answer."""
+    return any(f"{base.__module__}.{base.__name__}" == MODULE for base in cls.__mro__)
+
+
+def runnable(target: str) -> str:
+    """What a trial makes of a model's target: the target, or the place of a module's estimator."""
+    cls = load_class(target)
+    of_module = is_module(_imported(target))
+    return f"{target}.{cls.__qualname__.rpartition('.')[2]}" if of_module else target
+
+
+def _imported(target: str) -> type[Any]:
     module_name, _, class_name = target.partition(":")
     if not class_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise ValueError(f"a model outside the registry is package.module:Class, got {target!r}")
@@ -43,7 +66,7 @@ def load_class(target: str) -> type[Any]:
             f"{module_name!r} has no class {class_name!r}{did_you_mean(class_name, there)}; "
             f"its classes: {', '.join(own[:10]) or 'none'}"
         )
-    return ready(cls)  # type: ignore[no-any-return]
+    return cls
 
 
 def entry_points() -> dict[str, str]:
@@ -90,6 +113,7 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
         resource=_resource(cls, target),
         gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
         numbers_only=getattr(cls, ASKED, False) is True,
+        module=is_module(_imported(target)),
         sample_weight="sample_weight" in inspect.signature(cls.fit).parameters,
     )
 

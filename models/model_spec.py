@@ -46,7 +46,8 @@ class ModelSpec:
 
     checkpoint: whether the weights are a file of the user's (`in_context/checkpoint_file.py`).
     sample_weight: whether `fit` takes weights of rows. numbers_only: whether a class from elsewhere
-    is given numbers without gaps (`own_class.py`). told: `summary` and `paper` of a model that
+    is given numbers without gaps (`own_class.py`). module: whether it is a torch module, which
+    `own_module.py` trains. told: `summary` and `paper` of a model that
     has no file in `spaces/`.
     """
 
@@ -70,6 +71,7 @@ class ModelSpec:
     checkpoint: bool = False
     sample_weight: bool = False
     numbers_only: bool = False
+    module: bool = False
 
     @property
     def summary(self) -> str:

@@ -7,7 +7,7 @@ report is computed from its frames and from `meta`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from pandas.api.types import infer_dtype
 
 from ..common.errors import Error
 from ..common.tasks import TASKS
+from ..common.text import did_you_mean, first_few
 from .metrics import METRICS, metric, metrics_of
 
 STAGES = ("tune", "eval")
@@ -91,6 +92,7 @@ META_KEYS: dict[str, str] = {
     "bags": "ensembles of bags: {dataset: what sections/out_of_fold.py describes}",
     "features": "what models lose without a feature: {dataset: frame}",
     "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
+    "tuned": "how models were tuned that are no trials of the run: {source: sentence}",
     "runs": "the folders of the runs, as they were named: [str]",
     "default_first": "models whose first trial in a study is the default configuration: [name]",
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
@@ -175,6 +177,21 @@ class Evidence:
             made.__dict__.update(known)
             made._check_meta()
         return made
+
+    def only(self, models: Iterable[str] = (), datasets: Iterable[str] = ()) -> Evidence:
+        """The evidence of these models and datasets alone, () for all; what is computed from it,
+        ranks and tests included, is among them. EvidenceError for an unknown name."""
+        chosen = {"model": _all_of("model", models, self.models)}
+        chosen["dataset"] = _all_of("dataset", datasets, self.datasets())
+
+        def cut(frame: pd.DataFrame) -> pd.DataFrame:
+            keys = [key for key in chosen if key in frame]
+            there = np.logical_and.reduce([frame[key].isin(chosen[key]) for key in keys])
+            return frame[there].reset_index(drop=True)
+
+        made = Evidence.of(cut(self.trials), cut(self.planned), self.meta)
+        more = {"ensembles": self.ensembles, "importance": self.importance}
+        return made.but(**{name: cut(f) for name, f in more.items() if f is not None})
 
     def validate(self) -> None:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.
@@ -293,6 +310,12 @@ class Evidence:
         """Every planned model, sorted by name."""
         return sorted(set(self.planned["model"]))
 
+    @cached_property
+    def own(self) -> list[str]:
+        """The models that are classes of the user's own, sorted by name."""
+        families = self.meta.get("families") or {}
+        return [m for m in self.models if m in families and families[m][0] == "external"]
+
     def datasets(self, task: str | None = None) -> list[str]:
         """Every planned dataset (of the task), sorted by name."""
         rows = self.planned if task is None else self.planned[self.planned["task"] == task]
@@ -352,6 +375,16 @@ class Evidence:
         """The independent, learnable datasets, sorted; all datasets where meta names none."""
         named = self.meta.get("subset")
         return self.datasets() if named is None else sorted(set(named) & set(self.datasets()))
+
+
+def _all_of(what: str, chosen: Iterable[str], known: list[str]) -> set[str]:
+    """The chosen names, all that are known where none is chosen."""
+    for name in (names := set(chosen)) - set(known):
+        raise EvidenceError(
+            f"no {what} of the results is called {name!r}{did_you_mean(name, known)}; "
+            f"they have: {first_few(known, 40)}"
+        )
+    return names or set(known)
 
 
 def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
 from .output.curves import Plot
-from .output.tables import Panel, ReportTable, Row, Section, TableCell, to_latex
+from .output.tables import Panel, ReportTable, Row, Section, to_latex, transposed
 from .sections import critical_difference
 from .sections.leaderboard import TOO_FEW
 from .statistics.tests import ALPHA
@@ -107,7 +107,8 @@ def files(
     plots = partial(paper_figures.plots, evidence, whole, costs, against or {})
     drawn = optional.made(f"The figures of {FOLDER}", plots, {}, missed)
     for name, (plot, caption) in drawn.items():
-        pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", plot.pdf, None, missed)
+        pdf = partial(plot.pdf, names)
+        pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", pdf, None, missed)
         texts[name] = paper_figures.to_latex(name, plot, caption, names)
     packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
     of_models, of_data = bibliography.entries(evidence, evidence.meta.get("names") or {})
@@ -135,9 +136,9 @@ class _Names:
         """`order`: the models by mean rank, then those that are not ranked, by name."""
         ranked = [] if widest.why_not else widest.order()[0]
         rest = [model for model in evidence.models if model not in ranked]
-        families, names = (evidence.meta.get(key) or {} for key in ("families", "names"))
+        names = evidence.meta.get("names") or {}
         self.order = [*ranked, *rest]
-        self.own = {m for m in rest + ranked if m in families and families[m][0] == "external"}
+        self.own = set(evidence.own)
         self.model_of, self.dataset_of = (
             {escape.label(name): name for name in found}
             for found in (evidence.models, evidence.datasets())
@@ -190,16 +191,7 @@ def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTabl
     )
     title = f"Test {footnotes.metric_title(metric)} on {footnotes.TASK_TITLES[task]}."
     made = ReportTable(table.name, title, ("dataset", *map(names, models)), panels, notes)
-    return _transposed(made) if len(models) > len(table.panels[0].rows) else made
-
-
-def _transposed(table: ReportTable) -> ReportTable:
-    """The table with a row for each of its columns."""
-    rows = [row for panel in table.panels for row in panel.rows]
-    header = ("model", *(row[0].text + row[0].mark for row in rows))
-    models = enumerate(table.header[1:], start=1)
-    turned = tuple((TableCell(name), *(row[c] for row in rows)) for c, name in models)
-    return replace(table, header=header, panels=(Panel(turned),))
+    return transposed(made) if len(models) > len(table.panels[0].rows) else made
 
 
 def _marks(table: ReportTable) -> tuple[str, ...]:

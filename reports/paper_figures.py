@@ -28,14 +28,16 @@ def plots(
     """{name: (plot, caption)}: performance profiles, pairwise wins, mean rank against cost, and of
     `against` "time", mean rank at equal time, and "by-size", errors against training rows; those
     for which there are numbers. `matrix`: of the widest scope; `costs`: a row with `cpu_s` for each
-    dataset and model. Curves and wins are those of the MOST best models."""
+    dataset and model. Curves and wins are those of the MOST best models and of the user's own."""
     drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
     of = looks(evidence.models, evidence.meta.get("families") or {})
     n = footnotes.count(len(matrix.datasets), "dataset")
-    best = matrix.order()[0][:MOST]
-    only = f" The {MOST} models with the best mean ranks." * (len(matrix.models) > MOST)
+    order = matrix.order()[0]
+    best = [m for i, m in enumerate(order) if i < MOST or m in evidence.own]
+    ours = " and ours" * (len(best) > MOST)
+    only = f" The {MOST} models with the best mean ranks{ours}." * (len(order) > len(best))
     if len(matrix.datasets) > 1:
         drawn["profiles"] = (
             _profiles(of, matrix, best),
@@ -47,10 +49,11 @@ def plots(
             f"Percent of {n} on which the model of the row has the better score; ties count one "
             "half." + only,
         )
-    if cost := _cost(of, matrix, costs):
+    if cost := _cost(of, matrix, costs, evidence.own):
         drawn["rank-against-cost"] = (
             cost,
-            f"Mean rank over {n} against the CPU seconds of all trials on them.",
+            f"Mean rank over {n} against the CPU seconds of all trials on them; names where there "
+            "is room.",
         )
     if (time := against.get("time")) is not None:
         time = replace(time, curves=[curve for curve in time.curves if curve.label in best])
@@ -96,11 +99,16 @@ def _wins(matrix: RankingMatrix, models: list[str]) -> Wins:
     return Wins(models, ((own < other) + 0.5 * (own == other)).mean(axis=0))
 
 
-def _cost(of: dict[str, Look], matrix: RankingMatrix, costs: pd.DataFrame) -> Plot | None:
+def _cost(
+    of: dict[str, Look], matrix: RankingMatrix, costs: pd.DataFrame, own: list[str]
+) -> Plot | None:
+    """The user's own models come first, whose names have room before others."""
     total = costs[costs["dataset"].isin(matrix.datasets)].groupby("model")["cpu_s"].sum()
     curves = [
         Curve(model, np.array([total[model]]), np.array([rank]), of[model])
-        for model, rank in zip(*matrix.order(), strict=True)
+        for model, rank in sorted(
+            zip(*matrix.order(), strict=True), key=lambda of: of[0] not in own
+        )
         if total.get(model, 0.0) > 0
     ]
     if not curves:

@@ -186,7 +186,7 @@ def rescored_section(evidence: Evidence, name: str, notes: Sequence[str]) -> Sec
         scored,
         name=f"metric-{name.replace('_', '-')}",
         title=METRICS[name].label,
-        remarks=(leaderboard.verdict(widest(matrices)),),
+        remarks=(leaderboard.verdict(widest(matrices), evidence.own),),
     )
 
 

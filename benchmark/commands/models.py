@@ -16,6 +16,7 @@ from ..completion import MODELS
 from ..console import FAILED, OK, Console, common, count
 
 CHECK = "check"
+MADE = "its constructor takes what the space"
 NUMBERS = (
     "\n{name} fits and answers numbers without gaps: with numbers_only = True in its class it is "
     "given nothing else (docs/models.md)"
@@ -94,6 +95,8 @@ def _check(console: Console, name: str) -> int:
             console.say(f"{'BROKEN' if broken else 'ok':7} {task:10} {took:5.1f} s  {law}")
             if broken:
                 console.say(f"{'':27}{broken}")
+            if broken and law.startswith(MADE):
+                break  # what cannot be made keeps no other law
     n = sum(bool(row["broken"]) for row in rows)
     if n and name not in registry.MODELS and not spec.numbers_only:
         if contract.takes_numbers_alone(contract.Tried(name, spec.tasks[0])):
@@ -110,7 +113,7 @@ def _attempts(name: str, task: str) -> Iterator[tuple[str, Callable[[], None]]]:
 
     for space in registry.spaces(name, task) if name not in registry.MODELS else ():
         made = partial(check_constructor, name, task, space, {}, starts_with_default=True)
-        yield f"its constructor takes what the space {space!r} searches", made
+        yield f"{MADE} {space!r} searches", made
     resource = registry.spec(name).resource
     small = registry.small_fits(name).get("config", {}) if name in registry.MODELS else {}
     tried = contract.Tried(name, task, small, {resource: 6} if resource else {})

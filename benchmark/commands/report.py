@@ -8,11 +8,16 @@ from typing import Any
 
 import click
 
-from ..arguments import ANY_RUNS, FALLBACK, options_of
+from ..arguments import ANY_RUNS, FALLBACK, named_model, options_of
 from ..console import ENVIRONMENT, OK, Console, common, split_names
 from ..errors import SweepError, command_on
-from ..outcome.run_report import make_report, parts_and_files
+from ..outcome.run_report import make_report, of_choice, parts_and_files
 from ..planning.options import DATA, Options
+
+
+def _models(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
+    """The names of models in the values, files of the user's as modules."""
+    return named_model(context, parameter, tuple(split_names(given)))
 
 
 @click.command()
@@ -26,6 +31,22 @@ from ..planning.options import DATA, Options
 )
 @options_of(Options, "beside")
 @click.option(
+    "--only",
+    multiple=True,
+    callback=_models,
+    metavar="MODEL[,MODEL]",
+    help="Show these models alone, those beside ours included; they are ranked among each other. "
+    "Repeatable.",
+)
+@click.option(
+    "datasets",
+    "--dataset",
+    "--datasets",
+    multiple=True,
+    metavar="DATASET[,DATASET]",
+    help="Show these datasets alone. Repeatable.",
+)
+@click.option(
     "--regimes/--no-regimes",
     default=None,
     help="Default, tuned and ensembled results of each model. Default: up to 2,000 trials.",
@@ -33,7 +54,8 @@ from ..planning.options import DATA, Options
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Default: report/ in the first run, or beside the CSV.",
+    help="Default: report/ in the first run (with --only or --dataset report-only/), or beside "
+    "the CSV.",
 )
 @click.option("--reference", metavar="MODEL", help="Model that the others are tested against.")
 @FALLBACK
@@ -50,13 +72,15 @@ def report(
     bench report runs/uci-small-quick
     bench report --from results.csv
     bench report --beside rtdl
+    bench report runs/mine --beside uci-small-reference --only mine:Net,catboost,xgboost
     """
     if bool(runs) == bool(results) and not (how["beside"] and not runs):
         raise click.UsageError(
             "name runs, --from a CSV, or --beside alone: bench report runs/uci-small-quick"
         )
     notes: list[str] = []
-    how["beside"] = split_names(how["beside"])
+    for name in ("beside", "datasets"):
+        how[name] = split_names(how[name])
     if not (runs or results):  # nothing of one's own: theirs alone
         if len(how["beside"]) != 1:
             raise SweepError("without a run, --beside names one set of published results")
@@ -68,18 +92,16 @@ def report(
     if results is None:
         made = make_report(runs, out, **how)
     else:
-        from ...models.registry_entries import MODELS
         from ..results.entrants import results_file
-        from ..results.page_facts import display_name, families_of
+        from ..results.evidence_builder import noting
 
         del how["beside"], how["mirror"], how["cache"]
         file = results_file(results)
         evidence = file.evidence()
-        behind = {name: file.card.models.get(name, name) for name in evidence.models}
-        behind = {name: of for name, of in behind.items() if of in MODELS}
-        names = {name: display_name(name, of) for name, of in behind.items()}
-        known = {"families": families_of(behind), "names": names}
-        evidence = evidence.but(meta={**evidence.meta, **known})
+        only, datasets = how.pop("only"), how.pop("datasets")
+        if only or datasets:
+            evidence = evidence.only(only, datasets)
+            evidence = noting(evidence, of_choice(evidence, only, datasets))
         notes = evidence.meta["notes"]
         made = parts_and_files(evidence, out or file.folder / "report", **how)
         for note in notes:

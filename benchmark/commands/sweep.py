@@ -450,11 +450,17 @@ def summary(
         console.say(f"left out: {line}")
     if outcome.plan.nothing_runs:
         console.warn(outcome.plan.nothing_runs)
+    verdict = next(s.remarks[0] for s in sections if s.name == "leaderboard")
+    console.say(verdict)
     doubtful = next(len(s.frame) for s in sections if s.name == "look-first")
     if doubtful:
         console.say(f"look first at {count(doubtful, 'implausible cell')}: report/look-first.md")
     console.say(f"tables: {request.folder / 'report'}")
     console.say_page(files)
+    for name in request.tables:
+        here = f" --dataset {name}" if len(request.tables) > 1 else ""
+        console.say(f"next: {command_on(request.folder, 'fit')}{here} --out {name}.tabsweep")
+        console.say(f"      bench explain features {name} --run {request.folder}")
     if failed:
         console.say(
             "see report/coverage.md; run them again with: " + command_on(request.folder, "retry")

@@ -20,6 +20,7 @@ import pandas as pd
 from ...common.files import write_atomically
 from ...datasets.inner_parts import member_folds, out_of_fold
 from ...models import registry
+from ...models.discovery import runnable
 from ...models.library.columns import is_cyclic
 from ...reports.metrics import METRICS
 from ..cell import run_cell
@@ -76,7 +77,7 @@ def fitted_on(
         for k, member in enumerate(members or [fold]):
             encoded, encoder = table.encoded(member.train, cyclic=is_cyclic(spec))
             cell = run_cell(
-                target=spec.target,
+                target=runnable(spec.target),
                 task=table.task,
                 config=json.loads(run.chosen[model][fold.index]),
                 seed=run.seed + k,

@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...common.counting import count
+from ...common.text import first_few
 from ...reports.optional import made
-from ..errors import check_run
+from ..errors import SweepError, check_run
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
@@ -35,18 +37,22 @@ def make_report(
     mirror: str | None = None,
     cache: str | None = None,
     beside: Sequence[str] = (),
+    only: Sequence[str] = (),
+    datasets: Sequence[str] = (),
     regimes: bool | None = None,
     shown: Sequence[str] | None = None,
     newest_first: bool = False,
     **how: Any,
 ) -> Made:
-    """Write the report of runs into `out` (default: report/ of the first run).
+    """Write the report of runs into `out` (default: report/ of the first run, or report-only/ of a
+    choice).
 
     beside: entrants whose published results stand beside ours; DataError for an unknown name.
-    regimes: whether the default, tuned and ensembled results of each model are shown (None: where
-    there are not many trials). shown: how the pages call the runs in commands; by default, as they
-    were named. newest_first: see `evidence_of`. how: as of `parts_and_files`. Raises
-    NoRun, LedgerError, EvidenceError.
+    only, datasets: the models, those beside ours included, and the datasets that are shown, () for
+    all; ranks and tests are among them. regimes: whether the default, tuned and ensembled results
+    of each model are shown (None: where there are not many trials). shown: how the pages call the
+    runs in commands; by default, as they were named. newest_first: see `evidence_of`. how: as of
+    `parts_and_files`. Raises NoRun, LedgerError, EvidenceError.
     """
     runs = list(runs)
     for run in runs:
@@ -58,6 +64,12 @@ def make_report(
         from ..results.evidence_builder import evidence_of, noting
 
         evidence = evidence_of(runs, newest_first=newest_first)
+        mine = [model for model in only if model in evidence.models]
+        if only and not mine:
+            known = first_few(evidence.models, 20)
+            raise SweepError(f"--only names none of the run's own models, which are: {known}")
+        if mine or datasets:
+            evidence = evidence.only(mine, datasets)
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.answers import with_answers
@@ -108,9 +120,22 @@ def make_report(
         if beside:
             from ..results.beside import run_datasets, with_published
 
-            shown_beside = with_published(evidence, run_datasets(runs), beside)
+            facts = run_datasets(runs)
+            facts = {name: facts[name] for name in evidence.datasets()}
+            shown_beside = with_published(evidence, facts, beside)
             evidence, how = shown_beside.evidence, {**how, "apart": shown_beside.apart}
-        return parts_and_files(noting(evidence, *missed), out or runs[0] / "report", missed, **how)
+        if only or datasets:
+            evidence = evidence.only(only)
+            evidence = noting(evidence, of_choice(evidence, only, datasets))
+        usual = "report-only" if only or datasets else "report"
+        return parts_and_files(noting(evidence, *missed), out or runs[0] / usual, missed, **how)
+
+
+def of_choice(evidence: Evidence, only: Sequence[str], datasets: Sequence[str]) -> str:
+    """What a report of chosen models and datasets says of the choice."""
+    chosen = [count(len(evidence.models), "chosen model")] if only else []
+    chosen += [count(len(evidence.datasets()), "chosen dataset")] if datasets else []
+    return f"Ranks, tests and figures are of the {' and '.join(chosen)} alone."
 
 
 def parts_and_files(evidence: Evidence, out: Path, missed: Sequence[str] = (), **how: Any) -> Made:

@@ -152,22 +152,34 @@ def with_published(
         pairs = _pairs(evidence, datasets, file, theirs)
         same = [pair for pair in pairs if not pair.reason]
         if same:
-            joined = _joined(joined, theirs, same, source, datasets)
+            mark = joined.models if file.is_ours else theirs.models
+            named = {m: marked(m, source) if m in mark else m for m in theirs.models}
+            joined = _joined(joined, theirs, same, named, datasets)
+            joined = _told_of(joined, file, source)
         rest = [pair for pair in pairs if pair.reason]
         apart += [_apart(theirs, evidence, pair, source, file.card.means_of) for pair in rest]
-        joined = noting(joined, *_notes(file, source, same))
+        joined = noting(joined, *_notes(file, source, same, joined))
     ours = sorted({row for frame in apart for row in frame["dataset"].unique()})
     frames = [frame for frame in (_own(evidence, ours), *apart) if len(frame)]
     frame = pd.concat(frames, ignore_index=True) if apart else pd.DataFrame(columns=COLUMNS)
     return Beside(joined, frame[COLUMNS])
 
 
-def _notes(file: ResultsFile, source: str, same: Sequence[_Pair]) -> list[str]:
+def _told_of(joined: Evidence, file: ResultsFile, source: str) -> Evidence:
+    """The evidence with a sentence on how the models of a source were tuned."""
+    said = {source: f"models of {file.card.title or source}, {file.budget()}."}
+    return joined.but(meta={**joined.meta, "tuned": {**(joined.meta.get("tuned") or {}), **said}})
+
+
+def _notes(file: ResultsFile, source: str, same: Sequence[_Pair], joined: Evidence) -> list[str]:
     ranked = ", ".join(pair.ours for pair in same) or "none"
     means = [f"Each value of [{source}] is a mean of {file.card.means_of} runs."]
+    who = f"Models marked [{source}] are published results, not trials of this run"
+    if file.is_ours and same:
+        tuned = joined.meta["tuned"][source].rstrip(".")
+        who = f"Not trials of this run: {tuned}; [{source}] marks those that the run has, too"
     return [
-        f"Models marked [{source}] are published results, not trials of this run; comparable with "
-        f"ours (same rows, same metric) on: {ranked}.",
+        f"{who}; comparable with ours (same rows, same metric) on: {ranked}.",
         *(means if file.card.means_of else []),
         *file.notes,
     ]
@@ -204,11 +216,11 @@ def _joined(
     evidence: Evidence,
     theirs: Evidence,
     pairs: Sequence[_Pair],
-    source: str,
+    named: Mapping[str, str],
     datasets: Mapping[str, RunDataset],
 ) -> Evidence:
     """The evidence with the published trials of the pairs as models of their own, on the folds that
-    the run has."""
+    the run has. named: {published method: its name beside ours}."""
 
     def renamed(frame: pd.DataFrame) -> pd.DataFrame:
         copies = [
@@ -218,21 +230,29 @@ def _joined(
             for pair in pairs
         ]
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
-        return mine.assign(model=[marked(model, source) for model in mine["model"]])
+        return mine.assign(model=mine["model"].map(dict(named)))
 
     trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
-    seedless = [marked(model, source) for model in theirs.meta["seedless"]]
-    seedless += evidence.meta.get("seedless", [])
-    known = {marked(m, source): of for m, of in (theirs.meta.get("families") or {}).items()}
+
+    def both(key: str) -> list[str]:
+        known = [named[model] for model in theirs.meta.get(key) or []]
+        return [*(evidence.meta.get(key) or []), *known]
+
+    families, names = (theirs.meta[key] for key in ("families", "names"))
+    called = {
+        now: names[method] + now.removeprefix(method)
+        for method, now in named.items()
+        if method in names
+    }
     meta = {
         **evidence.meta,
-        "seedless": seedless,
-        "families": {**(evidence.meta.get("families") or {}), **known},
-        "of_papers": [
-            *(evidence.meta.get("of_papers") or []),
-            *(marked(model, source) for model in theirs.meta.get("of_papers") or []),
-        ],
+        **{key: both(key) for key in ("seedless", "of_papers")},
+        "families": {
+            **(evidence.meta.get("families") or {}),
+            **{named[method]: of for method, of in families.items()},
+        },
+        "names": {**(evidence.meta.get("names") or {}), **called},
     }
     made = Evidence.of(trials, planned, meta)
     groups = [evidence.ensembles] if evidence.ensembles is not None else []

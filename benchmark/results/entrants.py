@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from pydantic import Field
 
+from ...common.counting import count
 from ...common.files import file_sha256
-from ...common.text import one_line, suggest
+from ...common.text import first_few, one_line, suggest
 from ...datasets import catalog
 from ...datasets.errors import DataError
+from ...models.registry_entries import MODELS
 from ...reports.evidence import STUDY, Evidence
 from .. import toml_file
 from ..toml_file import Strict
 from .csv_import import read_results
 from .evidence_builder import independent, of_protocols
-from .page_facts import families_of, of_papers
+from .page_facts import display_name, families_of, of_papers
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
@@ -118,24 +121,54 @@ class ResultsFile:
         meta = {
             **read.meta,
             **of_protocols(drawn),
-            **(self._of_ours(read.models) if drawn else {}),
+            **self._known(read.models),
+            **(self._of_ours() if drawn else {}),
             "notes": [*self.notes, *([] if drawn else [unknown]), *read.meta["notes"]],
             "suite": card.title or read.meta["suite"],
             "seedless": read.models if card.means_of else [*once],
         }
         return read.but(meta=meta)
 
-    def _of_ours(self, models: Iterable[str]) -> dict[str, Any]:
-        """What of the meta of a run the results of one keep: the families of the models, and which
-        datasets are independent and can be learned."""
+    @property
+    def is_ours(self) -> bool:
+        """Whether these are the results of a sweep of tabsweep (`bench beside export`)."""
+        return any(facts.drawn for facts in self.card.datasets.values())
+
+    def budget(self) -> str:
+        """How the models were tuned, in words; of another tool's results it is not known."""
+        if not (self.path.parent / TRIALS).is_file():
+            return "as their authors did"
+        study = ["method", "dataset", "split"]
+        tuning = pd.read_csv(self.path.parent / TRIALS, usecols=study)
+        runs = pd.read_csv(self.path, usecols=[*study, "seed"])
+        (tried, less), (seeds, fewer) = (_each(frame, study) for frame in (tuning, runs))
+        searched = f"{count(tried, 'configuration')} a study{less}"
+        return f"{searched}, {count(seeds, 'evaluation seed')}{fewer}"
+
+    def _known(self, models: Iterable[str]) -> dict[str, Any]:
+        """Families, names and papers of the models that the registry has."""
         ours = {name: self.card.models.get(name, name) for name in models}
+        ours = {name: of for name, of in ours.items() if of in MODELS}
+        names = {name: display_name(name, of) for name, of in ours.items()}
+        return {"families": families_of(ours), "names": names, "of_papers": of_papers(ours)}
+
+    def _of_ours(self) -> dict[str, Any]:
+        """What of the meta of a run the results of one keep: which datasets are independent and can
+        be learned."""
         cards = {n: catalog.card(n) for n in self.card.datasets if n in catalog.built_in()}
         facts: dict[str, dict[str, Any]] = {name: {} for name in self.card.datasets}
         for name, card in cards.items():
             facts[name] |= {"learnable": card.learnable, "overlaps": list(card.overlaps)}
         subset, why = independent(facts)
-        about = {"families": families_of(ours), "of_papers": of_papers(ours)}
-        return {**about, "subset": subset, "subset_note": why}
+        return {"subset": subset, "subset_note": why}
+
+
+def _each(rows: pd.DataFrame, study: list[str]) -> tuple[int, str]:
+    """(rows that the studies of most methods have, ' (constant: 1)' of those with others)."""
+    of = rows.groupby(study).size().groupby("method").max()
+    usual = int(of.mode().max())
+    others = [f"{method}: {n}" for method, n in of[of != usual].items()]
+    return usual, f" ({first_few(others, 8)})" if others else ""
 
 
 def entrant_names() -> list[str]:

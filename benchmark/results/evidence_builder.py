@@ -169,7 +169,7 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
 
     plans = [plan for plan, _ in parts]
     for one, other in combinations(plans, 2):
-        _agree(one, other, content=newest_first)
+        agree(one, other, content=newest_first)
     parts, repeated = first_of_each(parts) if newest_first else without_repeats(folders, parts)
     plans = [plan for plan, _ in parts]
     frames = [frame for _, frame in parts if len(frame)] or [parts[0][1]]
@@ -222,7 +222,7 @@ def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
     }
 
 
-def _agree(first: Record, other: Record, *, content: bool) -> None:
+def agree(first: Record, other: Record, *, content: bool) -> None:
     """Raises ValueError where scores of two runs cannot stand in one table. content: whether the
     data and the folds of the datasets that they share are compared, too."""
     parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]

@@ -13,8 +13,8 @@ from ...datasets.inner_parts import out_of_fold
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
 from ...models.base import Unsupported
+from ...models.discovery import runnable
 from ...models.hyperparameters import InvalidConfig
-from ...models.own_class import ready
 from ...reports.metrics import DEFAULT_METRIC, METRICS
 from ...sweeps.machine.process_tree import living_cpu_s
 from ...sweeps.store.checkpoints import Checkpoints
@@ -66,7 +66,6 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     A bag is scored on the rows that its members predicted out of fold, and on the test rows.
     """
     check_source(trial)
-    ready(load_class(trial.identity["target"]))
     if trial.identity.get("portable") and not pinned():
         raise TrialRefused(
             "this worker's instruction sets are not pinned, as --portable asks for: start its Ray "
@@ -75,7 +74,7 @@ def run_trial(trial: Trial, data: Data, checkpoints: Checkpoints | None = None) 
     table, folds = data
     fold = folds[trial.fold]
     how: dict[str, Any] = {
-        "target": trial.identity["target"],
+        "target": runnable(trial.identity["target"]),
         "task": table.task,
         "config": trial.config,
         "seed": trial.seed,

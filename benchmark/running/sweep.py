@@ -102,7 +102,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
         for model in sorted({s.model for s in plan.studies if not s.reason and not s.space.params})
         if model not in registry.MODELS
     )
-    outside = sorted(name for name in plan.models if ":" in plan.asked(name))
+    outside = sorted(n for n in plan.models if ":" in plan.asked(n) and not plan.specs[n].module)
     if outside:
         plan.hints.append(WHAT_X_IS.format(models=", ".join(outside)))
     return plan

@@ -8,11 +8,12 @@ unit and orders the datasets as the ratio a / b does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
+from ...common.counting import ordinal
 from ..output.tables import decimals_for, fixed
 from ..statistics.tests import ALPHA, critical_difference, groups, holm
 from ..statistics.wilcoxon import fewest_pairs, wilcoxon_columns
@@ -67,9 +68,33 @@ def nemenyi_groups(matrix: RankingMatrix) -> list[tuple[int, int]]:
     return groups(matrix.order()[1], nemenyi_difference(matrix))
 
 
-def verdict(matrix: RankingMatrix) -> str:
-    """One sentence: which models have the best mean rank, and from how many others they do not
-    differ significantly by Nemenyi's test; without a test the reason."""
+def verdict(matrix: RankingMatrix, own: Collection[str] = ()) -> str:
+    """Which models have the best mean rank, and from how many others they do not differ
+    significantly by Nemenyi's test; without a test the reason. Then a sentence on each of `own`
+    that is not among them."""
+    return " ".join([_of_leaders(matrix), *_of_own(matrix, own)])
+
+
+def _of_own(matrix: RankingMatrix, own: Collection[str]) -> Iterator[str]:
+    if matrix.why_not:
+        return
+    models, mean = matrix.order()
+    for model, rank in zip(models, mean, strict=True):
+        if model not in own or rank == mean[0]:
+            continue
+        place = ordinal(1 + sum(other < rank for other in mean))
+        said = f"{model} is {place} of {len(models)}"
+        said += f", mean rank {rank:.2f}" if len(matrix.datasets) > 1 else ""
+        if not why_no_friedman(matrix):
+            difference = nemenyi_difference(matrix)
+            better = sum(other <= rank - difference for other in mean)
+            more = f" and {better - 1} more" if better > 1 else ""
+            verb = "significantly worse than" if better else "not significantly different from"
+            said += f", {verb} {models[0]}{more}"
+        yield f"{said}."
+
+
+def _of_leaders(matrix: RankingMatrix) -> str:
     if matrix.why_not:
         return f"No ranking over {matrix.scope.title}: {matrix.why_not.removeprefix('n/a: ')}."
     models, mean = matrix.order()

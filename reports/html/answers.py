@@ -14,6 +14,7 @@ from . import figures
 from .page import Source
 
 MOST_CLASSES = 12
+MOST_CURVES = 4  # more of them are a tangle
 MOST_POINTS = 400  # of a figure's curve or cloud
 TOGETHER = "Test rows of all folds together, each as its fold's chosen configuration answered."
 
@@ -43,9 +44,14 @@ def of_answers(source: Source, name: str) -> dict[str, Any]:
 
 
 def _curves(source: Source, order: list[str], answers: Answers) -> list[dict[str, str]]:
-    """ROC and precision against recall, the best model first."""
+    """ROC and precision against recall of the MOST_CURVES best models and the user's own, the best
+    first."""
     roc, recall = [], []
-    for model in order:
+    own = source.evidence.own
+    drawn = [m for i, m in enumerate(order) if i < MOST_CURVES or m in own]
+    ours = " and ours" * (len(drawn) > MOST_CURVES)
+    few = f" The {MOST_CURVES} best models{ours}." * (len(drawn) < len(order))
+    for model in drawn:
         y, proba = answers[model]
         threshold, code = np.unique(-proba[:, 1], return_inverse=True)
         hits = np.cumsum(np.bincount(code, y, minlength=len(threshold)))  # at each threshold
@@ -58,7 +64,7 @@ def _curves(source: Source, order: list[str], answers: Answers) -> list[dict[str
         points = np.column_stack([hits / positive, hits / alarms])
         points = figures.evenly(np.vstack([[[0.0, points[0, 1]]], points]), MOST_POINTS)
         recall.append(figures.Series(model, points.tolist(), look))
-    how: dict[str, Any] = {"note": TOGETHER, "straight": True}
+    how: dict[str, Any] = {"note": TOGETHER + few, "straight": True}
     return [
         figures.lines(roc, title="ROC", x="false positives", y="true positives", **how),
         figures.lines(recall, title="Precision and recall", x="recall", y="precision", **how),

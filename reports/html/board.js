@@ -46,7 +46,7 @@ function showBoard(matrix, entries) {
     const [name, page] = [DATA.models[entry.model], DATA.pages[entry.model]];
     const row = make(
       "tr",
-      {},
+      { class: OWN.has(name) ? "own" : null },
       make(
         "th",
         { scope: "row", class: name.length > 32 ? "words" : null },
@@ -132,6 +132,7 @@ function update() {
   byId("shown").replaceChildren(...beside); // beside the table
   byId("drawn").replaceChildren(...first.slice(beside.length), ...figures.filter((one) => !first.includes(one)));
   byId("drawn").hidden = false;
+  document.querySelectorAll("#drawn .scroll").forEach(watchWidth);
   for (const [id, label, name] of [["models", "Models", "model"], ["datasets", "Datasets", "dataset"]]) {
     const all = DATA[id].length;
     byId(`${id}-title`).textContent = `${label}: ${all - unticked(name).length} of ${all}`;

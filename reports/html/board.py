@@ -41,6 +41,7 @@ def data(
     return {
         "kind": "index",
         "models": [escape.one_line(m) for m in models],
+        "own": [escape.one_line(m) for m in evidence.own],
         "datasets": [
             {
                 "name": escape.one_line(d),

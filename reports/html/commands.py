@@ -18,6 +18,25 @@ def explain(runs: Sequence[str], dataset: str, model: str) -> str:
     return _joined(["bench", "explain", "scores", dataset, model, *named])
 
 
+def fit(runs: Sequence[str]) -> str:
+    """The command that saves the best model of a run; "" without one run.
+
+    >>> fit(["runs/a"])
+    'bench fit runs/a --out best.tabsweep'
+    """
+    return _joined(["bench", "fit", runs[0], "--out", "best.tabsweep"]) if len(runs) == 1 else ""
+
+
+def features(runs: Sequence[str], dataset: str) -> str:
+    """The command that says what a run's best model loses without a feature; "" without one run.
+
+    >>> features(["runs/a"], "houses")
+    'bench explain features houses --run runs/a'
+    """
+    words = ["bench", "explain", "features", dataset, "--run"]
+    return _joined([*words, runs[0]]) if len(runs) == 1 else ""
+
+
 def passport(dataset: str) -> str:
     """The command that prints all of a dataset's passport.
 

@@ -2,6 +2,7 @@
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
+const OWN = new Set(DATA.own ?? []); // the user's own models
 const byId = (id) => document.getElementById(id);
 
 /** An element with attributes and children; text never becomes markup. */
@@ -52,6 +53,7 @@ function sortTable(table, column, descending) {
     return descending ? -order : order;
   });
   body.append(...rows.map(([, row]) => row));
+  shorten(table);
   heads.forEach((head, i) => {
     if (i === column) head.setAttribute("aria-sort", descending ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
@@ -71,6 +73,45 @@ function makeSortable(table, changed = () => {}) {
     const button = make("button", { type: "button", onclick: click }, ...head.childNodes);
     head.replaceChildren(button);
   });
+}
+
+// --- long and wide tables ------------------------------------------------------------------------
+
+const SHOWN = 20; // rows of a longer table, and those of the user's own models
+
+/** Hide what stands behind the first rows of a table; a button below says how much, and shows it. */
+function shorten(table) {
+  const rows = [...table.tBodies[0].rows];
+  const hide = rows.filter((row, i) => i >= SHOWN && !row.classList.contains("own"));
+  const few = hide.length < 4; // a button is hardly shorter
+  const whole = few || table.dataset.whole === "";
+  for (const row of rows) row.hidden = !whole && hide.includes(row);
+  const place = table.closest(".scroll");
+  place.querySelector(":scope > .more")?.remove();
+  if (few) return;
+  const text = whole ? `The first ${rows.length - hide.length} alone` : `${hide.length} more: show all ${rows.length}`;
+  const click = () => {
+    whole ? delete table.dataset.whole : (table.dataset.whole = "");
+    shorten(table);
+  };
+  place.append(make("button", { type: "button", class: "more", onclick: click }, text));
+}
+
+/** Says below a table how many of its columns lie beyond the edge. */
+function sayHidden(place) {
+  const heads = [...(place.querySelector("thead tr")?.cells ?? [])].filter((head) => !head.hidden);
+  const edge = place.getBoundingClientRect().right;
+  const beyond = edge ? heads.filter((head) => head.getBoundingClientRect().right > edge + 8).length : 0;
+  let said = place.nextElementSibling;
+  if (!said?.classList.contains("beyond")) place.after((said = make("p", { class: "note beyond" })));
+  said.textContent = beyond ? `${plural(beyond, "column")} more to the right →` : "";
+}
+
+const widths = new ResizeObserver((entries) => entries.forEach((entry) => sayHidden(entry.target)));
+
+function watchWidth(place) {
+  widths.observe(place);
+  place.addEventListener("scroll", () => sayHidden(place), { passive: true });
 }
 
 // --- the address ---------------------------------------------------------------------------------
@@ -157,10 +198,14 @@ for (const code of document.querySelectorAll(".explain code, code.command")) {
   code.after(button);
 }
 
-for (const table of document.querySelectorAll("table.sortable:not(#board):not(#rows)"))
+for (const table of document.querySelectorAll("table.sortable:not(#board):not(#rows)")) {
   makeSortable(table);
+  shorten(table);
+}
+for (const place of document.querySelectorAll(".scroll")) watchWidth(place);
 
 addEventListener("beforeprint", () => {
+  for (const row of document.querySelectorAll("tr[hidden]")) row.hidden = false;
   for (const folded of document.querySelectorAll("details:not(.pick):not(.explain):not([open])")) {
     folded.open = true;
     folded.dataset.printed = "";

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation.cells import COMPLETE
+from ..alarms.finding import is_constant
 from ..metrics import METRICS, Metric
 from ..output import escape, footnotes
-from ..output.marks import ScoreText
+from ..output.marks import CONSTANT, ScoreText
 from . import commands, figures, sizes
 from .answers import of_answers
 from .board import all_rounded
-from .page import Source, neighbours
+from .page import Source, neighbours, own_names
 
 MAX_TRIALS = 1000  # on a page; of more it shows the chosen, the failed and the first ones
 MAX_TEXT = 500  # characters of a message
@@ -57,7 +58,12 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
         "n_trials": len(trials),
         "n_shown": len(shown),
         **neighbours(source.files, name),
-        "data": {"kind": "dataset", "metric": metric.label, "trials": _columns(shown, metric.name)},
+        "data": {
+            "kind": "dataset",
+            "own": own_names(source),
+            "metric": metric.label,
+            "trials": _columns(shown, metric.name),
+        },
     }
 
 
@@ -93,6 +99,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
             {
                 **source.entry(cell, score),
                 "model": escape.one_line(cell.model),
+                "own": cell.model in source.evidence.own,
                 "anchor": source.anchor(cell.model),
                 "file": source.model_files[cell.model],
                 "family": source.family(cell.model)[0],
@@ -102,7 +109,17 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
                 "order": (loss, cell.model),
             }
         )
-    return sorted(entries, key=lambda entry: entry["order"])
+    entries.sort(key=lambda entry: entry["order"])
+    dataset, models = cells[0].dataset, source.evidence.models
+    constant = (source.evidence.meta.get("constants") or {}).get(dataset, {}).get(metric_name)
+    if constant is None or any(map(is_constant, models)):
+        return entries
+    told = dict.fromkeys(("spread", "folds", "state", "cause", "fit", "predict", "cpu"), "")
+    told |= dict.fromkeys(("command", "anchor", "file", "family", "colour", "value"), "")
+    return [
+        *entries,
+        {**told, "model": CONSTANT, "mean": score(constant), "best": False, "own": False},
+    ]
 
 
 def _figures(
@@ -112,18 +129,26 @@ def _figures(
     scored = [cell for cell in cells if not math.isnan(cell.mean)]
     made = []
     if scored:
+        unit, percent = metric.factor, ", %" * metric.percent
         rows = [
-            figures.Row(cell.model, cell.mean, cell.spread, source.looks[cell.model])
+            figures.Row(cell.model, unit * cell.mean, unit * cell.spread, source.looks[cell.model])
             for cell in sorted(scored, key=lambda cell: (metric.loss(cell.mean), cell.model))
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
         note = f"Mean over folds; the whisker is one {kind} on either side."
-        made.append(figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}"))
+        made.append(
+            figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}{percent}")
+        )
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return made
     lines = [
-        (p[-1, 1], figures.Series(m, figures.thin(p * (1.0, metric.sign)), source.looks[m]))
+        (
+            p[-1, 1],
+            figures.Series(
+                m, figures.thin(p * (1.0, metric.sign * metric.factor)), source.looks[m]
+            ),
+        )
         for m, p in paths.items()
     ]
     lines.sort(key=lambda pair: (pair[0], pair[1].name))
@@ -133,7 +158,12 @@ def _figures(
     )
     title, x = f"Best validation {label} against trials", "configurations tried"
     drawn = figures.lines(
-        [line for _, line in lines], title=title, note=note, x=x, y=f"validation {label}", log_x=2
+        [line for _, line in lines],
+        title=title,
+        note=note,
+        x=x,
+        y=f"validation {label}{', %' * metric.percent}",
+        log_x=2,
     )
     return [*made, drawn]
 

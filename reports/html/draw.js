@@ -33,8 +33,11 @@ const dot = (cx, cy, r, kind, said = null) =>
   draw("circle", { class: kind, cx: px(cx), cy: px(cy), r }, said && draw("title", {}, said));
 const px = (value) => String(Math.round(value * 10) / 10);
 
+/** Whether a figure's text is the name of an own model, or ends in it after a number. */
+const isOwn = (text) => OWN.has(text) || OWN.has(text.slice(text.indexOf(" ") + 1));
+
 function widthOf(text) {
-  pen.font = `${SIZE}px system-ui, sans-serif`;
+  pen.font = `${isOwn(text) ? "bold " : ""}${SIZE}px system-ui, sans-serif`;
   return pen.measureText(text).width;
 }
 
@@ -52,7 +55,7 @@ function words(x, y, text, kind = "") {
   let shown = text;
   for (let n = text.length; n > 1 && widthOf(shown) > LONGEST + 1; ) shown = text.slice(0, --n) + "…";
   const all = shown === text ? null : draw("title", {}, text);
-  return draw("text", { x: px(x), y: px(y), class: kind }, shown, all);
+  return draw("text", { x: px(x), y: px(y), class: kind + (isOwn(text) ? " own" : "") }, shown, all);
 }
 
 /** A number as a tick has it: four digits, thousands as 125K, an exponent only for very small ones. */
@@ -148,6 +151,7 @@ function linesFigure({ title, series, x, y, log, straight }) {
     const to = straight ? ["L", " "] : ["H", "V"];
     const steps = own.slice(1).map(([a, b]) => `${to[0]}${px(across.at(a))}${to[1]}${px(up.at(b))}`);
     const curve = dashed(`M${px(across.at(own[0][0]))} ${px(up.at(own[0][1]))}${steps.join("")}`, look);
+    if (OWN.has(name)) curve.classList.add("own");
     curve.append(draw("title", {}, name));
     parts.push(curve);
   }

@@ -1,6 +1,18 @@
 // The figures that follow the filters: critical difference, costs, rank distributions and wins.
 
+const WIDE = 20; // models from which on a critical difference takes the whole page
+const BEST = 12; // models of the figures that have a row for each
+
 const lookOf = (data, entry) => data.looks[entry.model];
+
+/** The standings of the best models and of the user's own. */
+const bestAndOwn = (data, all) => all.filter((entry, i) => i < BEST || OWN.has(data.models[entry.model]));
+
+/** Which of all models a figure shows; "" where it shows all. */
+function ofAll(entries, all) {
+  if (entries.length === all.length) return "";
+  return ` The ${BEST} best${entries.length > BEST ? " and yours" : ""} of ${all.length} models.`;
+}
 
 /** Mean ranks on a line; a bar joins models that do not differ significantly (Nemenyi). */
 function criticalFigure(data, matrix, entries) {
@@ -18,7 +30,8 @@ function criticalFigure(data, matrix, entries) {
   const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
   const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side) + 20);
   const between = NARROW.matches ? 90 : Math.max(200, 9 * k);
-  const width = Math.max(pageWidth(), before + after + between);
+  const wide = k > WIDE && !NARROW.matches ? 1000 : pageWidth();
+  const width = Math.max(wide, before + after + between);
   const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
   const length = Math.min(
     width - 2 * margin,
@@ -62,17 +75,18 @@ function criticalFigure(data, matrix, entries) {
     `Nemenyi's test at .05 over ${n} datasets; a bar joins models whose mean ranks differ by less ` +
     "than the critical difference (CD), so that they do not differ significantly. The result depends " +
     "on which models are chosen. Friedman's test, which should come first, is under Tests.";
-  return figure(title, chart(width, top + 19 * half, spoken, parts), note, k > 20);
+  return figure(title, chart(width, top + 19 * half, spoken, parts), note, k > WIDE);
 }
 
 /** Each model's ranks: one dot per dataset, quartiles, median and mean. */
-function distributionFigure(data, matrix, entries) {
+function distributionFigure(data, matrix, all) {
+  const entries = bestAndOwn(data, all);
   const [row, top, k] = [24, 10, matrix.models.length];
   const names = entries.map((entry) => data.models[entry.model]);
   const [space, width] = sized(names, NARROW.matches ? 130 : 220);
   const floor = top + row * entries.length;
   const across = scale(1, Math.max(k, 2), space + 22, width - 12);
-  across.ticks = entries.map((_, i) => i + 1).filter((rank) => (rank - 1) % Math.ceil(k / 10) === 0);
+  across.ticks = all.map((_, i) => i + 1).filter((rank) => (rank - 1) % Math.ceil(k / 10) === 0);
   const parts = below(across, floor, "rank on a dataset, 1 is best", 6);
   entries.forEach((entry, i) => {
     const y = top + row * (i + 0.5);
@@ -92,7 +106,7 @@ function distributionFigure(data, matrix, entries) {
     const [best, worst] = [Math.min(...entry.own), Math.max(...entry.own)];
     return `${names[i]} ${best} to ${worst}, median ${entry.median}`;
   });
-  const note = "One dot per dataset; box: quartiles; line: median; diamond: mean.";
+  const note = "One dot per dataset; box: quartiles; line: median; diamond: mean." + ofAll(entries, all);
   const body = chart(width, floor + 40, `Ranks: ${spoken.join("; ")}.`, parts);
   return figure("Rank distributions", body, note);
 }
@@ -147,13 +161,16 @@ function costFigure(data, matrix, entries) {
     return [[x, y, next, y], [x, Math.min(y, before), x, Math.max(y, before)]]; // level, then upright
   });
   const around = { placed: [], points: known.map(place), line: stretches, area: [left, 4, right, floor] };
-  for (const entry of [...front, ...known.filter((e) => !front.includes(e))]) {
+  const mine = (entry) => OWN.has(data.models[entry.model]);
+  const first = [...known.filter(mine), ...front.filter((e) => !mine(e))];
+  for (const entry of [...first, ...known.filter((e) => !first.includes(e))]) {
     const [x, y] = place(entry);
     const name = data.models[entry.model];
     const kind = `m${lookOf(data, entry)[0]} ${front.includes(entry) ? "fill" : "rim"}`;
     parts.push(dot(x, y, 4.5, kind, `${name}: ${fixed(entry.score, 3)}, ${fixed(entry.cpu, 1)} s`));
-    if (known.length > 14 && !front.includes(entry)) continue;
+    if (known.length > 14 && !front.includes(entry) && !OWN.has(name)) continue;
     const at = labelPlace(x, y, room([name]), around);
+    if (at.cost >= 100 && !OWN.has(name)) continue; // over another name: its point has it as title
     around.placed.push(at.box);
     parts.push(words(at.x, at.y, name, at.end ? "name end" : "name"));
   }
@@ -166,7 +183,8 @@ function costFigure(data, matrix, entries) {
 }
 
 /** How often the model of the row beats that of the column, in percent of the datasets. */
-function winFigure(data, matrix, entries) {
+function winFigure(data, matrix, all) {
+  const entries = bestAndOwn(data, all);
   const wins = winsOf(matrix.ranks);
   const at = entries.map((entry) => matrix.models.indexOf(entry.model));
   const n = matrix.datasets.length;
@@ -175,7 +193,7 @@ function winFigure(data, matrix, entries) {
   entries.forEach((entry, i) => {
     const name = data.models[entry.model];
     head.append(make("th", { scope: "col", class: "num", title: name }, `(${i + 1})`));
-    const row = make("tr", {}, make("th", { scope: "row" }, `(${i + 1}) ${name}`));
+    const row = make("tr", { class: OWN.has(name) ? "own" : null }, make("th", { scope: "row" }, `(${i + 1}) ${name}`));
     entries.forEach((other, j) => {
       const share = wins[at[i]][at[j]] / n;
       const title = `${name} against ${data.models[other.model]}: ${wins[at[i]][at[j]]} of ${n}`;
@@ -188,6 +206,7 @@ function winFigure(data, matrix, entries) {
   const about = { class: "scroll", tabindex: 0, role: "region", "aria-label": "Pairwise wins" };
   const note =
     "Percent of the datasets on which the model of the row has the better score, ties counting " +
-    "one half; models in the order of their mean rank.";
+    "one half; models in the order of their mean rank." +
+    ofAll(entries, all);
   return figure("Pairwise wins", make("div", about, table), note, entries.length > 9);
 }

@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..metrics import METRICS
 from ..output import escape, footnotes
 from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_others
 from ..output.marks import ScoreText
-from ..output.tables import Section
+from ..output.tables import Section, upright
 from ..sections import out_of_fold
 from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
@@ -169,10 +169,16 @@ def neighbours(files: Mapping[str, str], name: str) -> dict[str, tuple[str, str]
     return {"before": links[at], "after": links[at + 2]}
 
 
+def own_names(source: Source) -> list[str]:
+    """The user's own models, as figures name them."""
+    return [escape.one_line(model) for model in source.evidence.own]
+
+
 def index(source: Source) -> dict[str, Any]:
     """The variables of the first page; `data` is the document that its script reads."""
     evidence = source.evidence
     meta = evidence.meta
+    runs = meta.get("runs") or []
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     # Of one table the models are compared out of fold: by all rows but the test part's.
     first = [source.parts[out_of_fold.NAME]] if alone and out_of_fold.NAME in source.parts else []
@@ -195,6 +201,26 @@ def index(source: Source) -> dict[str, Any]:
         },
         "elo": [board.all_rounded(elo[m], 6) if m in elo else None for m in evidence.models],
     }
+    links = {escape.label(name): file for name, file in source.files.items()}
+    anchors = {  # of the cells that were planned: the others have no row to lead to
+        (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
+        for name in source.names
+        for cell in source.cells[name]
+    }
+    marked = {
+        row[0].text + row[0].mark: row[0].text
+        for table in source.parts["scores"].tables
+        for panel in table.panels
+        for row in panel.rows
+        if row[0].text in links
+    }  # as the heading of a column has them
+    links |= {head: links[name] for head, name in marked.items()}
+    anchors |= {
+        (head, model): anchor
+        for head, name in marked.items()
+        for (of, model), anchor in anchors.items()
+        if of == name
+    }
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",
         "notes": [str(note) for note in meta.get("notes") or []],
@@ -206,22 +232,22 @@ def index(source: Source) -> dict[str, Any]:
         ),
         **_coverage(source),
         "alone": alone,
-        "data": {"kind": "index"} if alone else data,
+        "data": {"kind": "index", "own": own_names(source)} if alone else data,
+        "next": [commands.fit(runs), commands.features(runs, source.names[0])]
+        if alone and (meta.get("facts") or {}).get(source.names[0], {}).get("own")
+        else [],
         "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
         "models": [_model_row(source, name) for name in evidence.models],
-        "anchors": {  # of the cells that were planned: the others have no row to lead to
-            (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
-            for name in source.names
-            for cell in source.cells[name]
-        },
+        "anchors": anchors,
+        "own": [escape.label(model) for model in evidence.own],
         "ranked": {"datasets": len(mine.datasets), "of": mine.n_scope},
         "why": mine.why_not,
         "caption": _caption(evidence, mine),
         "at_equal_time": [] if alone else _at_equal_time(source),
         "by_size": [] if alone else sizes.of_all(evidence),
         "sections": [
-            p
+            replace(p, tables=tuple(map(upright, p.tables))) if name == "scores" else p
             for name, p in source.parts.items()
             if name not in ("look-first", "coverage", "leaderboard", *(OF_SEVERAL * alone))
             and p not in first
@@ -230,7 +256,7 @@ def index(source: Source) -> dict[str, Any]:
         "coverage": source.parts["coverage"],
         "intervals": source.parts["leaderboard"],
         "datasets": [_dataset_row(source, name) for name in source.names],
-        "links": {escape.label(name): file for name, file in source.files.items()},
+        "links": links,
         "protocols": footnotes.protocols(evidence, source.names),
         "about": [*footnotes.about(evidence).items()],
         "versions": sorted((meta.get("versions") or {}).items()),
@@ -294,6 +320,7 @@ def _standings(source: Source) -> list[dict[str, Any]]:
         entries.append(
             {
                 "model": model,
+                "own": model in source.evidence.own,
                 "file": source.model_files[model],
                 "colour": source.looks[model][0],
                 "mean": row.mean_rank,
@@ -317,6 +344,7 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
     rows = source.rows_of(name)
     return {
         "name": escape.one_line(name),
+        "own": name in source.evidence.own,
         "file": source.model_files[name],
         "family": source.family(name)[0],
         "hue": source.hue(name),

@@ -11,7 +11,7 @@ import numpy as np
 from . import escape
 from .looks import LIGHT, Look
 from .plotting import fixed_style, to_pdf
-from .text_width import TEXT_WIDTH_PT, width
+from .text_width import TEXT_WIDTH_PT, widest, width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DASHES = ("-", (0, (7, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)), (0, (14, 4)), (0, (3, 6)))
 LEGEND_PT = 30.0  # of a legend in pgfplots, beside its texts: the lines' samples and the gaps
 LEGEND_GAP = 0.03  # between axis and legend, as a share of the axis
+POINTS_WIDE_PT, POINTS_HIGH_PT, LABEL_PT = 220.0, 140.0, 7.0  # of a plot of points; its names
 NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
 
 
@@ -66,21 +67,45 @@ class Plot:
                 hit = step * np.arange(np.ceil(first), np.floor(last) + 1)
         return hit.tolist() if len(hit) > 2 else []
 
-    def pdf(self) -> bytes:
-        """As PDF, the legend beside the axes; the title is for the caption."""
-        with fixed_style():
-            return to_pdf(self._drawn(), self.title)
+    def labelled(self, named: Callable[[str], str]) -> list[bool]:
+        """Which of single points have their names beside them: those that cover no other name and
+        no other point, the first curves first."""
+        x = np.log10([curve.x[0] for curve in self.curves])
+        y = np.array([curve.y[0] for curve in self.curves])
+        at = [
+            (value - value.min()) / (np.ptp(value) or 1.0) * size
+            for value, size in ((x, POINTS_WIDE_PT), (y, POINTS_HIGH_PT))
+        ]
+        places = np.column_stack(at)  # (n_curves, 2), in pt
+        boxes: list[np.ndarray] = []
+        shown = []
+        for i, (curve, place) in enumerate(zip(self.curves, places, strict=True)):
+            end = place + (6.0 + widest(named(curve.label)), LABEL_PT / 2)
+            box = np.array([place + (4.0, -LABEL_PT / 2), end])
+            others = np.delete(places, i, axis=0)
+            free = not ((others > box[0] - 2.0) & (others < box[1] + 2.0)).all(axis=1).any()
+            free &= not any((box[0] < b[1]).all() and (b[0] < box[1]).all() for b in boxes)
+            boxes += [box] * free
+            shown.append(free)
+        return shown
 
-    def _drawn(self) -> Figure:
+    def pdf(self, named: Callable[[str], str] = escape.label) -> bytes:
+        """As PDF, the legend beside the axes; the title is for the caption. named: what a curve is
+        called."""
+        with fixed_style():
+            return to_pdf(self._drawn(named), self.title)
+
+    def _drawn(self, named: Callable[[str], str] = escape.label) -> Figure:
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6.4, max(3.6, 0.17 * len(self.curves) + 0.6)))
         axes = figure.add_axes((0.11, 0.14, 0.57, 0.75))
-        for curve in self.curves:
+        beside = self.labelled(named) if self.scattered else []
+        for n, curve in enumerate(self.curves):
             axes.plot(
                 curve.x,
                 curve.y,
-                label=escape.label(curve.label),
+                label=named(curve.label),
                 color=LIGHT[curve.look[0]],
                 linestyle=DASHES[curve.look[1]],
                 marker="" if self.steps else ".",
@@ -91,9 +116,9 @@ class Plot:
                 axes.fill_between(
                     curve.x, *curve.band, color=LIGHT[curve.look[0]], alpha=0.12, linewidth=0
                 )
-            if self.scattered:
+            if self.scattered and beside[n]:
                 axes.annotate(
-                    escape.label(curve.label),
+                    named(curve.label),
                     (curve.x[0], curve.y[0]),
                     xytext=(4, -2),
                     textcoords="offset points",
@@ -136,6 +161,7 @@ class Plot:
             *(["enlarge x limits={upper, value=0.2}"] if self.scattered else []),
         ]
         lines = ["\\begin{tikzpicture}", "\\begin{axis}[" + ",\n  ".join(options) + "]"]
+        beside = self.labelled(named) if self.scattered else []
         for n, curve in enumerate(self.curves):
             colour, dash = LIGHT[curve.look[0]], curve.look[1]
             pairs = zip(curve.x.tolist(), curve.y.tolist(), strict=True)
@@ -150,6 +176,8 @@ class Plot:
                 f"coordinates {{{points}}}"
                 + (
                     f" node[right, font=\\scriptsize] {{{names[n]}}};"
+                    if self.scattered and beside[n]
+                    else ";"
                     if self.scattered
                     else f"; \\addlegendentry{{{names[n]}}}"
                 ),

@@ -83,7 +83,9 @@ def setting(evidence: Evidence) -> list[str]:
         for key in ("suite", "budget", "sampler", "seed")
         if meta.get(key) not in (None, "")
     ]
-    line = ["Setting: " + ", ".join(words) + "."] if words else []
+    others = (meta.get("tuned") or {}).values()
+    apart = [f"Not of this run: {escape.visible(str(told))}" for told in others]
+    line = [" ".join(["Setting: " + ", ".join(words) + ".", *apart])] if words else apart
     notes = [*map(str, meta.get("notes") or []), *line, *_left_out(evidence)]
     return [*notes, *fewer_seeds(evidence)]
 

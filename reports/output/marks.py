@@ -12,6 +12,7 @@ from ..statistics.ranking import places
 from .tables import TableCell, bare, decimals_for, fixed
 
 # {figure of a leaderboard: (direction, decimals, factor)}
+CONSTANT = "one value for all rows"  # the line of a prediction that looks at no feature
 FIGURES = {
     "elo": ("max", 0, 1.0),
     "mean_rank": ("min", 2, 1.0),

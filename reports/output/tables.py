@@ -165,6 +165,22 @@ class _Fit:
     blocks: list[list[int]]
 
 
+def upright(table: ReportTable) -> ReportTable:
+    """A table of scores `transposed` where it has more models than datasets, any other as it is."""
+    rows = sum(len(panel.rows) for panel in table.panels)
+    wide = table.name.startswith("scores-") and len(table.header) - 1 > rows
+    return transposed(table) if wide else table
+
+
+def transposed(table: ReportTable) -> ReportTable:
+    """A table of datasets with a row for each of its columns, the models."""
+    rows = [row for panel in table.panels for row in panel.rows]
+    header = ("model", *(row[0].text + row[0].mark for row in rows))
+    models = enumerate(table.header[1:], start=1)
+    turned = tuple((TableCell(name), *(row[c] for row in rows)) for c, name in models)
+    return replace(table, header=header, panels=(Panel(turned),))
+
+
 def to_latex(tables: Sequence[ReportTable]) -> str:
     """Floats with booktabs rules, for \\input; they need \\usepackage{booktabs}."""
     floats = [f for table in tables if table.in_latex for f in _float(table)]

@@ -29,19 +29,19 @@ class Wins:
 
     title = "Pairwise wins"
 
-    def pdf(self) -> bytes:
-        """As PDF, without a title, which is for the caption."""
+    def pdf(self, named: Callable[[str], str] = escape.label) -> bytes:
+        """As PDF, without a title, which is for the caption. named: what a model is called."""
         with fixed_style():
-            return to_pdf(self._drawn(), self.title)
+            return to_pdf(self._drawn(named), self.title)
 
-    def _drawn(self) -> Figure:
+    def _drawn(self, named: Callable[[str], str] = escape.label) -> Figure:
         from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.figure import Figure
 
         k = len(self.models)
         shown = np.where(np.eye(k, dtype=bool), np.nan, self.shares)
         heads = [f"({i + 1})" for i in range(k)]
-        names = [f"{h} {escape.label(m)}" for h, m in zip(heads, self.models, strict=True)]
+        names = [f"{h} {named(m)}" for h, m in zip(heads, self.models, strict=True)]
         left = max(1.9, 0.1 + max(map(widest, names)) / 72)  # inches
         wide, high = left + 0.1 + 0.36 * k, 0.3 + 0.25 * k  # .25 for heads
         figure = Figure(figsize=(wide, high))

@@ -176,7 +176,16 @@ def costs(evidence: Evidence) -> Section:
     ids = pd.factorize(trials["id"])[0]
     frame = _cost_frame(evidence, ids)
     title = "What the sweep cost: sums over trials, the median trial, and the largest memory."
-    header = ["model", "trials", "copied", "CPU s", "fit s", "predict s", "fit s, median"]
+    copied = bool(frame["copied"].any())
+    header = [
+        "model",
+        "trials",
+        *["copied"] * copied,
+        "CPU s",
+        "fit s",
+        "predict s",
+        "fit s, median",
+    ]
     header += ["CPU %", "peak MiB", "ms per 1,000 rows", "ms per row"]
     total = frame["cpu_s"].sum()
     models, names = pd.factorize(trials["model"])
@@ -201,7 +210,7 @@ def costs(evidence: Evidence) -> Section:
             _seconds(1000.0 * batches.get(model, math.nan)),  # 1,000 rows: milliseconds
             _seconds(singles.get(model, math.nan), 2),  # seconds of 1,000: milliseconds of one
         ]
-        counts = [str(int(mine["trials"].sum())), str(int(mine["copied"].sum()))]
+        counts = [str(int(mine["trials"].sum())), *[str(int(mine["copied"].sum()))] * copied]
         rows.append((TableCell(escape.label(model)), *map(TableCell, counts + figures)))
     notes = [
         *footnotes.setting(evidence),

@@ -103,7 +103,7 @@ def section(
         _table(evidence, [b for b in views if b.scope.name == scope], matrices, frame, name)
         for scope in dict.fromkeys(m.scope.name for m in reversed(matrices))
     ]
-    remarks = (f"{verdict(widest(matrices))} {caveat}".strip(),)
+    remarks = (f"{verdict(widest(matrices), evidence.own)} {caveat}".strip(),)
     about = (
         "Elo, mean rank, win rate, normalised score and improvability with 95 % intervals: on "
         "complete datasets, and with missing cells imputed"

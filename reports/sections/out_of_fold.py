@@ -16,7 +16,7 @@ from ..aggregation.cells import counting
 from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output import escape, footnotes
-from ..output.marks import ScoreText
+from ..output.marks import CONSTANT, ScoreText
 from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 
 NAME, TITLE = "out-of-fold", "Scores out of fold"
@@ -101,6 +101,11 @@ def _table(
             costs = TableCell(share), TableCell(fixed(row["cpu_s"], 1)), TableCell(ms)
             label = TableCell(escape.label(str(row["model"])))
             lines.append((label, scores["val"][i], scores["test"][i], *costs))
+        constant = (evidence.meta.get("constants") or {}).get(dataset, {}).get(metric)
+        if constant is not None:
+            score = TableCell(ScoreText.of(metric, part["test"].astype(float).tolist())(constant))
+            none = TableCell()
+            lines.append((TableCell(CONSTANT), none, score, none, none, none))
         n_rows = bags[str(dataset)]["n_rows"]
         panels.append(Panel(tuple(lines), f"{escape.label(str(dataset))}: {n_rows:,} rows"))
     title = (

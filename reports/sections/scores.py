@@ -91,7 +91,8 @@ def _table(
 ) -> ReportTable:
     metric_name = evidence.headline(task)
     metric = METRICS[metric_name]
-    models = sorted(set(block["model"]))
+    ranked = [] if matrix.why_not else matrix.order()[0]
+    models = [*ranked, *sorted(set(block["model"]) - set(ranked))]
     rows = []
     for dataset, part in block.groupby("dataset", sort=True):
         rows.append(_row(evidence, str(dataset), part, models, metric_name))
@@ -101,13 +102,14 @@ def _table(
         panels.append(Panel((rank_row,)))
     title = (
         f"Test {footnotes.metric_title(metric_name)} on {footnotes.TASK_TITLES[task]}: mean over "
-        f"the folds. The best mean of each dataset is bold, the second best underlined; equal "
+        "the folds. The best mean of each dataset is bold, the second best underlined; equal "
         "means share their place."
     )
     notes = [
         *footnotes.setting(evidence),
         *footnotes.protocols(evidence, evidence.datasets(task)),
         f"{footnotes.arrow(metric.direction)}: {metric.better} is better.",
+        *(["Models stand in the order of their mean rank."] if ranked else []),
         *_spread_notes(evidence, block),
         *_state_notes(block),
         *([rank_note] if rank_note else []),

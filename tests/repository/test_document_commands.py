@@ -309,7 +309,9 @@ def write_files(folder: Path) -> None:
         '[budgets.quick]\nmodels = ["linear", "knn"]\nfolds = 1\ntrials = 1\n',
         encoding="utf-8",
     )
-    (folder / "mymodel.py").write_text(blocks(MODEL, "python")[0], encoding="utf-8")
+    files = [*blocks("README.md", "python"), *blocks(MODEL, "python")]
+    for name, text in zip(("mine.py", "mymodel.py", "net.py"), files, strict=True):
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize(

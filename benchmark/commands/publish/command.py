@@ -1,7 +1,7 @@
 """`bench publish`: runs as a static site with their leaderboard, a report for each, and the trials.
 
-The site's board is the report of all runs together, in which the newest run counts where several
-have computed a cell (`evidence_of`, newest_first).
+A board is the report of all runs that can share one, in which the newest run counts where several
+have computed a cell (`evidence_of`, newest_first); what its newest run changed stands beside it.
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ def publish(
     \b
     bench publish runs/first runs/second --out site/
 
-    Runs may share datasets and models: of each cell the newest run that completed it counts. Any
-    static host can serve the folder; its pages load nothing from elsewhere. The same runs give the
-    same bytes.
+    Runs may share datasets and models: of each cell the newest run that completed it counts, and
+    the page says what the newest run changed. Runs of another metric, seed or data have a
+    leaderboard of their own. Any static host can serve the folder; its pages load nothing from
+    elsewhere. The same runs give the same bytes.
     """
     files, damage = write_site(runs, out, beside=split_names(beside), **how)
     page = out / "index.html"
@@ -122,11 +123,14 @@ def write_site(
             shown = [f"runs/{run.name}"]  # no folder of this machine
             report = make_report([run.path], staging / "runs" / run.place, shown=shown, **how)
             damage += [f"{run.name}: {text}" for text in report.damage]
-        shown = [f"runs/{run.name}" for run in runs]
-        together = [run.path for run in runs]
-        board = make_report(together, staging / BOARD, shown=shown, newest_first=True, **how)
+        boards = []
+        for n, group in enumerate(groups_of(runs), start=1):
+            shown, together = [f"runs/{run.name}" for run in group], [run.path for run in group]
+            place = BOARD if n == 1 else f"{BOARD}-{n}"
+            made = make_report(together, staging / place, shown=shown, newest_first=True, **how)
+            boards.append(Board(place, group, made.sections, changes_in(group)))
         write_atomically(staging / "trials.csv.gz", _trials_of(runs), sync=False)
-        page = _page(title, runs, board.sections)
+        page = _page(title, runs, boards)
         write_atomically(staging / "index.html", page.encode("utf-8"), sync=False)
         write_atomically(staging / ".nojekyll", b"", sync=False)  # GitHub leaves files as they are
         write_atomically(staging / MARK, b'{"made_by": "tabsweep"}\n', sync=False)
@@ -153,6 +157,65 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     return [*named.values()][::-1]
 
 
+@dataclass(frozen=True)
+class Board:
+    """A report of runs together. place: its folder in the site; changes: what the newest run
+    changed, None for a single run."""
+
+    place: str
+    runs: Sequence[Run]
+    sections: Sequence[Section]
+    changes: Section | None
+
+    @property
+    def title(self) -> str:
+        """The suites of its runs."""
+        return ", ".join(dict.fromkeys(run.status.suite for run in self.runs))
+
+    @property
+    def verdict(self) -> str:
+        """What its leaderboard says in a sentence."""
+        return next(part for part in self.sections if part.name == "leaderboard").remarks[0]
+
+
+def groups_of(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs, newest first, in groups that can share a table: metric, seed, data and folds."""
+    from ....sweeps.store.ledger import Ledger
+    from ...planning.plan_record import plan_in
+    from ...results.evidence_builder import agree
+
+    groups: list[list[tuple[Run, Any]]] = []
+    for run in runs:
+        plan = plan_in(Ledger(run.path))
+        for group in groups:
+            try:
+                for _, other in group:
+                    agree(other, plan, content=True)
+            except ValueError:
+                continue
+            group.append((run, plan))
+            break
+        else:
+            groups.append([(run, plan)])
+    return [[run for run, _ in group] for group in groups]
+
+
+def changes_in(group: Sequence[Run]) -> Section | None:
+    """What the newest run of a group changed: compared with the last one before it of the same
+    suite and budget, by the decision of `bench compare`; None without such a run."""
+    from ....reports.regression.run_diff import compare_runs
+    from ....reports.regression.run_diff_section import section
+    from ...results.evidence_builder import evidence_of
+
+    new = group[0]
+    kind = new.status.suite, new.status.budget
+    before = [run for run in group[1:] if (run.status.suite, run.status.budget) == kind]
+    if not before:
+        return None
+    evidence = evidence_of([before[0].path]), evidence_of([new.path])
+    return section(compare_runs(*evidence, names=(before[0].name, new.name)))
+
+
 def _trials_of(runs: Sequence[Run]) -> bytes:
     """The trials of all runs as one CSV, packed."""
     import pandas as pd
@@ -165,19 +228,38 @@ def _trials_of(runs: Sequence[Run]) -> bytes:
     return gzip.compress(to_csv(frame).encode("utf-8"), mtime=0)
 
 
-def _page(title: str, runs: Sequence[Run], sections: Sequence[Section]) -> str:
-    """The first page: the leaderboard of all runs, the list of them, the downloads."""
+def _page(title: str, runs: Sequence[Run], boards: Sequence[Board]) -> str:
+    """The first page: the leaderboard of the newest run's board and what that run changed, links to
+    the other boards, the list of runs, the downloads."""
     from ....reports.html.write import other_page
+    from ....reports.output.tables import upright
 
-    shown = {part.name: part for part in sections if part.name in ("leaderboard", "scores")}
+    first = boards[0]
+    shown = {part.name: part for part in first.sections}
+    found = [shown["leaderboard"], shown["scores"]]
+    changes = [first.changes] if first.changes is not None else []
     variables = {
         "title": title,
-        "verdict": shown["leaderboard"].remarks[0],
+        "verdict": first.verdict,
         "sections": [
-            {"name": part.name, "title": part.title, "tables": part.tables}
-            for part in (shown["leaderboard"], shown["scores"])
+            {
+                "name": "changes" if part in changes else part.name,
+                "title": f"What changed: {part.title}" if part in changes else part.title,
+                "remarks": part.remarks if part in changes else (),
+                "tables": tuple(map(upright, part.tables)),
+            }
+            for part in [*changes, *found]
         ],
-        "board": f"{BOARD}/html/index.html",
+        "board": f"{first.place}/html/index.html",
+        "boards": [
+            {
+                "title": board.title,
+                "link": f"{board.place}/html/index.html",
+                "verdict": board.verdict,
+                "changes": board.changes.remarks if board.changes is not None else (),
+            }
+            for board in boards[1:]
+        ],
         "runs": [
             {
                 "name": run.name,
@@ -216,7 +298,10 @@ def move(staging: Path, out: Path) -> list[Path]:
     files."""
     files = sorted(p.relative_to(staging) for p in staging.rglob("*") if p.is_file())
     out.mkdir(parents=True, exist_ok=True)
-    for name in ("runs", BOARD, "trials.csv.gz", ".nojekyll", MARK, "index.html"):
+    boards = sorted(path.name for path in staging.glob(f"{BOARD}*"))
+    for old in {path.name for path in out.glob(f"{BOARD}*") if path.is_dir()} - {*boards}:
+        os.replace(out / old, staging / f"old {old}")  # of an earlier site with more of them
+    for name in ("runs", *boards, "trials.csv.gz", ".nojekyll", MARK, "index.html"):
         if (out / name).is_dir():
             os.replace(out / name, staging / f"old {name}")
         os.replace(staging / name, out / name)

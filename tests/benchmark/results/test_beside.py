@@ -236,14 +236,26 @@ def scores_of(folder: Path) -> pd.DataFrame:
 
 def test_an_exported_run_stands_beside_another_with_the_scores_that_it_had(exported):
     place, entrant, fast = exported
-    mine = ["--model", "knn", "--dataset", "iris", "--beside", entrant]
+    mine = ["--model", "knn", "--model", "linear", "--dataset", "iris", "--beside", entrant]
     answer("sweep", *fast, "--name", "mine", *mine)
     theirs, both = scores_of(place / "theirs"), scores_of(place / "mine")
-    assert set(both["model"]) == {"knn", "linear [x]", "random-forest [x]"}
+    called = {"linear": "linear [x]", "random-forest": "random-forest"}  # a mark where both have it
+    assert set(both["model"]) == {"knn", "linear", *called.values()}
     keys = ["dataset", "model", "metric"]
-    there = theirs[theirs["dataset"] == "iris"].assign(model=theirs["model"] + " [x]")
+    there = theirs[theirs["dataset"] == "iris"]
+    there = there.assign(model=there["model"].map(called))
     joined = both.merge(there, on=keys, suffixes=("", "_theirs"))
     assert len(joined) >= 2 and (joined["mean"] == joined["mean_theirs"]).all()
+    setup = (place / "mine" / "report" / "paper" / "setup.tex").read_text()
+    assert "Not of this run: models of Us" in setup and "configurations a study" in setup
+    assert "Random forest" in (place / "mine/report/paper/scores-multiclass.tex").read_text()
+    out = place / "chosen"
+    report = ["report", place / "mine", "--beside", entrant, "--out", out]
+    assert bench(*report, "--only", "knn,random-forest").code == 0
+    assert set(pd.read_csv(out / "scores.csv")["model"]) == {"knn", "random-forest"}
+    assert "2 chosen models alone" in (out / "leaderboard.md").read_text()
+    assert "did you mean 'random-forest'" in bench(*report, "--only", "knn,random-forst").err
+    assert bench(*report, "--only", "random-forest").code == 2, "none of the run's own"
     shutil.rmtree(place / "mine" / "report")
     assert bench("resume", place / "mine").code == 0
     assert scores_of(place / "mine").equals(both), "a run keeps what stands beside it"
