@@ -13,6 +13,9 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output.tables import Section
 
+OWN = "not in the paper's table"  # the remark of the row of a model that the paper lacks
+MARK = "*"  # after the name of such a model
+
 
 def published_error(spread: float, kind: str, n_repeats: float) -> float | None:
     """Standard error of a published value, or None where it does not follow: kind is std, sem, none
@@ -57,8 +60,8 @@ class PublishedTable:
     cut off after two digits or with two decimals, and the orders of the methods stand below; under
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
     compare: makes the comparison with a run, where it is not the one of cells.
-    extra: the remark of rows that the printed table does not have, controls of ours or values from
-    another source; they count as no published cell.
+    extra: the remarks of rows that the printed table does not have: controls of ours, values from
+    another source, models of a run; they count as no published cell.
     absent: published method -> why it is planned to have no model of ours.
     stand_ins: dataset by our name -> how its rows differ from the paper's; they are marked.
     notes: notes of the paper's own.
@@ -76,10 +79,14 @@ class PublishedTable:
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     deviations: Literal["", "cut", "decimals"] = ""
     compare: Callable[[Evidence, Any], Section] | None = None
-    extra: str = ""
+    extra: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def is_extra(self, note: str) -> bool:
+        """Whether a row with this note is none of the printed table."""
+        return any(remark in note for remark in self.extra)
 
     @property
     def label(self) -> str:
