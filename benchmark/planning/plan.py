@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -342,6 +343,7 @@ class Plan:
                     "task": data.table.task,
                     "n_rows": data.table.n_rows,
                     "n_features": data.table.n_features,
+                    "kinds": dict(Counter(data.table.kinds.values())),
                     "classes": list(data.table.classes),
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
