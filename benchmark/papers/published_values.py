@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import pandas as pd
 
 from ...common.text import one_line, suggest
 from ...reports.reproduction.published_table import Measure, PublishedTable
+from . import cost_tables
 from .paper_file import Paper, PaperError, TableEntry
 
 # The columns of a table that a run stands beside.
@@ -141,6 +144,8 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
     found, entry = plain_table(paper, name), paper.file.table[name]
     if entry.function:
         found = paper.function(f"table.{name}.function")(paper, found)
+    if entry.shape == "costs":
+        return replace(found, compare=partial(cost_tables.section, entry.costs))
     where = f"{paper.folder}: table.{name}"
     for metric in found.rows["metric"]:
         if metric not in entry.metrics:

@@ -52,7 +52,8 @@ class PublishedTable:
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
-    evaluation seeds. The others are of figures over datasets, which `compare` makes: `medians` and
+    evaluation seeds, `costs` for seconds and memory. The others are of figures over datasets, which
+    `compare` makes: `medians` and
     `average-ranks` of ranks, `means` of values.
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
@@ -74,7 +75,7 @@ class PublishedTable:
     rows: pd.DataFrame
     measures: Mapping[str, Measure]
     models: Mapping[str, str] = field(default_factory=dict)
-    shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
+    shape: Literal["cells", "ensembles", "costs", "medians", "means", "average-ranks"] = "cells"
     replicates: bool = False
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     deviations: Literal["", "cut", "decimals"] = ""
@@ -100,6 +101,8 @@ class PublishedTable:
             kind = "median" if self.shape == "medians" else "average"
             labels = " and ".join(METRICS[metric].label for metric in self.metrics)
             return f"{kind} ranks by {labels}"
+        if self.shape == "costs":
+            return "seconds and memory"
         if self.shape == "means":
             return f"means of {self.label}"
         return f"{self.label} of ensembles" if self.shape == "ensembles" else self.label

@@ -21,8 +21,9 @@ from ...papers.catalog import (
     find_experiment,
     suite_of,
 )
+from ...papers.cost_tables import as_printed
 from ...papers.experiment_result import TINY, Setting, Size
-from ...papers.published_values import published_table
+from ...papers.published_values import published_table, table_rows
 from ...planning.options import FIELDS, Options
 
 if TYPE_CHECKING:
@@ -66,11 +67,25 @@ def reproduce_command(
         way = f"is not made here: {chosen.entry.why}"
         if chosen.command:
             way = f"has its counterpart in: {chosen.command}"
+        if chosen.is_table and chosen.paper.file.table[chosen.name].published:
+            return _as_printed(console, chosen, f"{chosen.name} {way}")
         raise SweepError(f"{chosen.name} {way}; `bench reproduce --list` says what is")
     options = replace(options, budget=options.budget or chosen.entry.budget)
     if chosen.is_table and chosen.entry.suite:
         return _from_suite(console, chosen, options, no_run=no_run)
     return _from_experiment(console, chosen, options, no_run=no_run)
+
+
+def _as_printed(console: Console, table: PaperEntry, way: str) -> int:
+    """The published values alone, and why nothing of ours stands beside them."""
+    from ....reports.output.tables import to_text
+
+    rows, title = table_rows(table.paper, table.name), table.paper.file.table[table.name].title
+    section = as_printed(rows, table.name, title, (f"{way}.",))
+    console.say(to_text(section).rstrip())
+    shown = section.frame.astype(object).where(section.frame.notna(), None)
+    console.data({"published": shown.to_dict("records"), "why": way})
+    return OK
 
 
 def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:
