@@ -20,8 +20,10 @@ from .sections.leaderboard import TOO_FEW
 from .statistics.tests import ALPHA
 
 FOLDER = "paper/"
-COSTS = ("trials", "CPU s", "fit s, median", "peak MiB", "peak GPU MiB", "ms a step")
-COSTS += ("ms per 1,000 rows",)
+COSTS = (
+    *("trials", "CPU s", "fit s, median", "peak MiB", "peak GPU MiB", "ms a step"),
+    "ms per 1,000 rows",
+)
 DATASETS = tuple("dataset,rows,num.,cat.,classes,train,val.,test".split(","))
 OWN = "*"  # after the name of a model that is not tabsweep's
 

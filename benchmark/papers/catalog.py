@@ -66,7 +66,7 @@ class PublishedTables(Mapping[str, PublishedTable]):
             name: paper
             for paper in papers
             for name, t in paper.file.table.items()
-            if t.suite and t.shape != "costs"
+            if t.suite and t.shape not in ("costs", "times")
         }
 
     def __getitem__(self, name: str) -> PublishedTable:

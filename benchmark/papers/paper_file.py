@@ -23,6 +23,7 @@ from pydantic import Field
 from ...common.errors import Error
 from ...common.text import suggest
 from ...reports.metrics import METRICS
+from ...reports.reproduction.published_table import Shape
 from .. import toml_file
 from ..planning.suite import files as suite_files
 from ..planning.suite import files_in
@@ -93,7 +94,7 @@ class TableEntry(Entry):
     metrics: the published metrics, each with ours. costs: the published seconds and bytes likewise,
     for shape = "costs"; a published figure that neither names stands alone.
     shape: what the values are: scores of single models or of ensembles by dataset, costs of these,
-    or figures over datasets, which `function` makes.
+    scores after a time of the search, or figures over datasets, which `function` makes.
     errors: the published errors are over splits, or over runs of one split (replicates).
     deviations: standard deviations are shown as the paper prints them, cut off after two digits or
     with two decimals.
@@ -111,7 +112,7 @@ class TableEntry(Entry):
     published: str = ""
     metrics: dict[str, OurMetric] = {}
     costs: dict[str, Cost] = {}
-    shape: Literal["cells", "ensembles", "costs", "medians", "means", "average-ranks"] = "cells"
+    shape: Shape = "cells"
     errors: Literal["splits", "replicates"] = "splits"
     deviations: Literal["", "cut", "decimals"] = ""
     configurations: str = ""

@@ -13,6 +13,7 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output.tables import Section
 
+Shape = Literal["cells", "ensembles", "costs", "times", "medians", "means", "average-ranks"]
 OWN = "not in the paper's table"  # the remark of the row of a model that the paper lacks
 MARK = "*"  # after the name of such a model
 
@@ -52,9 +53,9 @@ class PublishedTable:
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
-    evaluation seeds, `costs` for seconds and memory. The others are of figures over datasets, which
-    `compare` makes: `medians` and
-    `average-ranks` of ranks, `means` of values.
+    evaluation seeds, `costs` for seconds and memory, `times` for scores after a time of the search.
+    The others are of figures over datasets, which `compare` makes: `medians` and `average-ranks` of
+    ranks, `means` of values.
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
     deviations: 'cut' or 'decimals' where standard deviations are shown as the paper prints them,
@@ -75,7 +76,7 @@ class PublishedTable:
     rows: pd.DataFrame
     measures: Mapping[str, Measure]
     models: Mapping[str, str] = field(default_factory=dict)
-    shape: Literal["cells", "ensembles", "costs", "medians", "means", "average-ranks"] = "cells"
+    shape: Shape = "cells"
     replicates: bool = False
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     deviations: Literal["", "cut", "decimals"] = ""
@@ -103,6 +104,8 @@ class PublishedTable:
             return f"{kind} ranks by {labels}"
         if self.shape == "costs":
             return "seconds and memory"
+        if self.shape == "times":
+            return f"{self.label} after a time of the search"
         if self.shape == "means":
             return f"means of {self.label}"
         return f"{self.label} of ensembles" if self.shape == "ensembles" else self.label

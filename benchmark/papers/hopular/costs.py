@@ -45,7 +45,7 @@ REFERENCE = {"n_blocks": 1, "n_nets": 1, "width": 8}  # of Figures A.5 and A.6
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"datasets": ("sulfur",), "rows": 32, "n": (16, 32), "d": (4, 8), "repeats": 1},
     "reduced": {
-        **{"datasets": EVERY, "rows": 128, "repeats": 3},
+        **{"datasets": EVERY, "rows": 256, "repeats": 2},
         **{"n": (100, 300, 1000, 3000), "d": (10, 30, 60, 100)},
     },
     "full": {
