@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...common.errors import Error
 from ...common.text import did_you_mean, suggest
@@ -12,6 +12,10 @@ from ...models import registry
 from ...sweeps.search.space import Choice, Fixed, Space, Variants
 from ...sweeps.study_state import CV
 from ...sweeps.trial import canonical, digest
+
+if TYPE_CHECKING:
+    from .options import Options
+    from .suite import Budget, Search
 
 TRANSDUCTIVE = {
     "transductive": "saw the features of validation and test rows, without their targets, while "
@@ -42,6 +46,19 @@ def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
         return Space.parse(spaces[name]), name
     except ValueError as error:
         raise PlanError(f"space {name!r} of model {model!r}: {error}") from None
+
+
+def space_and_sampler(
+    budget: Budget, search: Search, name: str, task: str, options: Options
+) -> tuple[str, str]:
+    """What a model of a budget is searched in, and how, by their names. search: its settings. A
+    model that the budget does not name has its own default space where it lacks the budget's, and
+    TPE in place of a grid there."""
+    space, sampler = search.space or budget.space, search.sampler or budget.sampler
+    named = name in budget.models or name in budget.model
+    if not named and space not in registry.spaces(name, task):
+        space, sampler = "default", "tpe" if sampler == "grid" else sampler
+    return options.space or space, options.sampler or sampler
 
 
 def narrow(
@@ -147,7 +164,7 @@ def refuse_transductive(space: Space, model: str) -> None:
 
 
 def transductive_note(models: Mapping[str, str]) -> list[str]:
-    """The report's sentences on a transductive suite. models: {model: how it sees test rows}."""
+    """The report's sentences on a transductive sweep. models: {model: how it sees test rows}."""
     notes = []
     for name, meaning in TRANSDUCTIVE.items():
         of = [model for model, by in models.items() if by == name]
@@ -195,9 +212,12 @@ def time_words(study_s: float | None, time_limit_s: float | None) -> str:
     return words + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
 
 
-def members_asked(given: int | None, of_budget: int | None, validation: str) -> int:
-    """How many members a bag has if the data allow, 0 for no bags. given: by the caller, 0 switches
-    the budget's off. Raises PlanError."""
+def members_asked(options: Options, of_budget: int | None, validation: str) -> int:
+    """How many members a bag has if the data allow, 0 for no bags: --bag 0 switches the budget's
+    off, and so does --seeds, whose place a bag would take. Raises PlanError."""
+    given = 0 if options.seeds and options.bag is None and validation != CV else options.bag
+    if options.seeds and (given or validation == CV):
+        raise PlanError("a bag takes the place of evaluation seeds: leave --seeds or the bag out")
     asked = of_budget if given is None else given
     if asked == 1:
         raise PlanError("a bag has at least 2 members; --bag 0 fits the chosen configuration once")
