@@ -44,6 +44,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "predict_s": "wall seconds of the predictions",
     "cpu_s": "CPU seconds of the trial",
     "peak_ram_mb": "largest resident memory in MiB",
+    "peak_vram_mb": "peak of the tensors on the GPU in MiB",
+    "step_s": "wall seconds of a training step, of models that count steps",
     "predict_1k_s": "wall seconds to predict 1,000 rows in one batch, measured apart and warm",
     "predict_1k_single_s": "wall seconds to predict 1,000 rows one by one, measured likewise",
     "id": "content address of the trial; rows with the same id are one trial that ran once",

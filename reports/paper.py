@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from . import bibliography, optional, paper_figures
 from .aggregation.rank_tests import why_no_friedman
@@ -13,13 +14,26 @@ from .evidence import Evidence
 from .metrics import METRICS
 from .output import escape, footnotes
 from .output.curves import Plot
-from .output.tables import Panel, ReportTable, Row, Section, to_latex, transposed
-from .sections import critical_difference
+from .output.tables import (
+    Panel,
+    ReportTable,
+    Row,
+    Section,
+    TableCell,
+    fixed,
+    to_latex,
+    transposed,
+)
+from .sections import critical_difference, seeds
 from .sections.leaderboard import TOO_FEW
 from .statistics.tests import ALPHA
 
 FOLDER = "paper/"
-COSTS = ("trials", "CPU s", "fit s, median", "peak MiB", "ms per 1,000 rows")
+COSTS = (
+    *("trials", "CPU s", "fit s, median", "peak MiB", "peak GPU MiB", "ms a step"),
+    "ms per 1,000 rows",
+)
+DATASETS = tuple("dataset,rows,num.,cat.,classes,train,val.,test".split(","))
 OWN = "*"  # after the name of a model that is not tabsweep's
 
 MAIN = """\
@@ -58,9 +72,9 @@ def files(
     *,
     missed: list[str],
 ) -> dict[str, str | bytes]:
-    """{paper/<name>.tex: text}: scores-<task>, ranks, reference, costs, critical-difference (for
-    the widest scope, and with its name for each other one) and the figures of
-    `paper_figures.plots`, as far as the report has them; the figures also as PDF (of
+    """{paper/<name>.tex: text}: datasets, scores-<task>, ranks, reference, costs,
+    critical-difference (for the widest scope, and with its name for each other one) and the figures
+    of `paper_figures.plots`, as far as the report has them; the figures also as PDF (of
     critical-difference the widest); references.bib; `setup`, a paragraph on how they were
     computed; `main`, which compiles to all of it.
 
@@ -76,13 +90,16 @@ def files(
         if part.name in ("scores", "leaderboard", "tests", "costs")
         for table in part.tables
     }
-    made = [_scores(evidence, tables[f"scores-{task}"], names) for task in evidence.tasks]
+    stds = _over_seeds(parts)
+    made = [_scores(evidence, tables[f"scores-{task}"], names, stds) for task in evidence.tasks]
     scope = whole.scope.name.replace(" ", "-")
     if _is_full(tables[f"leaderboard-{scope}"].panels[0]):
         made.append(_ranks(tables[f"leaderboard-{scope}"], whole, names))
     if (tests := tables.get(f"tests-reference-{scope}")) and _is_full(tests.panels[0]):
         made.append(_reference(tests, whole, names))
     made.append(_costs(tables["costs"], names))
+    if facts := evidence.meta.get("facts"):
+        made.insert(0, _datasets(evidence, facts, names))
     texts = {table.name: to_latex([table]) for table in made}
     pdfs: dict[str, bytes | None] = {}
     for matrix in sorted(matrices, key=lambda matrix: matrix is not whole):
@@ -171,7 +188,60 @@ def _is_full(panel: Panel) -> bool:
     return all(cell.span == 1 for row in panel.rows for cell in row)
 
 
-def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTable:
+def _datasets(
+    evidence: Evidence, facts: Mapping[str, Mapping[str, Any]], names: _Names
+) -> ReportTable:
+    """What was learned: a row a dataset, with the rows of the parts of a fold."""
+    rows = []
+    for dataset in evidence.datasets():
+        known = facts.get(dataset) or {}
+        kinds, sizes = known.get("kinds") or {}, known.get("sizes") or [None] * 3
+        numbers = [(evidence.meta.get("rows") or {}).get(dataset)]
+        numbers += [kinds.get(kind, 0) if kinds else None for kind in ("numeric", "categorical")]
+        numbers += [len(known.get("classes") or ()) or None, *sizes]
+        cells = (TableCell("–" if n is None else f"{n:,.0f}") for n in numbers)
+        rows.append((TableCell(escape.label(dataset)), *cells))
+    panels = (Panel(tuple(map(names.of_dataset, rows))),)
+    notes = (
+        "Numeric and categorical features, as the models get them. Training, validation and test "
+        "rows of a fold: means over those that ran. A dash: no classes, or not recorded.",
+    )
+    return ReportTable("datasets", "The datasets.", DATASETS, panels, notes)
+
+
+def _over_seeds(parts: Sequence[Section]) -> dict[tuple[str, str], float]:
+    """{(dataset, model): standard deviation over the evaluation seeds} of the headline metrics, on
+    datasets with one split."""
+    judged = next((part.frame for part in parts if part.name == seeds.NAME), None)
+    if judged is None:
+        return {}
+    one = judged.groupby("dataset")["fold"].transform("nunique") == 1
+    runs = judged[one & judged["headline"] & (judged["kind"] == seeds.SINGLE) & (judged["n"] > 1)]
+    return {(r.dataset, r.model): r.std for r in runs.itertuples(index=False)}
+
+
+def _scores(
+    evidence: Evidence, table: ReportTable, names: _Names, stds: Mapping[tuple[str, str], float]
+) -> ReportTable:
+    """The scores of a task. stds: see `_over_seeds`."""
+    task = table.name.removeprefix("scores-")
+    metric = evidence.headline(task)
+
+    def with_std(row: Row) -> Row:
+        dataset = names.dataset_of.get(row[0].text, "")
+        made = [row[0]]
+        for label, cell in zip(table.header[1:], row[1:], strict=True):
+            std = stds.get((dataset, names.model_of[label]))
+            if std is not None and not cell.sub:
+                decimals = len(cell.text.partition(".")[2])
+                std *= METRICS[metric].factor
+                text = fixed(std, decimals)
+                cell = replace(cell, sub=text if float(text) or not std else seeds.truncated(std))
+            made.append(cell)
+        return tuple(made)
+
+    panels = tuple(replace(p, rows=tuple(map(with_std, p.rows))) for p in table.panels)
+    table = replace(table, panels=panels)
     column_of = {names.model_of[label]: c for c, label in enumerate(table.header) if c}
     models = [model for model in names.order if model in column_of]
     columns = [0, *(column_of[model] for model in models)]
@@ -179,13 +249,16 @@ def _scores(evidence: Evidence, table: ReportTable, names: _Names) -> ReportTabl
         Panel(tuple(names.of_dataset([row[c] for c in columns]) for row in panel.rows), panel.title)
         for panel in table.panels
     )
-    task = table.name.removeprefix("scores-")
-    metric = evidence.headline(task)
     all_overlap = evidence.overlapping.issuperset(evidence.datasets(task))  # others are marked
     spread = "standard deviation" if all_overlap else "standard error"
+    folds = f"Mean over the folds and its {spread}"
+    on_seeds = {dataset for dataset, _ in stds}.intersection(evidence.datasets(task))
+    if on_seeds:
+        said = "Mean over the evaluation seeds of one split and their standard deviation (ddof 0)"
+        more = set(evidence.datasets(task)) - on_seeds
+        folds = f"{said}; on {footnotes.join(sorted(more))}: {folds.lower()}" if more else said
     notes = (
-        f"Mean over the folds and its {spread}; {METRICS[metric].better} is better. Best bold, "
-        "second underlined.",
+        f"{folds}; {METRICS[metric].better} is better. Best bold, second underlined.",
         *_marks(table),
         *names.note(models),
     )

@@ -244,9 +244,9 @@ def tell_of_plan(console: Console, plan: Plan) -> None:
         console.say(note)
 
 
-def run_and_report(console: Console, request: Request) -> int:
+def run_and_report(console: Console, request: Request, *, cost_first: bool = False) -> int:
     """Run a sweep with MLflow following it, write the report, print a summary, wait for MLflow;
-    returns the exit code."""
+    returns the exit code. cost_first: say what the sweep is expected to cost before it starts."""
     progress = Progress(
         quiet=console.quiet or console.json, color=console.color, verbose=console.verbose
     )
@@ -262,6 +262,12 @@ def run_and_report(console: Console, request: Request) -> int:
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
             tell_of_plan(console, plan)
+            if cost_first:
+                workers, own = details["workers"], details["ledger"]
+                cost = estimate(plan, own=own, others=siblings(request), workers=workers)
+                console.say(f"{count(cost.cells, 'trial')}, {cost.to_run} to run")
+                for line in cost_lines(cost, workers):
+                    console.say(line)
             left = details["left"]
             total = details["known"] + sum(left.values())
             expected = by_study(plan)

@@ -58,12 +58,15 @@ def papers(folder: Path | None = None) -> list[Paper]:
 
 
 class PublishedTables(Mapping[str, PublishedTable]):
-    """{name: published table} of the tables that a suite reproduces; each is read at its first
-    use."""
+    """{name: published table} of the tables of scores that a suite reproduces; each is read at its
+    first use."""
 
     def __init__(self, papers: Sequence[Paper]) -> None:
         self._papers = {
-            name: paper for paper in papers for name, t in paper.file.table.items() if t.suite
+            name: paper
+            for paper in papers
+            for name, t in paper.file.table.items()
+            if t.suite and t.shape not in ("costs", "times")
         }
 
     def __getitem__(self, name: str) -> PublishedTable:

@@ -23,6 +23,7 @@ from pydantic import Field
 from ...common.errors import Error
 from ...common.text import suggest
 from ...reports.metrics import METRICS
+from ...reports.reproduction.published_table import Shape
 from .. import toml_file
 from ..planning.suite import files as suite_files
 from ..planning.suite import files_in
@@ -45,6 +46,17 @@ class OurMetric(Strict):
 
     ours: str
     unit: float = 1.0
+
+
+class Cost(Strict):
+    """Our cost for a published one; what each is says `papers/cost_tables.py`. unit: ours times
+    this is in the published unit. selected: the methods whose published value is of the chosen
+    configuration alone, not of the search. over: the method that a ratio is to."""
+
+    ours: Literal["search_s", "fit_s", "peak_ram_mb", "peak_vram_mb", "step_s"]
+    unit: float = 1.0
+    selected: list[str] = []
+    over: str = ""
 
 
 class StandIn(Strict):
@@ -79,9 +91,10 @@ class TableEntry(Entry):
 
     The rest is for a table that a suite stands behind.
 
-    metrics: the published metrics, each with ours.
-    shape: what the values are: scores of single models or of ensembles by dataset, or figures over
-    datasets, which `function` makes.
+    metrics: the published metrics, each with ours. costs: the published seconds and bytes likewise,
+    for shape = "costs"; a published figure that neither names stands alone.
+    shape: what the values are: scores of single models or of ensembles by dataset, costs of these,
+    scores after a time of the search, or figures over datasets, which `function` makes.
     errors: the published errors are over splits, or over runs of one split (replicates).
     deviations: standard deviations are shown as the paper prints them, cut off after two digits or
     with two decimals.
@@ -98,7 +111,8 @@ class TableEntry(Entry):
 
     published: str = ""
     metrics: dict[str, OurMetric] = {}
-    shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
+    costs: dict[str, Cost] = {}
+    shape: Shape = "cells"
     errors: Literal["splits", "replicates"] = "splits"
     deviations: Literal["", "cut", "decimals"] = ""
     configurations: str = ""
@@ -234,9 +248,10 @@ def _faults(paper: PaperFile, folder: Path) -> Iterator[Fault]:
         if table.suite and not table.published:
             yield (*at, "published"), "is missing: the suite's scores stand beside its numbers"
         yield from _source_faults(paper, suites, at, table)
-        if table.suite and not table.metrics:
-            yield (*at, "metrics"), "is missing"
-        if table.shape not in ("cells", "ensembles") and not table.function:
+        key = "costs" if table.shape == "costs" else "metrics"
+        if table.suite and not getattr(table, key):
+            yield (*at, key), "is missing"
+        if table.shape not in ("cells", "ensembles", "costs") and not table.function:
             yield (*at, "function"), f"is missing: shape = {table.shape!r} needs one"
         if table.deviations and table.errors != "replicates" and table.shape != "ensembles":
             yield (*at, "deviations"), 'goes with errors = "replicates" or shape = "ensembles"'

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import pandas as pd
 
 from ...common.text import one_line, suggest
 from ...reports.reproduction.published_table import Measure, PublishedTable
+from . import cost_tables
 from .paper_file import Paper, PaperError, TableEntry
 
 # The columns of a table that a run stands beside.
@@ -141,11 +144,14 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
     found, entry = plain_table(paper, name), paper.file.table[name]
     if entry.function:
         found = paper.function(f"table.{name}.function")(paper, found)
+    if entry.shape == "costs":
+        return replace(found, compare=partial(cost_tables.section, entry.costs))
     where = f"{paper.folder}: table.{name}"
     for metric in found.rows["metric"]:
         if metric not in entry.metrics:
             raise PaperError(f"{where}.metrics lacks {metric!r}; {suggest(metric, entry.metrics)}")
-    twice = found.rows[found.rows.duplicated(["dataset", "method", "metric"])]
+    keys = ["dataset", "method", "metric", *(["level"] if entry.shape == "times" else [])]
+    twice = found.rows[found.rows.duplicated(keys)]
     if len(twice):
         cell = ", ".join(map(str, twice.iloc[0][["dataset", "method", "metric"]]))
         raise PaperError(f"{where}: its published file has two values of {cell}")

@@ -28,7 +28,9 @@ def method_ranks(
 
 
 def with_error(value: float, error: float) -> TableCell:
-    """A mean and, where it is known, its standard error."""
+    """A mean and, where it is known, its standard error; a dash for NaN."""
+    if np.isnan(value):
+        return TableCell("–")
     return TableCell(fixed(value, 2), "" if np.isnan(error) else fixed(error, 2))
 
 
@@ -50,7 +52,12 @@ def figures_table(
 
 
 def figures_section(
-    published: PublishedTable, table: ReportTable, frame: pd.DataFrame, remark: str
+    published: PublishedTable,
+    table: ReportTable,
+    frame: pd.DataFrame,
+    remark: str,
+    more: Iterable[ReportTable] = (),
 ) -> Section:
-    """The comparison that this table alone makes."""
-    return Section(table.name, f"{published.title} beside ours", (table,), frame, (remark,))
+    """The comparison that this table makes, with `more` below it."""
+    title = f"{published.title} beside ours"
+    return Section(table.name, title, (table, *more), frame, (remark,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ...sweeps.study_state import CV
 from ..bag_members import fidelity_of, scored_fold
 from .own_models import nothing_counts
 from .space_overrides import PlanError
+
+if TYPE_CHECKING:
+    from .options import Options
 
 USUAL_MEMBERS = 5  # of a bag, where a search by inner cross-validation names no number
 
@@ -60,9 +63,12 @@ def judged_by(table: Table, fold: Fold, bag: Mapping[str, Any] | None) -> str:
     return f"out of fold of {n_rows:,} rows" if bag else f"on {n_rows:,} validation rows"
 
 
-def members_asked(given: int | None, of_budget: int | None, validation: str) -> int:
-    """How many members a bag has if the data allow, 0 for no bags. given: by the caller, 0 switches
-    the budget's off. Raises PlanError."""
+def members_asked(options: Options, of_budget: int | None, validation: str) -> int:
+    """How many members a bag has if the data allow, 0 for no bags: --bag 0 switches the budget's
+    off, and so does --seeds, whose place a bag would take. Raises PlanError."""
+    given = 0 if options.seeds and options.bag is None and validation != CV else options.bag
+    if options.seeds and (given or validation == CV):
+        raise PlanError("a bag takes the place of evaluation seeds: leave --seeds or the bag out")
     asked = of_budget if given is None else given
     if asked == 1:
         raise PlanError("a bag has at least 2 members; --bag 0 fits the chosen configuration once")

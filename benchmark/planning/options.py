@@ -180,9 +180,18 @@ class Options:
         type=click.Choice(["holdout", "cv"]),
         kept=SAME,
     )
+    seeds: int | None = search(
+        help="Fit the chosen configuration under so many seeds.", type=WHOLE, kept=LARGER
+    )
     sampler: str | None = search(help="Default: the budget's.", type=SAMPLERS, kept=STAYS)
     space: str | None = search(help="Search space: default, npt, hopular, rtdl, ...", kept=STAYS)
     seed: int = search(0, kept=SAME, **seed_of("folds, search and fits"))
+    transductive: bool | None = search(
+        help="Models that can do so see the features of the rows to predict while they train, as "
+        "in NPT's paper.",
+        is_flag=True,
+        kept=STAYS,
+    )
     asynchronous: str | None = search(
         help="ASHA or PBT on Ray Tune; configurations come at random or from the grid, and "
         "tables may differ from run to run.",

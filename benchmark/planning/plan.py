@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,6 +43,7 @@ from .space_overrides import (
     refuse_transductive,
     refuse_weights,
     resolve_space,
+    space_and_sampler,
     time_notes,
     time_words,
     transductive_by,
@@ -149,11 +151,12 @@ class Plan:
         self.study_s = options.study_s or self.budget.study_s
         self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
         self.validation = options.validation or self.budget.validation
-        self.n_members = members_asked(options.bag, self.budget.bag, self.validation)
+        self.n_members = members_asked(options, self.budget.bag, self.validation)
         self.bags = bags_of(self.data, self.n_members, seed=options.seed)
         self.notes += bag_notes(self.n_members, self.validation, self.bags, self.budget.seeds)
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
-        if suite.transductive:
+        self.transductive = bool(suite.transductive or options.transductive)
+        if self.transductive:
             seeing = {model: self._sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
@@ -204,16 +207,15 @@ class Plan:
         takes no trial of its own. Raises PlanError."""
         budget, options, of = self.budget, self.options, self.asked(model)
         search = budget.search(self.given[model], dataset)
-        space, space_name = resolve_space(of, options.space or search.space or budget.space, task)
+        asked, sampler = space_and_sampler(budget, search, self.given[model], task, options)
+        space, space_name = resolve_space(of, asked, task)
         fixed = told(of, self.metric[task], options.target_transform) | dict(search.fixed)
-        by = self._sees(model, dataset) if self.suite.transductive else None
-        if by is not None:
+        if self.transductive and (by := self._sees(model, dataset)) is not None:
             fixed[by] = True
         fixed |= pinned(self.specs[model], task)
         space = narrow(space, fixed, search.choices, of)
-        if not self.suite.transductive:
+        if not self.transductive:
             refuse_transductive(space, of)
-        sampler = options.sampler or search.sampler or budget.sampler
         if options.asynchronous and self.specs[model].resource and sampler != "grid":
             sampler = "random"  # an asynchronous search has no complete history to learn from
         n_asked = options.trials or search.trials or budget.trials
@@ -273,7 +275,7 @@ class Plan:
             if self.validation == CV:
                 refuse_bags(model, "halving, save_every or --async")
         bag = self.bags.get((dataset, fold))
-        n_seeds = 1 if bag else search.seeds or budget.seeds
+        n_seeds = 1 if bag else options.seeds or search.seeds or budget.seeds
         return StudyPlan(
             dataset=dataset,
             task=task,
@@ -340,6 +342,7 @@ class Plan:
                     "task": data.table.task,
                     "n_rows": data.table.n_rows,
                     "n_features": data.table.n_features,
+                    "kinds": dict(Counter(data.table.kinds.values())),
                     "classes": list(data.table.classes),
                     "sha256": data.table.sha256,
                     "protocol": data.protocol,
@@ -409,8 +412,7 @@ class Plan:
         }
         identity |= {"time_limit_s": plan.time_limit_s} if plan.time_limit_s is not None else {}
         identity |= encoding_identity(spec, data.table)
-        if self.options.portable:  # other bytes: such trials are not mixed with others
-            identity["portable"] = LEVEL
+        identity |= {"portable": LEVEL} if self.options.portable else {}  # other bytes
 
         of_bags = identity
         if plan.bag is not None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...common.errors import Error
 from ...common.text import did_you_mean, suggest
 from ...models import registry
 from ...sweeps.search.space import Choice, Fixed, Space, Variants
 from ...sweeps.trial import canonical, digest
+
+if TYPE_CHECKING:
+    from .options import Options
+    from .suite import Budget, Search
 
 TRANSDUCTIVE = {
     "transductive": "saw the features of validation and test rows, without their targets, while "
@@ -39,6 +43,19 @@ def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
         return Space.parse(spaces[name]), name
     except ValueError as error:
         raise PlanError(f"space {name!r} of model {model!r}: {error}") from None
+
+
+def space_and_sampler(
+    budget: Budget, search: Search, name: str, task: str, options: Options
+) -> tuple[str, str]:
+    """What a model of a budget is searched in, and how, by their names. search: its settings. A
+    model that the budget does not name has its own default space where it lacks the budget's, and
+    TPE in place of a grid there."""
+    space, sampler = search.space or budget.space, search.sampler or budget.sampler
+    named = name in budget.models or name in budget.model
+    if not named and space not in registry.spaces(name, task):
+        space, sampler = "default", "tpe" if sampler == "grid" else sampler
+    return options.space or space, options.sampler or sampler
 
 
 def narrow(
@@ -144,7 +161,7 @@ def refuse_transductive(space: Space, model: str) -> None:
 
 
 def transductive_note(models: Mapping[str, str]) -> list[str]:
-    """The report's sentences on a transductive suite. models: {model: how it sees test rows}."""
+    """The report's sentences on a transductive sweep. models: {model: how it sees test rows}."""
     notes = []
     for name, meaning in TRANSDUCTIVE.items():
         of = [model for model, by in models.items() if by == name]

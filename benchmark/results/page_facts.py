@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,8 @@ def names_of(plans: Iterable[Record]) -> dict[str, str]:
 def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """{dataset: what its page says of the data}, from the plan alone.
 
-    `title`; `n_features`; `sizes`, mean numbers of rows to train, validate and test; `classes`
+    `title`; `n_features`; `kinds`, how many features of each kind, None where not all were counted;
+    `sizes`, mean numbers of rows to train, validate and test; `classes`
     ({name: rows} in the order of the classes' numbers, None for rows that were not counted);
     `features` (name, kind, n_distinct, n_missing; the last two None where not counted),
     MAX_FEATURES at most; `flags` of the passport;
@@ -105,9 +107,13 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
         facts = described.get("facts") or {}
         counts = facts.get("class_counts") or {}  # sorted by name, as a plan keeps every table
         sizes = np.array(described.get("sizes") or [], dtype=float)
+        kinds = described.get("kinds")
+        if kinds is None and described.get("n_features") == len(facts.get("columns") or []):
+            kinds = Counter(column["kind"] for column in facts.get("columns") or [])
         pages[name] = {
             "title": described.get("title") or name,
             "n_features": described.get("n_features"),
+            "kinds": kinds,
             "sizes": sizes.mean(axis=0).tolist() if sizes.ndim == 2 and len(sizes) else None,
             "classes": {name: counts.get(name) for name in described.get("classes") or counts},
             "features": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ..output.files import render, write_files
 from ..output.footnotes import count
 from ..output.tables import Section, fixed
 from ..sections import seeds
-from . import method_order
+from . import method_order, own_rows
 from .comparison_frame import comparison_frame, printed_cells
 from .comparison_table import NOTHING, comparison_table
 from .published_table import PublishedTable
@@ -41,7 +42,7 @@ def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
         f"{int((within == True).sum())} lie within two joint standard errors.",  # noqa: E712
     )
     name, title = published.name, published.title
-    tables = [table]
+    tables = [table, *own_rows.placed(published, frame)]
     if published.deviations:
         order = method_order.table(name, title, frame)
         tables += [order] if order else []
@@ -54,8 +55,12 @@ def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
     return Section(f"reproduce-{name}", f"{title} beside ours", tuple(tables), frame, remarks)
 
 
-def whole_comparison(evidence: Evidence, published: PublishedTable) -> Section:
-    """`compare`, with the budgets of both sides at its head."""
+def whole_comparison(
+    evidence: Evidence, published: PublishedTable, asked: Iterable[str] = ()
+) -> Section:
+    """`compare`, with the budgets of both sides at its head. asked: models that are rows of the
+    table though the paper lacks them; those from outside the package are, too."""
+    published = own_rows.with_own(published, own_rows.own_models(evidence, published, asked))
     section = compare(evidence, published)
     return replace(
         section, remarks=(*section.remarks, *_budgets(evidence, published, section.frame))
@@ -95,8 +100,9 @@ def _span(counts: pd.Series, word: str) -> str:
 
 
 def is_empty(section: Section) -> bool:
-    """Whether nothing of a comparison's table has a value of ours."""
-    return section.tables[0].panels[0].rows[0][0].text == NOTHING
+    """Whether nothing of a comparison has a value of ours."""
+    placed = any(table.name.endswith(own_rows.PLACED) for table in section.tables)
+    return section.tables[0].panels[0].rows[0][0].text == NOTHING and not placed
 
 
 def write_comparison(section: Section, out: str | Path) -> list[Path]:

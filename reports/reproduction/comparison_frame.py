@@ -79,9 +79,7 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
 def printed_cells(what: PublishedTable, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of a comparison's frame that have a published value in the table itself: no extra
     rows and no values that cannot be read."""
-    if what.extra:
-        frame = frame[~frame["note"].str.contains(what.extra, regex=False)]
-    return frame[frame["published"].notna()]
+    return frame[frame["published"].notna() & ~frame["note"].map(what.is_extra).astype(bool)]
 
 
 def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from ..output import escape, footnotes
 from ..output.tables import Panel, ReportTable, TableCell, fixed
 from ..sections import seeds
 from .comparison_frame import WITHIN, printed_cells
-from .published_table import PublishedTable
+from .published_table import MARK, OWN, PublishedTable
 
 SPLITS = (
     "After each mean: its standard error over splits (published standard deviations are divided by "
@@ -64,7 +64,10 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     if not panels:
         panels = [Panel(((TableCell(NOTHING, span=len(header)),),))]
     title = f"{what.title}: published test {what.label} beside ours."
-    extra = sorted({r.method for r in rows.itertuples() if _is_extra(what, r.note)})
+    extra = {
+        remark: sorted({r.method for r in rows.itertuples() if remark in r.note})
+        for remark in what.extra
+    }
     n_ours, n_printed = len(printed_cells(what, rows)), len(printed_cells(what, frame))
     notes = [
         *footnotes.setting(evidence),
@@ -85,7 +88,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *_missing_notes(what),
         *(f"{escape.label(m)}, planned absence: {why}." for m, why in what.absent.items()),
         *stand_in_notes(what, set(rows["dataset"])),
-        *([f"{footnotes.join(extra)}: {what.extra}."] if extra else []),
+        *(f"{footnotes.join(names)}: {remark}." for remark, names in extra.items() if names),
     ]
     return ReportTable(
         f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
@@ -140,11 +143,6 @@ def _absences(evidence: Evidence, what: PublishedTable, frame: pd.DataFrame) -> 
     return notes
 
 
-def _is_extra(what: PublishedTable, note: str) -> bool:
-    """Whether a row of this note is none of the printed table."""
-    return bool(what.extra) and what.extra in note
-
-
 def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]:
     """Which of the datasets have other rows than the paper's, one note per dataset."""
     return [
@@ -156,7 +154,7 @@ def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]
 
 def _missing_notes(what: PublishedTable) -> list[str]:
     """Why published values are missing, one note per value."""
-    known = ("", what.extra)
+    known = ("", *what.extra)
     return [
         f"{escape.label(r.dataset)}, {escape.label(r.method)}: {r.remark}."
         for r in what.rows.itertuples(index=False)
@@ -173,17 +171,13 @@ def _row(
     known = size is not None and not math.isnan(size)
     within = ("yes" if d["within_two"] else "no") if known else "n/a"
     configs = d["published_configs"]
-    theirs, ours = (_maybe(d[f"{side}_se"], decimals) for side in ("published", "ours"))
-    if what.deviations:
-        stds = (d[f"{side}_std"] for side in ("published", "ours"))
-        cut = what.deviations == "cut"
-        theirs, ours = (_truncated(std) if cut else _maybe(std, 2) for std in stds)
+    theirs, ours = (shown_spread(d, side, decimals, what) for side in ("published", "ours"))
     few = footnotes.few_mark(evidence, d["dataset"], d["model"])
     return (
         TableCell(
             escape.label(d["dataset"]), mark=STAND_IN if d["dataset"] in what.stand_ins else ""
         ),
-        TableCell(escape.label(d["method"])),
+        TableCell(escape.label(d["method"]), mark=MARK if OWN in d["note"] else ""),
         TableCell(_maybe(d["published"], decimals) or "n/a", theirs),
         TableCell(fixed(d["ours"], decimals), ours, mark=few),
         TableCell(_maybe(d["difference"], decimals) or "n/a"),
@@ -195,13 +189,22 @@ def _row(
     )
 
 
+def shown_spread(row: dict[str, Any], side: str, decimals: int, what: PublishedTable) -> str:
+    """What stands after a mean of a side ("published" or "ours"): its deviation where the paper
+    prints one, else its standard error."""
+    if not what.deviations:
+        return _maybe(row[f"{side}_se"], decimals)
+    std = row[f"{side}_std"]
+    return _truncated(std) if what.deviations == "cut" else _maybe(std, 2)
+
+
 def _decimals(row: dict[str, Any], part: pd.DataFrame, what: PublishedTable) -> int:
     """Decimals of a row: those of its printed value. A row that this table prints no value for has
     the most of its dataset."""
-    if not math.isnan(row["published"]) and not _is_extra(what, row["note"]):
+    if not math.isnan(row["published"]) and not what.is_extra(row["note"]):
         return max(1, row["published_decimals"])
     both = zip(part["published_decimals"], part["note"], strict=True)
-    return max([1, *(n for n, note in both if not _is_extra(what, note))])
+    return max([1, *(n for n, note in both if not what.is_extra(note))])
 
 
 def _maybe(value: float | None, decimals: int) -> str:

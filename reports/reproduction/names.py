@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -23,22 +23,26 @@ def separated(name: str) -> str:
 
 
 def fitted(
-    evidence: Evidence, published: PublishedTable, aliases: Mapping[str, str]
+    evidence: Evidence,
+    published: PublishedTable,
+    aliases: Mapping[str, str],
+    keep: Collection[str] = (),
 ) -> tuple[Evidence, list[str]]:
     """(the evidence with the names that the comparison uses and the table's metrics as headlines of
     their tasks, hints for its notes).
 
     A method of the table is known by the paper's name, by our model's name, by an alias, and by
     any of these with other separators; a variant keeps its ending. Names that differ in case are
-    told apart, with a hint. aliases: other name -> the paper's. Raises EvidenceError where two
-    names of the evidence would become one.
+    told apart, with a hint. aliases: other name -> the paper's. keep: methods that keep their name.
+    Raises EvidenceError where two names of the evidence would become one.
     """
     methods = {m: published.model_of(m) for m in dict.fromkeys(published.rows["method"])}
     methods |= {model: model for model in methods.values()}
     methods |= {other: methods[name] for other, name in aliases.items() if name in methods}
     datasets = {name: name for name in published.dataset_names()}
     datasets |= {other: name for other, name in aliases.items() if name in datasets}
-    models, model_hints = _renames(evidence.models, methods, "method")
+    others = [name for name in evidence.models if name not in keep]
+    models, model_hints = _renames(others, methods, "method")
     named, dataset_hints = _renames(_datasets(evidence), datasets, "dataset")
 
     def renamed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -51,6 +55,27 @@ def fitted(
     if evidence.ensembles is not None:
         made = replace(made, ensembles=renamed(evidence.ensembles))
     return made, [*model_hints, *dataset_hints]
+
+
+def with_models_of(evidence: Evidence, run: Evidence, models: Iterable[str]) -> Evidence:
+    """The (fitted) evidence with these models of a run on its datasets. Raises EvidenceError."""
+    chosen, datasets = set(models), set(evidence.datasets())
+
+    def mine(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame["model"].isin(chosen) & frame["dataset"].isin(datasets)]
+
+    about = {key: evidence.meta.get(key) or {} for key in ("families", "names")}
+    added = {key: {m: (run.meta.get(key) or {}).get(m) for m in chosen} for key in about}
+    meta = {key: {**about[key], **{m: v for m, v in added[key].items() if v}} for key in about}
+    notes = [*evidence.meta.get("notes", []), *run.meta.get("notes", [])]
+    made = Evidence.of(
+        pd.concat([evidence.trials, mine(run.trials)], ignore_index=True),
+        pd.concat([evidence.planned, mine(run.planned)], ignore_index=True),
+        {**evidence.meta, **meta, "notes": notes},
+    )
+    groups = [evidence.ensembles, None if run.ensembles is None else mine(run.ensembles)]
+    known = [group for group in groups if group is not None]
+    return made.but(ensembles=pd.concat(known, ignore_index=True)) if known else made
 
 
 def _headlines(evidence: Evidence, published: PublishedTable) -> dict[str, str]:
@@ -102,5 +127,6 @@ def _renames(
             f"apart by case; if it is, write {near!r}."
         )
     if rest:
-        hints.append(f"Not in this table: {what}s {first_few(rest, 12)}.")
+        way = "; --model NAME makes a method a row" if what == "method" else ""
+        hints.append(f"Not in this table: {what}s {first_few(rest, 12)}{way}.")
     return {name: ours for name, ours in found.items() if name != ours}, hints

@@ -13,6 +13,10 @@ from ..evidence import Evidence
 from ..metrics import METRICS
 from ..output.tables import Section
 
+Shape = Literal["cells", "ensembles", "costs", "times", "medians", "means", "average-ranks"]
+OWN = "not in the paper's table"  # the remark of the row of a model that the paper lacks
+MARK = "*"  # after the name of such a model
+
 
 def published_error(spread: float, kind: str, n_repeats: float) -> float | None:
     """Standard error of a published value, or None where it does not follow: kind is std, sem, none
@@ -49,16 +53,17 @@ class PublishedTable:
     measures: published metric -> ours. models: published method -> our model, where the names
     differ.
     shape: `cells` for a value per dataset and method, `ensembles` for the value of ensembles of
-    evaluation seeds. The others are of figures over datasets, which `compare` makes: `medians` and
-    `average-ranks` of ranks, `means` of values.
+    evaluation seeds, `costs` for seconds and memory, `times` for scores after a time of the search.
+    The others are of figures over datasets, which `compare` makes: `medians` and `average-ranks` of
+    ranks, `means` of values.
     replicates: the published error is over runs of one split; ours is over the evaluation seeds.
     configurations: (dataset, method) -> how many configurations the paper searched.
     deviations: 'cut' or 'decimals' where standard deviations are shown as the paper prints them,
     cut off after two digits or with two decimals, and the orders of the methods stand below; under
     'cut' also the significance rule of `sections.seeds`. '' for standard errors alone.
     compare: makes the comparison with a run, where it is not the one of cells.
-    extra: the remark of rows that the printed table does not have, controls of ours or values from
-    another source; they count as no published cell.
+    extra: the remarks of rows that the printed table does not have: controls of ours, values from
+    another source, models of a run; they count as no published cell.
     absent: published method -> why it is planned to have no model of ours.
     stand_ins: dataset by our name -> how its rows differ from the paper's; they are marked.
     notes: notes of the paper's own.
@@ -71,15 +76,19 @@ class PublishedTable:
     rows: pd.DataFrame
     measures: Mapping[str, Measure]
     models: Mapping[str, str] = field(default_factory=dict)
-    shape: Literal["cells", "ensembles", "medians", "means", "average-ranks"] = "cells"
+    shape: Shape = "cells"
     replicates: bool = False
     configurations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     deviations: Literal["", "cut", "decimals"] = ""
     compare: Callable[[Evidence, Any], Section] | None = None
-    extra: str = ""
+    extra: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def is_extra(self, note: str) -> bool:
+        """Whether a row with this note is none of the printed table."""
+        return any(remark in note for remark in self.extra)
 
     @property
     def label(self) -> str:
@@ -93,6 +102,10 @@ class PublishedTable:
             kind = "median" if self.shape == "medians" else "average"
             labels = " and ".join(METRICS[metric].label for metric in self.metrics)
             return f"{kind} ranks by {labels}"
+        if self.shape == "costs":
+            return "seconds and memory"
+        if self.shape == "times":
+            return f"{self.label} after a time of the search"
         if self.shape == "means":
             return f"means of {self.label}"
         return f"{self.label} of ensembles" if self.shape == "ensembles" else self.label

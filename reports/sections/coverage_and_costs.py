@@ -14,6 +14,10 @@ from ..output.tables import Panel, ReportTable, Section, TableCell
 
 # Seconds to predict 1,000 rows: in one batch, and one by one.
 PREDICTIONS = ("predict_1k_s", "predict_1k_single_s")
+RARE = {
+    "peak_vram_mb": "peak GPU MiB",
+    "median_step_s": "ms a step",
+}  # shown where some trial has them
 MAX_FAILURES = 40  # kinds of failure that the table lists
 
 
@@ -186,7 +190,8 @@ def costs(evidence: Evidence) -> Section:
         "predict s",
         "fit s, median",
     ]
-    header += ["CPU %", "peak MiB", "ms per 1,000 rows", "ms per row"]
+    rare = [title for column, title in RARE.items() if column in frame]
+    header += ["CPU %", "peak MiB", *rare, "ms per 1,000 rows", "ms per row"]
     total = frame["cpu_s"].sum()
     models, names = pd.factorize(trials["model"])
     once = ~_again(trials, ids, models)
@@ -195,7 +200,7 @@ def costs(evidence: Evidence) -> Section:
         found = trials[column][once].groupby(models[once]).median()
         return {names[i]: float(median) for i, median in found.items()}
 
-    fits, batches, singles = map(medians, ("fit_s", *PREDICTIONS))
+    fits, steps, batches, singles = map(medians, ("fit_s", "step_s", *PREDICTIONS))
     rows = []
     for model in evidence.models:
         mine = frame[frame["model"] == model]
@@ -207,6 +212,8 @@ def costs(evidence: Evidence) -> Section:
             _seconds(fits.get(model, math.nan), 3),
             "n/a" if math.isnan(share) else f"{share:.1f}",
             _seconds(mine["peak_ram_mb"].max(), 0),
+            *([_seconds(mine["peak_vram_mb"].max(), 0)] if "peak_vram_mb" in mine else []),
+            *([_seconds(1000.0 * steps.get(model, math.nan))] if "median_step_s" in mine else []),
             _seconds(1000.0 * batches.get(model, math.nan)),  # 1,000 rows: milliseconds
             _seconds(singles.get(model, math.nan), 2),  # seconds of 1,000: milliseconds of one
         ]
@@ -218,6 +225,7 @@ def costs(evidence: Evidence) -> Section:
         "another run; their costs are those of that run.",
         "Wall seconds are sums over trials, not the duration of the sweep. They are comparable on "
         "the same hardware only; CPU seconds depend on it less.",
+        *(["GPU: the tensors of a trial. A step: of training, in the median trial."] * bool(rare)),
         "Milliseconds of a prediction: the median of the trials that were measured (the chosen and "
         "those that were the best of their study before), apart from the trial's own predictions "
         "and warm, of a batch of 1,000 rows and of single rows (the CSV has seconds per 1,000 rows "
@@ -247,7 +255,8 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     tasks = evidence.planned.drop_duplicates("dataset").set_index("dataset")["task"]
     keys = keys.assign(task=keys["dataset"].map(tasks))
     cells = keys.groupby(["dataset", "task", "model"], sort=True)
-    once = trials[["cpu_s", "fit_s", "predict_s", "peak_ram_mb", *PREDICTIONS]].iloc[order]
+    columns = ["cpu_s", "fit_s", "predict_s", "peak_ram_mb", "peak_vram_mb", "step_s"]
+    once = trials[[*columns, *PREDICTIONS]].iloc[order]
     once = once.assign(
         cell=cells.ngroup().to_numpy()[number[order]],
         trials=1,
@@ -257,7 +266,10 @@ def _cost_frame(evidence: Evidence, ids: np.ndarray) -> pd.DataFrame:
     grouped = once.groupby("cell", sort=True)
     sums = grouped[["trials", "failed", "copied", "cpu_s", "fit_s", "predict_s"]].sum(min_count=1)
     sums["peak_ram_mb"] = grouped["peak_ram_mb"].max()
-    for name in ("fit_s", *PREDICTIONS):
+    if once["peak_vram_mb"].notna().any():
+        sums["peak_vram_mb"] = grouped["peak_vram_mb"].max()
+    rare = ["step_s"] if once["step_s"].notna().any() else []
+    for name in ("fit_s", *rare, *PREDICTIONS):
         sums[f"median_{name}"] = grouped[name].median()
     names = cells.size().index.to_frame(index=False)
     frame = names.iloc[sums.index].reset_index(drop=True).join(sums.reset_index(drop=True))

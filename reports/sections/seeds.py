@@ -25,6 +25,7 @@ from ..statistics.ranking import snap
 from ..statistics.wilcoxon import EXACT_UP_TO, rank_sum, smallest_rank_sum_p
 
 ALPHA = 0.01  # significance level across seeds
+NAME = "seeds"  # of the section
 SINGLE, ENSEMBLE = "single", "ensemble"
 TOO_FEW = "n too small"
 
@@ -159,7 +160,7 @@ def section(evidence: Evidence, printed: Mapping[str, int] | None = None) -> Sec
         if (judged["task"] == task).any()
     ]
     about = "within one split, across seeds: the chosen configurations, and ensembles of them"
-    return Section("seeds", "Seeds of one split", tuple(tables), judged, about=about)
+    return Section(NAME, "Seeds of one split", tuple(tables), judged, about=about)
 
 
 HEADER = ("model", "single", "std", "n", "p", "ensemble", "std", "n", "p")

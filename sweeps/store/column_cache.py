@@ -20,7 +20,7 @@ SHARED = tuple(name for name in TEXTS if name not in ("id", "config", "time"))  
 NUMBERS = ("index", "fold", "n_trials", "n_slots")  # -1 where missing
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
 # Costs that not every run has recorded; such columns are there only if some trial has them.
-RARE_COSTS = ("predict_1k_s", "predict_1k_single_s")
+RARE_COSTS = ("predict_1k_s", "predict_1k_single_s", "peak_vram_mb", "step_s")
 WARNINGS = "warnings"  # of the fit, {category: count} as JSON; there only if some fit warned
 SCORES = ("val", "test")  # become val_<metric> and test_<metric>
 

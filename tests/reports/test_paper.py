@@ -196,3 +196,18 @@ def test_all_files_of_a_report_compile_in_one_document(tmp_path, models, options
         log = pdflatex(folder, page)
         if models is not HOSTILE:
             assert "Overfull \\hbox" not in log and "Float too large" not in log
+
+
+def test_the_datasets_are_a_table_and_scores_on_one_split_have_the_deviation_of_seeds(tmp_path):
+    frame = rows_of({"binary-0": "binary"}, ["a", "b"], n_folds=1)
+    seeds = [frame.assign(stage="eval", seed=s, index=s, selected=False) for s in range(4)]
+    for s, part in enumerate(seeds):
+        part["test_roc_auc"] = 0.8 + 0.01 * s
+    facts = {"kinds": {"numeric": 3}, "sizes": [70.0, 20.0, 10.0], "classes": {"no": 1, "yes": 2}}
+    known = {"facts": {"binary-0": facts}, "rows": {"binary-0": 1100}}
+    found = evidence_of(pd.concat([frame, *seeds], ignore_index=True), **known)
+    written = texts(found, tmp_path)
+    row = "binary-0 & 1,100 & 3 & 0 & 2 & 70 & 20 & 10"
+    assert row in written["paper/datasets.tex"].decode()
+    scores = written["paper/scores-binary.tex"].decode()
+    assert "standard deviation (ddof 0)" in scores and "815" in scores and "011" in scores

@@ -34,7 +34,8 @@ SHRINK: list[tuple[str, str]] = [
     (r"bench sweep .*--suite mine\.toml", ONE),
     (r"bench sweep .*--suite (rtdl|npt-uci|cheatt) ", f"--model random-forest {ONE}"),
     (r"bench (resume|retry) ", "--workers 0 --tracking-uri none"),
-    (r"bench reproduce .*--(from|list|no-run)\b", ""),
+    (r"bench reproduce .*--model mymodel.*--from", ONE),
+    (r"bench reproduce .*--(from|list|no-run|dry-run)\b", ""),
     (r"bench reproduce cheatt-table-2", f"--model random-forest {ONE}"),
     (
         r"bench reproduce npt-table-11 --budget reduced",

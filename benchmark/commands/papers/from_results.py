@@ -1,7 +1,8 @@
-"""`bench reproduce TABLE --from`: published values beside another tool's results; nothing runs."""
+"""`bench reproduce TABLE --from`: published values beside another tool's results."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ...arguments import flag_of
@@ -25,15 +26,14 @@ def reproduce_from_results(
     out: Path | None,
 ) -> int:
     """Write a published table beside the results in a CSV to `out` (default: report/ beside the
-    CSV), and print it. Exit code NOTHING where no result stands beside a published value.
+    CSV), and print it. Models of --model are rows, too: methods of the file, or else models that
+    run. Exit code NOTHING where no result stands beside a published value.
 
-    Raises SweepError for a table that no suite stands behind and for options of a run,
+    Raises SweepError for a table that no suite stands behind and for options of a run without one,
     EvidenceError and DataError for the file.
     """
     if table is None:
         raise SweepError("--from goes with a table; bench reproduce --list names them")
-    for name in sorted(options.given().keys() - PLACES):
-        raise SweepError(f"--from runs nothing, so it takes no {flag_of(FIELDS[name])}")
     chosen, known = find_entry(table, paper), published_tables(paper)
     if table not in known:
         raise SweepError(
@@ -47,7 +47,7 @@ def reproduce_from_results(
         whole_comparison,
         write_comparison,
     )
-    from ....reports.reproduction.names import fitted
+    from ....reports.reproduction.names import fitted, with_models_of
     from ...results.entrants import results_file
     from ...results.evidence_builder import noting
 
@@ -56,10 +56,26 @@ def reproduce_from_results(
     evidence = file.evidence(
         chosen.paper.file.table[table].untuned, {name: catalog.card(name).task for name in built_in}
     )
-    evidence, hints = fitted(evidence, published, chosen.paper.file.aliases)
+    rows = [name for name in options.models if name in evidence.models]
+    evidence, hints = fitted(evidence, published, chosen.paper.file.aliases, keep=rows)
     evidence = noting(evidence, *hints)
+    run = tuple(name for name in options.models if name not in rows)
+    for name in () if run else sorted(options.given().keys() - PLACES - {"models"}):
+        flag = flag_of(FIELDS[name])
+        raise SweepError(f"--from runs nothing without a --model of yours, so it takes no {flag}")
+    code = OK
+    if run:
+        from .reproduce import names_in_tables, run_of
+
+        budget = options.budget or chosen.entry.budget
+        options = replace(options, models=run, budget=budget)
+        code, mine, _ = run_of(console, chosen, options, no_run=False)
+        if mine is None:
+            return code
+        names = names_in_tables(chosen, options)
+        evidence, rows = with_models_of(evidence, mine, names), [*rows, *names]
     notes = evidence.meta["notes"]
-    section = whole_comparison(evidence, published)
+    section = whole_comparison(evidence, published, rows)
     for note in notes:
         console.tell(f"note: {note}")
     files = write_comparison(section, out or file.folder / "report")
@@ -70,4 +86,4 @@ def reproduce_from_results(
         return NOTHING
     console.say(to_text(section).rstrip())
     console.say("\n".join(str(path) for path in files))
-    return OK
+    return code

@@ -26,6 +26,7 @@ REPRODUCED = (
     "runs",
     "name",
     "tracking_uri",
+    "dry_run",
 )
 
 
@@ -37,7 +38,7 @@ REPRODUCED = (
     Options,
     *REPRODUCED,
     budget="Default: the table's own, mostly paper.",
-    models="Only this method. Repeatable.",
+    models="Only this method; one that the paper lacks becomes a row of its table. Repeatable.",
     datasets="Only this dataset. Repeatable.",
     folds="First K folds.",
 )
@@ -46,8 +47,8 @@ REPRODUCED = (
     "--from",
     "results",
     type=click.Path(path_type=Path),
-    help="Compare a CSV of another tool's results, in the format of `bench report --from`; run "
-    "nothing.",
+    help="Compare a CSV of another tool's results, in the format of `bench report --from`; only a "
+    "--model that the file lacks runs.",
 )
 @click.option(
     "--out",
@@ -71,6 +72,7 @@ def reproduce(
     bench reproduce --list
     bench reproduce npt-table-11 --budget reduced
     bench reproduce rtdl-table-2 --from results.csv
+    bench reproduce rtdl-table-2 --from rtdl --model mymodel.py:MyModel
     """
     asked = Options(**{name: given.pop(name) for name in REPRODUCED})
     if results is not None:

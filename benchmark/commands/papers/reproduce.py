@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arguments import flag_of
-from ...console import BEHIND, FAILED, OK, Console, count
+from ...console import BEHIND, FAILED, NOTHING, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
 from ...papers.catalog import (
     Experiment,
@@ -21,9 +21,13 @@ from ...papers.catalog import (
     find_experiment,
     suite_of,
 )
+from ...papers.cost_tables import as_printed
 from ...papers.experiment_result import TINY, Setting, Size
-from ...papers.published_values import published_table
+from ...papers.published_values import published_table, table_rows
 from ...planning.options import FIELDS, Options
+
+if TYPE_CHECKING:
+    from ....reports.evidence import Evidence
 
 FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
 # the reduced size
@@ -63,6 +67,8 @@ def reproduce_command(
         way = f"is not made here: {chosen.entry.why}"
         if chosen.command:
             way = f"has its counterpart in: {chosen.command}"
+        if chosen.is_table and chosen.paper.file.table[chosen.name].published:
+            return _as_printed(console, chosen, f"{chosen.name} {way}")
         raise SweepError(f"{chosen.name} {way}; `bench reproduce --list` says what is")
     options = replace(options, budget=options.budget or chosen.entry.budget)
     if chosen.is_table and chosen.entry.suite:
@@ -70,12 +76,53 @@ def reproduce_command(
     return _from_experiment(console, chosen, options, no_run=no_run)
 
 
+def _as_printed(console: Console, table: PaperEntry, way: str) -> int:
+    """The published values alone, and why nothing of ours stands beside them."""
+    from ....reports.output.tables import to_text
+
+    rows, title = table_rows(table.paper, table.name), table.paper.file.table[table.name].title
+    section = as_printed(rows, table.name, title, (f"{way}.",))
+    console.say(to_text(section).rstrip())
+    shown = section.frame.astype(object).where(section.frame.notna(), None)
+    console.data({"published": shown.to_dict("records"), "why": way})
+    return OK
+
+
 def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:
     """A table that a run stands beside: RUNS/NAME holds it, by default <suite>-<budget>."""
     from ....reports.output.tables import to_text
-    from ....reports.reproduction.comparison import whole_comparison, write_comparison
+    from ....reports.reproduction.comparison import is_empty, whole_comparison, write_comparison
+
+    code, evidence, folder = run_of(console, table, options, no_run=no_run)
+    if evidence is None:
+        return code
+    paper = table.paper.for_run(set(evidence.trials["dataset"]))
+    published = published_table(paper, table.name)
+    section = whole_comparison(evidence, published, names_in_tables(table, options))
+    files = write_comparison(section, folder / "report")
+    _show(console, files, to_text(section))
+    if is_empty(section):
+        console.warn(f"{folder} has nothing that stands beside a value of {table.name}")
+    return NOTHING if is_empty(section) and code == OK else code
+
+
+def names_in_tables(table: PaperEntry, options: Options) -> list[str]:
+    """What tables call the models of --model. Raises UnknownModel."""
+    from ...planning.own_models import find_model
+
+    budget = suite_of(table).budget(options.budget)[1]
+    return [n if n in budget.model else find_model(n).name for n in options.models]
+
+
+def run_of(
+    console: Console, table: PaperEntry, options: Options, *, no_run: bool
+) -> tuple[int, Evidence | None, Path]:
+    """(exit code, evidence with ensembles of seeds, folder) of the run behind a table, which runs
+    as far as it lacks something, unless `no_run`; no evidence where it did not end, or was only
+    planned (--dry-run)."""
     from ...results.evidence_builder import evidence_of
     from ...results.seed_ensembles import with_ensembles
+    from ...running.request import import_folders, models_of
     from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
@@ -85,25 +132,24 @@ def _from_suite(console: Console, table: PaperEntry, options: Options, *, no_run
         datasets = tuple(name for name in suite.datasets if name in known)
         options = replace(options, datasets=datasets)
     budget, rows = suite.budget(options.budget)[1], published.model_names()
-    if not options.models and any(n in budget.model and n not in budget.models for n in rows):
-        options = replace(options, models=tuple(rows))  # some run for this table alone
+    mine = tuple(name for name in rows if name in budget.models or name in budget.model)
+    if not options.models and set(mine) != set(budget.models):
+        options = replace(options, models=mine)  # the table lacks some, or has some of its own
     request = sweep.request_of(console, suite, options)
+    request.paths = import_folders(models_of(request))
+    if options.dry_run:
+        return sweep.dry_run(console, request), None, request.folder
     code = OK
     if no_run:
         check_run(request.folder)
     else:
-        code = sweep.run_and_report(console, request)
+        code = sweep.run_and_report(console, request, cost_first=True)
         if code not in (OK, FAILED, BEHIND):
-            return code
+            return code, None, request.folder
     evidence = with_ensembles(
         evidence_of([request.folder]), [request.folder], mirror=options.mirror, cache=options.cache
     )
-    paper = table.paper.for_run(set(evidence.trials["dataset"]))
-    published = published_table(paper, table.name)
-    section = whole_comparison(evidence, published)
-    files = write_comparison(section, request.folder / "report")
-    _show(console, files, to_text(section))
-    return code
+    return code, evidence, request.folder
 
 
 def _from_experiment(console: Console, table: PaperEntry, options: Options, *, no_run: bool) -> int:

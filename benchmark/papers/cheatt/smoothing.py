@@ -141,7 +141,50 @@ def run(setting: Setting, *, config: Mapping[str, Any], rows: int, seeds: int) -
     figure = _figure(first, setting.out / "cheatt-smoothing.png")
     note = f"{DATASET}, {rows} test rows, {seeds} seed(s); {NOTE}"
     powers, steps = converged(first["base"].layers, f"{DATASET}, {rows} test rows", setting.out)
-    return ExperimentResult([_table(seen, note), powers], [figure, steps])
+    spectra = {name: [spectrum(layer) for layer in run.layers] for name, run in first.items()}
+    tables = [_table(seen, note), powers, _responses(spectra, f"{DATASET}, {rows} test rows")]
+    by_layer = _by_layer(spectra, setting.out / "cheatt-figure-1.png")
+    return ExperimentResult(tables, [figure, by_layer, steps])
+
+
+def spectrum(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """(frequencies, what the operator of a layer leaves of each, a mean over rows and heads)."""
+    response = dft_response(layer.operator)
+    t = response.shape[-1]
+    means = np.fft.fftshift(response.reshape(-1, t).mean(axis=0))
+    return np.fft.fftshift(np.fft.fftfreq(t)), means
+
+
+Spectra = Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]  # of each attention, by layer
+
+
+def _responses(spectra: Spectra, about: str) -> ExperimentTable:
+    """Figure 1 in numbers: the response to each frequency, layer by layer."""
+    rows = [
+        {
+            "attention": name,
+            "frequency": float(frequency),
+            **{f"layer {i}": float(means[at]) for i, (_, means) in enumerate(layers, start=1)},
+        }
+        for name, layers in spectra.items()
+        for at, frequency in enumerate(layers[0][0])
+        if frequency <= 0  # the response is even
+    ]
+    title = "Spectral response of attention, layer by layer"
+    return ExperimentTable("cheatt-figure-1", title, rows, f"{about}; means over rows and heads.")
+
+
+def _by_layer(spectra: Spectra, path: Path) -> Path:
+    """The paper's Figure 1, a panel for each layer."""
+    figure, axes = new_figure(len(next(iter(spectra.values()))))
+    for name, layers in spectra.items():
+        for ax, (frequencies, means) in zip(axes[0], layers, strict=True):
+            ax.plot(frequencies, means, marker=".", label=name)
+    for number, ax in enumerate(axes[0], start=1):
+        ax.set(title=f"layer {number}", xlabel="frequency", ylabel="|response|", yscale="log")
+    axes[0][0].legend()
+    figure.tight_layout()
+    return save_figure(figure, path)
 
 
 def _table(seen: Mapping[str, list[Seen]], note: str) -> ExperimentTable:
@@ -179,11 +222,7 @@ def _figure(seen: Mapping[str, Seen], path: Path) -> Path:
     figure, axes = new_figure(3)
     for name, run in seen.items():
         last = run.layers[-1]
-        response = dft_response(last.operator)
-        t = response.shape[-1]
-        centred = np.fft.fftshift(response.reshape(-1, t).mean(axis=0))
-        frequencies = np.fft.fftshift(np.fft.fftfreq(t))
-        axes[0][0].plot(frequencies, centred, marker=".", label=name)
+        axes[0][0].plot(*spectrum(last), marker=".", label=name)
         cosines = [token_cosine(x).mean() for x in run.states]
         axes[0][1].plot(range(len(cosines)), cosines, marker="o", label=name)
         values = singular_values(last.tokens).mean(axis=0)

@@ -14,8 +14,9 @@ import pandas as pd
 from ....reports.evidence import Evidence
 from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, Section, TableCell, fixed
+from ....reports.reproduction import own_rows
 from ....reports.reproduction.comparison_frame import comparison_frame
-from ....reports.reproduction.published_table import PublishedTable
+from ....reports.reproduction.published_table import MARK, OWN, PublishedTable
 from ..paper_file import Paper
 from ..published_values import table_rows
 from ..rank_tables import figures_section, figures_table, method_ranks, with_error
@@ -96,10 +97,15 @@ def average_ranks(
             continue
         rows = printed_ranks[printed_ranks["dataset"] == group.name].set_index("method")
         rows = rows.rename(columns={"value": "printed", "spread": "printed_se"})
+        own = list(dict.fromkeys(mine.loc[own_rows.is_own(mine), "method"]))
+        parts = []
         for side, cells in (("published", theirs), ("ours", mine)):
-            ranks = method_ranks(cells, side, RANKING, methods)[["mean_rank", "se"]]
-            rows = rows.join(ranks.set_axis([side, f"{side}_se"], axis=1), how="inner")
-        rows = rows.reset_index()
+            named = [m for m in methods if side == "ours" or m not in own]
+            ranks = method_ranks(cells, side, RANKING, named)[["mean_rank", "se"]]
+            parts.append(ranks.set_axis([side, f"{side}_se"], axis=1))
+        both = rows.join(pd.concat(parts, axis=1), how="outer").rename_axis("method")
+        order = [m for m in (*rows.index, *own) if m in methods]
+        rows = both.loc[order].reset_index()
         found.append(
             rows.assign(
                 group=group.title,
@@ -132,6 +138,7 @@ def section(evidence: Evidence, published: PublishedTable, printed_ranks: pd.Dat
         "and datasets of the paper. Published, these: from the paper's own cells, among the "
         "methods and on the datasets that this run has, so that it can stand beside ours.",
         *published.notes,
+        *([f"{MARK} {OWN}."] if found["printed"].isna().any() else []),
         *(
             f"Datasets {what}: {footnotes.join(those)}."
             for what, those in (
@@ -143,13 +150,15 @@ def section(evidence: Evidence, published: PublishedTable, printed_ranks: pd.Dat
     ]
     title = f"{published.title}: average ranks, 1 is best, published beside ours."
     table = figures_table(evidence, published.name, title, HEADER, panels, notes)
-    remark = (
-        f"{len(found)} of {len(printed_ranks)} printed average ranks have one of ours beside them."
-    )
-    return figures_section(published, table, found, remark)
+    n, n_printed = found["printed"].notna().sum(), len(printed_ranks)
+    remark = f"{n} of {n_printed} printed average ranks have one of ours beside them."
+    more = own_rows.placed(published, frame)
+    return figures_section(published, table, found, remark, more)
 
 
 def _row(r: pd.Series) -> tuple[TableCell, ...]:
     sides = (with_error(r[side], r[f"{side}_se"]) for side in ("printed", "published", "ours"))
-    difference = TableCell(fixed(r["ours"] - r["published"], 2))
-    return (TableCell(escape.label(r["method"])), *sides, difference)
+    own = pd.isna(r["printed"])
+    difference = TableCell(fixed(r["ours"] - r["published"], 2) if not own else "–")
+    name = TableCell(escape.label(r["method"]), mark=MARK if own else "")
+    return (name, *sides, difference)

@@ -93,7 +93,7 @@ def run(
         if variant == VARIANTS[0]:
             shares, maps, remark = attended(task, new, setting.out)
             followed, curve = intervened(task, new, setting.out)
-            tables, figures = [followed, shares], [maps, curve]
+            tables, figures = [followed, *shares], [maps, curve]
             remarks.append(remark)
         clouds[variant.title] = (truth.cpu().numpy().ravel(), answers["npt"].cpu().numpy().ravel())
         for method, title in METHODS:

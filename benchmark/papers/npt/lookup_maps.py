@@ -8,8 +8,9 @@ head.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from ..experiment_result import ExperimentTable
 from .attention_maps import Layer, draw, entropies
 from .lookup_task import Doubled, LookupTask
 
+ROWS = 3  # of Figure 3b
 HEADS = 4  # drawn of each layer, at most
 SHARES = (  # of an original's attention, but for the last, which is of a duplicate's
     "to its duplicate",
@@ -28,9 +30,12 @@ SHARES = (  # of an original's attention, but for the last, which is of a duplic
 )
 
 
-def attended(task: LookupTask, tables: Doubled, out: Path) -> tuple[ExperimentTable, Path, str]:
-    """(the share of each head's attention that goes to the duplicate, the maps of the first table
-    as a figure in the folder `out`, a remark). task: trained on the original task."""
+def attended(
+    task: LookupTask, tables: Doubled, out: Path
+) -> tuple[list[ExperimentTable], Path, str]:
+    """(the share of each head's attention that goes to the duplicate and the weights of the first
+    rows, the maps of the first table as a figure in the folder `out`, a remark). task: trained on
+    the original task."""
     maps = attention(task, tables)
     heads = shares(maps)
     sharpest = max(heads, key=lambda head: head[SHARES[0]])
@@ -42,7 +47,24 @@ def attended(task: LookupTask, tables: Doubled, out: Path) -> tuple[ExperimentTa
         f"Original task: most goes to the duplicate in layer {sharpest['layer']}, head "
         f"{sharpest['head']}: {sharpest[SHARES[0]]:.3f} of an original's attention."
     )
-    return _table(heads, tables), draw(layers, HEADS, out / "npt-lookup-maps-heads.png"), remark
+    figure = draw(layers, HEADS, out / "npt-lookup-maps-heads.png")
+    weights = maps[int(sharpest["layer"])][0, int(sharpest["head"]) - 1]
+    return [_table(heads, tables), _first_rows(weights, sharpest)], figure, remark
+
+
+def _first_rows(weights: Tensor, head: Mapping[str, float]) -> ExperimentTable:
+    """Figure 3b: what the first rows of a table attend to. weights: (2N, 2N) of a head."""
+    n, rows = len(weights) // 2, []
+    of_originals = weights[n:].double().cpu()
+    for i in range(ROWS):
+        row: dict[str, Any] = {"row": f"original {i + 1}"}
+        row |= {f"duplicate {j + 1}": float(of_originals[i, j]) for j in range(ROWS)}
+        row |= {f"original {j + 1}": float(of_originals[i, n + j]) for j in range(ROWS)}
+        shown = sum(v for k, v in row.items() if k != "row")
+        rows.append({**row, "all others": 1.0 - shown})
+    title = "Attention of the first three rows to each other and to their duplicates"
+    note = f"One new table, layer {head['layer']}, head {head['head']}; a row sums to 1."
+    return ExperimentTable("npt-figure-3b", title, rows, note)
 
 
 def attention(task: LookupTask, tables: Doubled) -> dict[int, Tensor]:

@@ -11,7 +11,8 @@ from ....reports.evidence import Evidence
 from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, ReportTable, Section, TableCell
 from ....reports.reproduction.comparison import compare_cells
-from ....reports.reproduction.published_table import PublishedTable
+from ....reports.reproduction.own_rows import is_own
+from ....reports.reproduction.published_table import MARK, OWN, PublishedTable
 from ..paper_file import Paper
 from ..published_values import table_rows
 from ..rank_tables import method_ranks
@@ -46,7 +47,7 @@ def _with_additions(paper: Paper, table: PublishedTable, size: str) -> Published
     wanted = (more["configuration"] == "tuned") & (more["ensemble_size"] == size)
     more = more[wanted & ~more["method"].isin(set(rows["method"]))].assign(remark=ADDITION)
     both = pd.concat([rows, more[[c for c in rows if c in more]]], ignore_index=True)
-    return replace(table, rows=both, extra=ADDITION)
+    return replace(table, rows=both, extra=(ADDITION,))
 
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:
@@ -59,8 +60,14 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
 def average_ranks(frame: pd.DataFrame, side: str) -> pd.DataFrame:
     """`method_ranks` of the methods of the table, from its values ("published") or
     from a run's means ("ours"). frame: a `comparison_frame`."""
-    rows = frame[frame[side].notna() & frame["method"].isin(RANKED)]
-    return method_ranks(rows, side, RANKING, RANKED)
+    methods = ranked_methods(frame)
+    rows = frame[frame[side].notna() & frame["method"].isin(methods)]
+    return method_ranks(rows, side, RANKING, methods)
+
+
+def ranked_methods(frame: pd.DataFrame) -> list[str]:
+    """The networks that the paper ranks, and the models of a run that it lacks."""
+    return [*RANKED, *dict.fromkeys(frame.loc[is_own(frame), "method"])]
 
 
 def table(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> ReportTable:
@@ -69,8 +76,9 @@ def table(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) ->
     ours = sides[1]["mean_rank"]
     lowest = [side["mean_rank"].min() for side in sides]
     rows = []
-    for method in sorted(RANKED, key=lambda m: (-ours.get(m, -1.0), m)):
-        cells = [TableCell(escape.label(method))]
+    mine = set(ranked_methods(frame)).difference(RANKED)
+    for method in sorted({*RANKED, *mine}, key=lambda m: (-ours.get(m, -1.0), m)):
+        cells = [TableCell(escape.label(method), mark=MARK if method in mine else "")]
         for found, low in zip(sides, lowest, strict=True):
             if method not in found.index:
                 cells += [TableCell("n/a"), TableCell("0")]
@@ -87,6 +95,7 @@ def table(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) ->
         "Published: from the printed values, so that equal digits share a rank; ours: from the "
         "unrounded means.",
         RANKING_NOTE,
+        *([f"{MARK} {OWN}."] if mine else []),
     ]
     title = f"{published.title}: average ranks, published beside ours, 1 is best."
     name = f"reproduce-{published.name}-ranks"

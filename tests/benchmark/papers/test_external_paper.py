@@ -95,6 +95,60 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
         assert found.code == 0 and "Printed" in found.out and "Scores of methods" in found.out
 
 
+MINE = """
+from sklearn.dummy import DummyClassifier
+
+class Mine(DummyClassifier):
+    name = "mine"
+    tasks = ("multiclass",)
+"""
+
+
+def rows_of(text: str, name: str) -> list[list[str]]:
+    """The rows of a method in all tables of a Markdown page, without their marks."""
+    lines = [[c.strip(" *\\") for c in line.split("|")[1:-1]] for line in text.splitlines()]
+    return [row for row in lines if name in row[:2]]
+
+
+def test_a_model_of_ones_own_is_a_row_of_the_table_ranked_among_the_published_values(work):
+    Path("mine.py").write_text(MINE, encoding="utf-8")
+    words = ("toy-table-1", *FAST, "--name", "own", "--model", "mine.py:Mine")
+    planned = reproduce(*words, "--dry-run")
+    assert planned.code == 0 and "4 trials" in planned.out and not Path("runs/own").exists()
+    found = reproduce(*words, "--model", "naive-bayes")
+    assert found.code == 0 and "8 trials, 8 to run" in found.out, found.err
+    text = Path("runs/own/report/reproduce-toy-table-1.md").read_text(encoding="utf-8")
+    assert "0 of 3 published cells" in text and "not in the paper's table" in text
+    iris, wine, placed = rows_of(text, "mine")
+    assert iris[:3] == ["iris", "mine", "n/a"] and float(iris[3].split()[0]) < 50
+    assert placed[3] == "3.50", "last of four on iris and of three on wine"
+    assert [row[1] for row in rows_of(text, "neighbours")] == ["96.0** ± 1.0"]
+    again = reproduce("toy-table-1", "--name", "own", "--no-run", "--json")
+    page = next(f for f in json.loads(again.out)["files"] if f.endswith(".md"))
+    assert "naive-bayes" not in Path(page).read_text("utf-8"), "it was not asked for"
+
+
+def test_a_model_of_ones_own_stands_beside_the_results_of_others(work):
+    Path("mine.py").write_text(MINE, encoding="utf-8")
+    lines = [f"{m},iris,{s},accuracy,0.9" for m in ("linear", "neighbours", "net") for s in (0, 1)]
+    Path("r.csv").write_text("\n".join(["method,dataset,seed,metric,value", *lines]), "utf-8")
+    words = ("toy-table-1", "--from", "r.csv", "--out", "o")
+    found = reproduce(*words)
+    assert found.code == 0 and "net; --model NAME makes a method a row" in found.err
+    more = ("--model", "net", "--model", "mine.py:Mine", "--name", "own", *FAST)
+    found = reproduce(*words, *more)
+    assert found.code == 0, found.err
+    text = Path("o/reproduce-toy-table-1.md").read_text(encoding="utf-8")
+    assert [row[3] for row in rows_of(text, "net")[:1]] == ["90.0"]
+    assert len(rows_of(text, "mine")) == 2 and "2 of 3 published cells" in text
+
+
+def test_a_run_that_has_nothing_of_the_table_says_so_by_its_exit_code(work):
+    words = ("toy-table-1", *FAST, "--name", "none", "--dataset", "digits", "--model", "knn")
+    found = reproduce(*words)
+    assert found.code == 5 and "nothing that stands beside" in found.err
+
+
 def test_what_it_does_not_make_is_refused_with_the_way(work):
     for table, word in (
         ("toy-table-4", "says nothing"),

@@ -60,7 +60,9 @@ def test_a_row_that_runs_for_its_table_alone_is_run_with_the_tables_others(
     words, models, monkeypatch
 ):
     asked = []
-    monkeypatch.setattr(sweep, "run_and_report", lambda _, request: asked.append(request) or 2)
+    monkeypatch.setattr(
+        sweep, "run_and_report", lambda _, request, **how: asked.append(request) or 2
+    )
     assert bench("reproduce", *words.split()).code == 2
     assert list(asked[0].options.models) == models
     plan = Plan(asked[0].suite, asked[0].options, {}, {})  # the sweep itself takes hours

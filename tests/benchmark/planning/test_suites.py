@@ -261,3 +261,24 @@ choices = {n_neighbors = [41, 43]}
         assert set(tried[name]) <= {*listed}
     assert len(tried["iris/0/random-forest"]) == 17  # 16 points, and the default outside
     assert tried["iris/0/knn"][0] == registry.defaults("knn")["n_neighbors"]
+
+
+def test_a_model_that_a_budget_does_not_name_has_its_own_space_where_it_lacks_the_budgets():
+    for suite, model, found in (
+        ("rtdl", "linear", ("default", "tpe")),
+        ("npt-uci-transductive", "linear", ("default", "tpe")),  # in place of a grid
+        ("npt-uci-transductive", "knn", ("npt", "grid")),
+        ("npt-uci-transductive", "extra-trees", ("default", "tpe")),
+    ):
+        plan = Plan(suites.load(suite), Options(budget="paper", models=(model,)), {}, {})
+        space, _, sampler, _ = plan.search(model, "regression")
+        assert (space, sampler) == found, (suite, model)
+
+
+def test_seeds_and_sight_of_test_rows_are_options_too():
+    words = "sweep --suite smoke --dataset iris --model npt --model knn --folds 1 --dry-run --json"
+    found = json.loads(bench(*words.split(), "--seeds", 4, "--trials", 1, "--transductive").out)
+    assert found["cells"] == 2 * (1 + 4)
+    assert any("npt saw the features" in note for note in found["notes"])
+    refused = bench(*words.split(), "--seeds", 4, "--bag", 3)
+    assert refused.code == 2 and "a bag takes the place of evaluation seeds" in refused.err

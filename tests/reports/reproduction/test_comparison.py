@@ -121,7 +121,7 @@ def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each(
     rows = YACHT.rows.copy()
     rows.loc[1, "remark"] = "from elsewhere"
     rows.loc[2, ["value", "remark"]] = [np.nan, "not legible"]
-    published = replace(YACHT, rows=rows, extra="from elsewhere")
+    published = replace(YACHT, rows=rows, extra=("from elsewhere",))
     section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
     notes = section.tables[0].notes
     assert "mlp: from elsewhere." in notes and "protein, npt: not legible." in notes

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from paper_runs import planned, scored
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from tabsweep.benchmark.papers.catalog import FOLDER, published_tables
 from tabsweep.benchmark.papers.hopular.median_ranks import ranks_of_values
+from tabsweep.benchmark.papers.hopular.printed import PrintedHopfield
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.datasets import catalog
 from tabsweep.datasets.protocols import make_folds
+from tabsweep.models.hopular.network import Hopfield
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.reproduction.comparison import compare
 from tabsweep.reports.statistics.ranking import standard_error
@@ -228,3 +231,14 @@ def test_the_plain_networks_are_seven_settings_of_one_model():
             point = space.sample(np.random.default_rng(0))
             assert numbers.model[name].fixed.items() <= point.items()
             assert trials == (1 if budget == "reduced" else 50)
+
+
+def test_as_printed_the_state_is_kept_and_keys_are_the_values():
+    net = Hopfield(8, 2, 1.0, 0.0).eval()
+    x, patterns = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
+    with torch.no_grad():
+        net.value.weight.copy_(net.key.weight)
+        net.bias.zero_()
+        told = net(x, net.store(patterns)) - net.norm(x)
+        net.__class__ = PrintedHopfield
+        torch.testing.assert_close(net(x, net.store(patterns)) - x, told)

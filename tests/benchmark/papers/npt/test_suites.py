@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from paper_runs import planned
 from small_sweeps import suite_of
 from tabsweep.benchmark.outcome.run_report import make_report
 from tabsweep.benchmark.papers.catalog import FOLDER
+from tabsweep.benchmark.papers.npt.printed import PrintedBlock
 from tabsweep.benchmark.papers.npt.variant_ranks import VARIANTS
 from tabsweep.benchmark.papers.published_values import printed_values
 from tabsweep.benchmark.planning import suite as suites
@@ -19,6 +21,7 @@ from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
+from tabsweep.models.npt.network import Block
 from tabsweep.sweeps.search.space import Space
 
 SMALL = ("boston", "breast-cancer-wdbc", "concrete", "yacht")
@@ -236,3 +239,17 @@ def test_a_row_of_its_own_stands_for_a_model_under_another_name(tmp_path):
     taken = SUITE.replace("npt-blind", "lightgbm")
     with pytest.raises(PlanError, match="'lightgbm' is a model: call what is to stand for 'npt'"):
         sweep.run(made_of(taken, tmp_path))
+
+
+def test_as_printed_keys_and_values_read_the_normalised_rows():
+    block = Block(8, 2, 0.0, 0.0).eval()
+    x = torch.randn(1, 5, 8)
+    normed = block.norm_in(x)
+    with torch.no_grad():
+        of_code, (_, k, v) = block(x), block.heads(normed)
+        block.__class__ = PrintedBlock
+        _, printed_k, printed_v = block.heads(x)
+        (_, whole_k, _), residual = block._heads_and_residual(x)
+    torch.testing.assert_close((printed_k, printed_v), (k, v))
+    torch.testing.assert_close((whole_k, residual), (k, block.residual(x)))
+    assert not torch.allclose(block(x), of_code)
