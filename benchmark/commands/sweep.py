@@ -79,7 +79,7 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
     """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
     if chosen is None:
-        chosen, tables = csv_suite(options.csv, options.target, options.reading())
+        chosen, tables = csv_suite(options.csv, options.target, options.reading(), options.runs)
     if options.minutes is not None:
         workers = available_cpus() if options.workers is None else options.workers
         asked = with_minutes(Request(chosen, options, tables=tables), workers)
@@ -89,7 +89,7 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
     if chosen.file:
         # an older run of this name may have more of the suite's files than are asked for now
         begun = (options.runs / str(options.name)).exists()
-        tables = suite_tables(chosen, () if begun else options.datasets)
+        tables = suite_tables(chosen, () if begun else options.datasets, options.runs)
     check_name(str(options.name))
     check_places(options)
     return Request(chosen, options, tables=tables)
@@ -156,7 +156,7 @@ def resume_command(
     def runs_again(record: Record) -> bool:
         return record["status"] == FAILED and (causes is None or record["cause"] in causes)
 
-    tables = planned_tables([plan])
+    tables = planned_tables([plan], runs=run.parent)
     request = Request(suite, options, retry=runs_again, verify=verify, tables=tables)
     models = models_of(request)
     request.paths = import_folders(models)
