@@ -25,17 +25,18 @@ def status_mb(key: str) -> float:
 
 
 class Family:
-    """A process and its descendants: CPU seconds of all that were seen, of those that ended too,
-    and the largest memory, in MB of proportional set size (PSS: shared pages count once)."""
+    """A process and its descendants, those that ended too: `cpu_s`, seconds of all and
+    (`largest_cpu_s`) of the one that took most; `mb`, the largest memory of all at one time and
+    (`largest_mb`) of one, in MB of proportional set size (PSS: shared pages count once)."""
 
     def __init__(self, pid: int) -> None:
         self.first = psutil.Process(pid)
-        self.peak_mb = self.first_peak_mb = 0.0
+        self.mb = self.largest_mb = 0.0
         self._cpu: dict[tuple[int, float], float] = {}
 
     def look(self) -> None:
         """Takes the figures of now."""
-        mb = 0.0
+        mb = []
         try:
             family = [self.first, *self.first.children(recursive=True)]
         except psutil.Error:
@@ -43,15 +44,11 @@ class Family:
         for process in family:
             try:
                 times = process.cpu_times()
-                key = process.pid, process.create_time()
-                self._cpu[key] = times.user + times.system
-                own = process.memory_full_info().pss / 2**20
+                self._cpu[process.pid, process.create_time()] = times.user + times.system
+                mb.append(process.memory_full_info().pss / 2**20)
             except psutil.Error:
                 continue
-            mb += own
-            if process is self.first:
-                self.first_peak_mb = max(self.first_peak_mb, own)
-        self.peak_mb = max(self.peak_mb, mb)
+        self.mb, self.largest_mb = max(self.mb, sum(mb)), max(self.largest_mb, *mb, 0.0)
 
     @property
     def cpu_s(self) -> float:
@@ -59,9 +56,9 @@ class Family:
         return sum(self._cpu.values())
 
     @property
-    def first_cpu_s(self) -> float:
-        """CPU seconds of the first process alone."""
-        return next(iter(self._cpu.values()), 0.0)
+    def largest_cpu_s(self) -> float:
+        """CPU seconds of the process that took most."""
+        return max(self._cpu.values(), default=0.0)
 
 
 def verdict(name: str, value: float, target: float, *, at_least: bool = False) -> bool:
