@@ -17,7 +17,7 @@ from ..common.columns.notations import MISSING
 from ..common.columns.numbers import GROUPED_BY_POINT, read_numbers
 from ..common.text import one_line, slug
 from .errors import DataError
-from .probes import same_classes
+from .probes import FIRST, same_classes
 from .reading.cells import Cells, read_file
 from .reading.columns import Notes, Problems, Reading, column_problems
 from .reading.levels import category_of, joined, levels
@@ -55,14 +55,13 @@ def feature(
     notes.sentences.extend(kind.notes)
     if kind.word == kinds.ID:
         return kind, None
-    present = column.where(~kind.missing, None)
     if kind.word in (kinds.NUMBER, kinds.DATE) and column.dtype != np.float64:
         gaps = column[kind.missing].unique()
         notes.add_words(name, (text for text in gaps if text not in kind.odd), reading.missing)
     if kind.word == kinds.DATE:
-        return kind, parsed(present, kind.style)
+        return kind, parsed(column.where(~kind.missing, None), kind.style)
     if kind.word == kinds.TEXT:
-        return kind, text_column(present.astype(object).tolist())
+        return kind, text_column(column.where(~kind.missing, None).astype(object).tolist())
     if kind.word == kinds.CATEGORY:
         found = categorical_column(joined(levels(column, kind), name, reading, notes))
         known = list(found.cat.categories)
@@ -99,11 +98,13 @@ def doubtful_points(cells: Cells, notes: Notes) -> None:
 
 def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
     """Whether a feature is the target: the same numbers, or the same classes by other names."""
-    if column.isna().any():
+    if task == "regression":
+        return column.dtype == np.float64 and bool(np.array_equal(column.to_numpy(), target))
+    first = pd.factorize(column.iloc[:FIRST])[0]  # most columns differ in the first rows
+    if first.min() < 0 or not same_classes(first, target[:FIRST]):
         return False
-    if task == "regression" and column.dtype == np.float64:
-        return bool(np.array_equal(column.to_numpy(), target))
-    return task != "regression" and same_classes(pd.factorize(column)[0], target)
+    every = pd.factorize(column)[0]
+    return bool(every.min() >= 0) and same_classes(every, target)
 
 
 def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
@@ -217,7 +218,8 @@ def table_from_cells(
         if given and not classes:
             problems.add(f"{flag} goes with classes, and the target {reading.target!r} has none")
     costs = problems.tried(costs_of, reading, classes) if classes else None
-    digest = hashlib.sha256(path.read_bytes())
+    with open(path, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
     digest.update(f"|{task}|{reading.target}|".encode())
     digest.update(content_sha256(frame, codes, classes).encode())
     if weights is not None:

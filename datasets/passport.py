@@ -19,7 +19,7 @@ LITTLE = 0.2  # below this skill of all features, the label is suspected to be w
 HARDLY = 0.15  # below this skill of all features, the dataset does not separate models
 MUCH = 0.5  # an attribute predicted with this skill is likelier the label
 DRIFT_P = 1e-3  # divided by the number of columns and folds
-MAX_ROWS_PROBED = 5_000
+MAX_ROWS_PROBED, MAX_COLUMNS_PROBED = 5_000, 1_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
@@ -195,10 +195,11 @@ def leaks(table: Table) -> list[str]:
 def single_flags(
     table: Table, x: np.ndarray, target: np.ndarray
 ) -> tuple[dict[str, float], list[Flag]]:
-    """(feature -> skill, flags) of features that predict the target alone."""
+    """(feature -> skill, flags) of the first features, of which x (N, F) has the values, that
+    predict the target alone."""
     flags = []
     alone = {}
-    for j, name in enumerate(table.frame.columns):
+    for j, name in enumerate(table.frame.columns[: x.shape[1]]):
         alone[name] = probes.skill(x[:, [j]], target, table.task, single=True, n_cuts=1)
         if alone[name] >= LEAK:  # a second look, at all rows
             alone[name] = probes.skill(x[:, [j]], target, table.task, single=True)
@@ -217,7 +218,10 @@ def label_flags(table: Table, x: np.ndarray) -> tuple[dict[str, Any], list[Flag]
     kept = probed_rows(table, MAX_ROWS_PROBED)
     x, target = x[kept], table.target[kept]
     names = list(table.frame.columns)
-    alone, flags = single_flags(table, x, target)
+    alone, flags = single_flags(table, x[:, :MAX_COLUMNS_PROBED], target)
+    if len(alone) < len(names):
+        detail = f"the first {len(alone):,} of {len(names):,} features were tried for leaks"
+        flags.append(flag("features-not-tried", "info", detail))
     together = probes.skill(x, target, table.task)
     if table.classes and together < LITTLE:
         like = {}

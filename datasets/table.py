@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype, is_datetime64_any_dtype
 
-from ..common.columns.encoder import ColumnEncoder, has_texts_or_dates, is_date, is_text
+from ..common.columns.encoder import ColumnEncoder, is_date, is_text
 from ..common.tasks import TASKS
 from .errors import DataError
 
@@ -23,11 +26,13 @@ def is_categorical(column: pd.Series) -> bool:
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
-def kind_of(column: pd.Series) -> str:
-    """'categorical', 'date', 'text' or 'numeric', by the dtype."""
-    if is_categorical(column):
+def kind_of(dtype: Any) -> str:
+    """'categorical', 'date', 'text' or 'numeric', by the dtype of a column."""
+    if isinstance(dtype, pd.CategoricalDtype):
         return "categorical"
-    return "date" if is_date(column) else "text" if is_text(column) else "numeric"
+    if isinstance(dtype, pd.StringDtype):
+        return "text"
+    return "date" if is_datetime64_any_dtype(dtype) else "numeric"
 
 
 def counted(kinds: Iterable[str]) -> str:
@@ -55,21 +60,28 @@ def categorical_column(
     codes are ordinal; strings are ordered alphabetically, or as `order` says. None and NaN are
     missing.
     """
-    series = pd.Series(list(values), dtype=object)
-    missing = series.isna()
-    present = series[~missing]
-    numeric = all(isinstance(v, (int, float, np.number)) for v in present)
-    texts = present.map(number_text) if numeric else present.map(str)
+    known = isinstance(values, pd.Series) and (
+        values.dtype == np.float64 or isinstance(values.dtype, pd.StringDtype)
+    )
+    series = values if known else pd.Series(list(values), dtype=object)
+    if known or infer_dtype(series, skipna=True) in ("string", "floating"):
+        codes, different = pd.factorize(series)
+    else:  # 1, 1.0 and True are equal, and other texts
+        missing = series.isna().to_numpy()
+        codes, different = np.where(missing, -1, np.cumsum(~missing) - 1), series[~missing]
+    found = list(different)
+    numeric = all(isinstance(value, (int, float, np.number)) for value in found)
+    texts = [number_text(value) if numeric else str(value) for value in found]
     if order is not None:
         categories = list(order)
     elif numeric:
-        categories = [number_text(v) for v in sorted(set(present.map(float)))]
+        categories = [number_text(value) for value in sorted(set(map(float, found)))]
     else:
         categories = sorted(set(texts))
-    filled = pd.Series([None] * len(series), dtype=object)
-    filled[~missing] = texts
+    place = {category: code for code, category in enumerate(categories)}
+    new = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int64)
     dtype = pd.CategoricalDtype(pd.Index(categories, dtype=object))
-    return filled.astype(dtype)
+    return pd.Series(pd.Categorical.from_codes(new[codes], dtype=dtype))
 
 
 def coded(
@@ -184,13 +196,11 @@ class Table:
             low, high = int(self.target.min()), int(self.target.max())
             if low < 0 or high >= len(self.classes):
                 raise DataError(f"{self.name}: class codes {low}..{high}, {self.n_classes} classes")
-        for name in self.frame.columns:
-            column = self.frame[name]
-            known = column.dtype == np.float64 or is_categorical(column)
-            if not (known or is_date(column) or is_text(column)):
+        for name, dtype in self.frame.dtypes.items():
+            if kind_of(dtype) == "numeric" and dtype != np.float64:
                 raise DataError(
-                    f"{self.name}: column {name!r} is {column.dtype}, not float64, categorical, "
-                    "datetimes or texts"
+                    f"{self.name}: column {name!r} is {dtype}, not float64, categorical, datetimes "
+                    "or texts"
                 )
         for what in ("groups", "times", "weights"):
             values = getattr(self, what)
@@ -232,15 +242,16 @@ class Table:
         """Names of the categorical columns, in the frame's order."""
         return [name for name, kind in self.kinds.items() if kind == "categorical"]
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, str]:
         """Column name -> 'numeric', 'categorical', 'date' or 'text', in the frame's order."""
-        return {str(name): kind_of(column) for name, column in self.frame.items()}
+        dtypes = zip(self.frame.columns, self.frame.dtypes.array, strict=True)
+        return {str(name): kind_of(dtype) for name, dtype in dtypes}
 
     @property
     def has_texts_or_dates(self) -> bool:
         """Whether models get other columns than those of `frame`."""
-        return has_texts_or_dates(self.frame)
+        return not {"date", "text"}.isdisjoint(self.kinds.values())
 
     def encoded(self, train: np.ndarray, *, cyclic: bool) -> tuple[Table, ColumnEncoder]:
         """(this table with its dates and texts as numbers, the encoder that made them). The

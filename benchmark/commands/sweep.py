@@ -37,6 +37,7 @@ from ..console import (
 )
 from ..console import FAILED as EXIT_FAILED
 from ..errors import FitError, SweepError, check_name, check_run, command_on, resume_with
+from ..outcome.run_report import note_made, unchanged
 from ..planning import suite as suites
 from ..planning.absences import by_reason
 from ..planning.costs.estimate import Estimate, by_study, estimate, searched_whole
@@ -47,7 +48,7 @@ from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.minutes import with_minutes
-from ..running.progress import Pace, Progress
+from ..running.progress import Pace, Progress, waiting
 from ..running.ray_session import check_workers
 from ..running.request import Request, import_folders, models_of
 from ..running.resume import code_that_runs
@@ -79,7 +80,8 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
     """The request that the (checked) options of `bench sweep` mean."""
     tables: dict[str, Any] = {}
     if chosen is None:
-        chosen, tables = csv_suite(options.csv, options.target, options.reading())
+        with waiting(console):
+            chosen, tables = csv_suite(options.csv, options.target, options.reading(), options.runs)
     if options.minutes is not None:
         workers = available_cpus() if options.workers is None else options.workers
         asked = with_minutes(Request(chosen, options, tables=tables), workers)
@@ -89,7 +91,8 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
     if chosen.file:
         # an older run of this name may have more of the suite's files than are asked for now
         begun = (options.runs / str(options.name)).exists()
-        tables = suite_tables(chosen, () if begun else options.datasets)
+        with waiting(console):
+            tables = suite_tables(chosen, () if begun else options.datasets, options.runs)
     check_name(str(options.name))
     check_places(options)
     return Request(chosen, options, tables=tables)
@@ -156,7 +159,8 @@ def resume_command(
     def runs_again(record: Record) -> bool:
         return record["status"] == FAILED and (causes is None or record["cause"] in causes)
 
-    tables = planned_tables([plan])
+    with waiting(console):
+        tables = planned_tables([plan], runs=run.parent)
     request = Request(suite, options, retry=runs_again, verify=verify, tables=tables)
     models = models_of(request)
     request.paths = import_folders(models)
@@ -306,16 +310,7 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
         if outcome is not None and not outcome.tally.interrupted:
             for warning in outcome.warnings:
                 console.warn(warning)
-            made = make_report(
-                [request.folder],
-                None,
-                mirror=request.options.mirror,
-                cache=request.options.cache,
-                beside=split_names(request.options.beside),
-            )
-            for text in made.missed:
-                console.warn(text)
-            code, document = summary(console, request, outcome, made.files, made.sections)
+            code, document = summary(console, request, outcome)
             if request.options.predict_missing:
                 progress.end("the predictions of rows without a target")
                 document["predicted"] = predict_missing(console, request)
@@ -413,10 +408,10 @@ def summary(
     console: Console,
     request: Request,
     outcome: sweep.SweepOutcome,
-    files: list[Path],
-    sections: list[Section],
 ) -> tuple[int, dict[str, Any]]:
-    """Print how a sweep ended, with its main tables; returns the exit code and the same as data."""
+    """Write the report, unless nothing has changed since it was made, and print how a sweep ended,
+    with its main tables; returns the exit code and the same as data."""
+    files, doubtful, sections = report_of(console, request, outcome.tally.ran)
     status = status_of(request.folder)
     failed = sum(status.failed.values())
     tally = outcome.tally
@@ -456,9 +451,10 @@ def summary(
         console.say(f"left out: {line}")
     if outcome.plan.nothing_runs:
         console.warn(outcome.plan.nothing_runs)
-    verdict = next(s.remarks[0] for s in sections if s.name == "leaderboard")
-    console.say(verdict)
-    doubtful = next(len(s.frame) for s in sections if s.name == "look-first")
+    leads = "out-of-fold" if "out-of-fold" in shown else "leaderboard"
+    for section in sections:
+        if section.name == leads:
+            console.say(section.remarks[0])
     if doubtful:
         console.say(f"look first at {count(doubtful, 'implausible cell')}: report/look-first.md")
     console.say(f"tables: {request.folder / 'report'}")
@@ -472,6 +468,24 @@ def summary(
             "see report/coverage.md; run them again with: " + command_on(request.folder, "retry")
         )
     return EXIT_FAILED if failed else OK, document
+
+
+def report_of(
+    console: Console, request: Request, ran: int
+) -> tuple[list[Path], int, list[Section]]:
+    """(files of the report, number of cells to look at first, sections), written anew where trials
+    `ran` or anything else has changed; else without sections."""
+    run, beside = request.folder, split_names(request.options.beside)
+    how: dict[str, Any] = {"mirror": request.options.mirror, "cache": request.options.cache}
+    if not ran and (there := unchanged(run, beside=beside, **how)):
+        console.say("nothing has changed since the report was made (bench report makes it anew)")
+        return *there, []
+    made = make_report([run], None, beside=beside, **how)
+    for text in made.missed:
+        console.warn(text)
+    doubtful = next(len(s.frame) for s in made.sections if s.name == "look-first")
+    note_made(run, made.files, doubtful, beside=beside, **how)
+    return made.files, doubtful, made.sections
 
 
 def origins_in(run: Path) -> dict[str, int]:

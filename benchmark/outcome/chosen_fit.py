@@ -308,7 +308,8 @@ def read_data(
         )
     files = [Path(csv)] if csv else []
     try:
-        return planned_data(run.plan, run.dataset, files=files, mirror=mirror, cache=cache)
+        where = {"runs": run.folder.parent, "mirror": mirror, "cache": cache}
+        return planned_data(run.plan, run.dataset, files=files, **where)
     except SweepError as error:
         raise FitError(str(error)) from None
 

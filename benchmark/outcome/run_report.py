@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...common.counting import count
+from ...common.files import write_atomically
 from ...common.text import first_few
 from ...reports.optional import made
+from ...sweeps.trial import digest
 from ..errors import SweepError, check_run
+from ..planning.environment import capture
 
 if TYPE_CHECKING:
     from ...reports.evidence import Evidence
     from ...reports.output.tables import Section
+
+NOTE = "report.json"  # in a run's folder: what its report was made of
 
 
 class Made(NamedTuple):
@@ -136,6 +142,36 @@ def of_choice(evidence: Evidence, only: Sequence[str], datasets: Sequence[str]) 
     chosen = [count(len(evidence.models), "chosen model")] if only else []
     chosen += [count(len(evidence.datasets()), "chosen dataset")] if datasets else []
     return f"Ranks, tests and figures are of the {' and '.join(chosen)} alone."
+
+
+def _made_of(run: Path, how: dict[str, Any]) -> str:
+    """A digest of what the report of a run depends on: its files, the report's own first one, the
+    versions of all, and `how` it is made; "" where the code is being edited."""
+    from .feature_importance import FILE
+
+    environment = capture()
+    folders = (run / "ledger", run / "predictions", run / FILE, run / "report" / "about.md")
+    files = [path for folder in folders for path in (folder, *sorted(folder.rglob("*")))]
+    stats = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
+    return "" if environment["code"].endswith("-dirty") else digest([stats, how, environment])
+
+
+def note_made(run: Path, files: Sequence[Path], doubtful: int, **how: Any) -> None:
+    """Note that the report of a run was made just now, for `unchanged`."""
+    told = {"of": _made_of(run, how), "files": [str(file) for file in files], "doubtful": doubtful}
+    write_atomically(run / NOTE, json.dumps(told).encode(), sync=False)
+
+
+def unchanged(run: Path, **how: Any) -> tuple[list[Path], int] | None:
+    """(files of a run's report, number of cells to look at first), where it would be the same if it
+    were made again; else None."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        told = json.loads((run / NOTE).read_bytes())
+        files = [Path(file) for file in told["files"]]
+        now = _made_of(run, how)
+        if now and now == told["of"] and all(file.exists() for file in files):
+            return files, int(told["doubtful"])
+    return None
 
 
 def parts_and_files(evidence: Evidence, out: Path, missed: Sequence[str] = (), **how: Any) -> Made:

@@ -1,4 +1,4 @@
-"""What the measurements share: folders, peaks of memory, verdicts."""
+"""What the measurements share: folders, processes with their memory and CPU time, verdicts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psutil
 
 
 @contextmanager
@@ -20,6 +22,43 @@ def status_mb(key: str) -> float:
     include the peak of the parent process."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith(key))
+
+
+class Family:
+    """A process and its descendants, those that ended too: `cpu_s`, seconds of all and
+    (`largest_cpu_s`) of the one that took most; `mb`, the largest memory of all at one time and
+    (`largest_mb`) of one, in MB of proportional set size (PSS: shared pages count once)."""
+
+    def __init__(self, pid: int) -> None:
+        self.first = psutil.Process(pid)
+        self.mb = self.largest_mb = 0.0
+        self._cpu: dict[tuple[int, float], float] = {}
+
+    def look(self) -> None:
+        """Takes the figures of now."""
+        mb = []
+        try:
+            family = [self.first, *self.first.children(recursive=True)]
+        except psutil.Error:
+            return
+        for process in family:
+            try:
+                times = process.cpu_times()
+                self._cpu[process.pid, process.create_time()] = times.user + times.system
+                mb.append(process.memory_full_info().pss / 2**20)
+            except psutil.Error:
+                continue
+        self.mb, self.largest_mb = max(self.mb, sum(mb)), max(self.largest_mb, *mb, 0.0)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all."""
+        return sum(self._cpu.values())
+
+    @property
+    def largest_cpu_s(self) -> float:
+        """CPU seconds of the process that took most."""
+        return max(self._cpu.values(), default=0.0)
 
 
 def verdict(name: str, value: float, target: float, *, at_least: bool = False) -> bool:

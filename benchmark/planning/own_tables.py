@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...common.files import file_sha256
 from ...common.text import slug
+from ...sweeps.trial import digest
 from ..errors import SweepError
 from . import suite as suites
 from .portfolio import budget_of, slots_for
@@ -18,30 +20,61 @@ if TYPE_CHECKING:
     from ...datasets.infer import Reading
     from ...datasets.table import Table
 
+KEPT = ".tables"  # of a folder of runs: the tables of their files
 NAMED = 3  # files whose names stand in the name of a run
 
 
 @dataclass(frozen=True)
 class OwnTable:
     """A table that no card describes. `origin` goes into the plan: {"csv": path, sha256, target,
-    task, and what else its Reading has}."""
+    task, and what else its Reading has}. `asked`: the task that was asked for, None for a guess."""
 
     table: Table
     origin: Mapping[str, Any] = field(default_factory=dict)
+    asked: str | None = None
+
+    def keep(self, runs: Path) -> None:
+        """Keep the table beside the runs in the folder `runs`, unless it is there, or no room."""
+        from ...datasets.kept import keep
+
+        place, how = kept_place(runs, self.origin["csv"]), {"asked": self.asked}
+        if kept_table(place, features=False, **how) is None:
+            with suppress(OSError):
+                keep(self.table, place, **how)
 
 
-def own_table(path: Path, reading: Reading) -> OwnTable:
-    """The table in a file of the user. Raises DataError for a file that is no such table."""
+def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
+    """Where the table of a file is kept, by what the plan says of it: the hash of its bytes, and
+    how it is read."""
+    known = {key: value for key, value in csv.items() if key not in ("path", "task")}
+    return runs / KEPT / f"{digest(known)}.arrow"
+
+
+def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:
+    """The table that is kept there, if it was read like this; see `datasets.kept.kept`."""
+    from ...datasets.kept import kept
+
+    return kept(place, features=features, **how) if place.is_file() else None
+
+
+def own_table(path: Path, reading: Reading, runs: Path | None = None) -> OwnTable:
+    """The table in a file of the user, as it is kept beside the `runs` if it is. Raises DataError
+    for a file that is no such table."""
     from ...datasets.infer import table_from_file
 
-    table = table_from_file(path, reading)
+    origin: dict[str, Any] = {**reading.to_data()}
+    table = None
+    if runs is not None and path.is_file():
+        place = kept_place(runs, {"sha256": file_sha256(path), **origin})
+        table = kept_table(place, asked=reading.task)
+    table = table or table_from_file(path, reading)
     origin = {
         "path": str(path.resolve()),
         "sha256": file_sha256(path),
-        **reading.to_data(),
+        **origin,
         "task": table.task,
     }
-    return OwnTable(table=table, origin={"csv": origin})
+    return OwnTable(table, {"csv": origin}, reading.task)
 
 
 def targets_for(paths: Sequence[Path], targets: Sequence[str]) -> list[str]:
@@ -81,11 +114,15 @@ def csv_run_name(paths: Sequence[Path]) -> str:
 
 
 def csv_suite(
-    paths: Sequence[Path], targets: Sequence[str], reading: Mapping[str, Any]
+    paths: Sequence[Path],
+    targets: Sequence[str],
+    reading: Mapping[str, Any],
+    runs: Path | None = None,
 ) -> tuple[suites.Suite, dict[str, OwnTable]]:
     """(a suite of these files, {name: table}). `reading`: what of a Reading holds for all files
-    (`Options.reading`). Its budgets: `quick`, the usual plan for files of such a size
-    (`portfolio.py`); `all`, the twelve models of uci-small's quick; the others are uci-small's.
+    (`Options.reading`). runs: see `own_table`. Its budgets: `quick`, the usual plan for files of
+    such a size (`portfolio.py`); `all`, the twelve models of uci-small's quick; the others are
+    uci-small's.
 
     Raises SweepError without a target, DataError for a file that is no such table.
     """
@@ -96,7 +133,7 @@ def csv_suite(
     tables: dict[str, OwnTable] = {}
     asked = [as_utf8(target) for target in targets_for(paths, targets)]
     for name, path, target in zip(names, paths, asked, strict=True):
-        tables[name] = own_table(path, Reading.of({**shared, "target": target}))
+        tables[name] = own_table(path, Reading.of({**shared, "target": target}), runs)
     shown = ", ".join(as_utf8(path.name) for path in paths)
     usual = suites.load("uci-small")
     n_rows = max(one.table.n_rows for one in tables.values())
@@ -127,7 +164,9 @@ def _utf8(value: Any) -> Any:
     return [as_utf8(word) for word in value] if isinstance(value, tuple | list) else value
 
 
-def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, OwnTable]:
+def suite_tables(
+    suite: suites.Suite, wanted: Sequence[str] = (), runs: Path | None = None
+) -> dict[str, OwnTable]:
     """{name: table} of the files that a suite names, of those in `wanted` if any are. Raises
     DataError, with the name, for a file that is no such table."""
     from ...datasets.errors import DataError
@@ -139,17 +178,17 @@ def suite_tables(suite: suites.Suite, wanted: Sequence[str] = ()) -> dict[str, O
             continue
         reading = Reading.of(file.model_dump(exclude={"path"}))
         try:
-            tables[name] = own_table(Path(file.path), reading)
+            tables[name] = own_table(Path(file.path), reading, runs)
         except DataError as error:
             raise DataError(f"file.{name}: {error}") from None
     return tables
 
 
 def planned_tables(
-    plans: Sequence[Mapping[str, Any]], files: Sequence[Path] = ()
+    plans: Sequence[Mapping[str, Any]], files: Sequence[Path] = (), runs: Path | None = None
 ) -> dict[str, OwnTable]:
-    """The tables of files among the datasets of plans, read again; of several plans, which were
-    made on several machines, the first one's settings count.
+    """The tables of files among the datasets of plans, as they are kept beside the `runs`, or read
+    again; of several plans, which were made on several machines, the first one's settings count.
 
     A file is known by its sha256: it is one of `files`, or at the path that a plan has for it.
     Nothing else is read. Raises SweepError for a table that is at none of these places.
@@ -177,8 +216,11 @@ def planned_tables(
                 "(bench fit and bench merge take a copy: --csv FILE), or start a new run with "
                 "another --name"
             )
-        table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
-        tables[name] = OwnTable(table=table, origin={"csv": {**csv, "path": str(here.resolve())}})
+        table = kept_table(kept_place(runs, csv)) if runs is not None else None
+        if table is None or table.task != csv["task"]:
+            table = table_from_file(here, Reading.of(csv), name=Path(csv["path"]).stem)
+        origin = {"csv": {**csv, "path": str(here.resolve())}}
+        tables[name] = OwnTable(table, origin, csv["task"])
     return tables
 
 
@@ -233,14 +275,26 @@ def added_table(added: str, name: str) -> Table:
 
 
 def planned_table(
-    name: str, described: Mapping[str, Any], *, files: Sequence[Path] = (), **where: Any
+    name: str,
+    described: Mapping[str, Any],
+    *,
+    files: Sequence[Path] = (),
+    runs: Path | None = None,
+    features: bool = True,
+    **where: Any,
 ) -> Table:
-    """The table of a dataset of a plan, read again: a CSV (which may be one of `files` now), an
-    added dataset or a built-in one. `where`: mirror and cache. Raises SweepError, DataError."""
+    """The table of a dataset of a plan: a CSV (which may be one of `files` now), as it is kept
+    beside the `runs` or read again, an added dataset or a built-in one. features: whether they are
+    needed; a kept table then comes without them. `where`: mirror and cache. Raises SweepError,
+    DataError."""
     from ...datasets.catalog import load_dataset
 
-    if described.get("csv"):
-        return planned_tables([{"datasets": {name: described}}], files)[name].table
+    if csv := described.get("csv"):
+        if runs is not None and not features:
+            table = kept_table(kept_place(runs, csv), features=False)
+            if table is not None and table.sha256 == described["sha256"]:
+                return table
+        return planned_tables([{"datasets": {name: described}}], files, runs)[name].table
     if described.get("added"):
         return added_table(described["added"], name)
     return load_dataset(name, **where)

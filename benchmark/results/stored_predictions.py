@@ -104,6 +104,7 @@ def blocks_of(
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
                 where = {"files": files, "mirror": mirror, "cache": cache}
+                where |= {"runs": ledger.run.parent, "features": False}
                 table, folds = planned_data(plan, str(dataset), **where)
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:
@@ -132,8 +133,8 @@ def blocks_of(
 
 
 def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
-    """The table and folds of a dataset of a plan. `where`: files, mirror and cache. Raises
-    SweepError where the data has changed or a file is gone, DataError."""
+    """The table and folds of a dataset of a plan. `where`: see `planned_table`. Raises SweepError
+    where the data has changed or a file is gone, DataError."""
     from ..planning.fold_facts import choose_folds
     from ..planning.own_tables import planned_table
 

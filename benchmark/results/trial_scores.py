@@ -104,7 +104,8 @@ class ScoreCheck:
 
     @classmethod
     def of_run(cls, ledger: Ledger, **where: Any) -> ScoreCheck:
-        """That of a run, whose datasets are read again. `where`: mirror and cache."""
+        """That of a run, whose targets are read again. `where`: mirror and cache."""
+        where |= {"runs": ledger.run.parent, "features": False}
         return cls(lambda dataset: planned_data(plan_in(ledger), dataset, **where))
 
     @property

@@ -7,12 +7,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
-from ..console import count, duration, printable
+from ..console import Console, count, duration, printable
 from ..planning.costs.estimate import START_S, TRIAL_S
 from ..planning.plan_record import planned_slots
 
@@ -99,6 +100,16 @@ def score_of(loss: float, metric: str) -> float:
     return METRICS[metric].loss(loss) + 0.0 if metric in METRICS else loss  # 0.0, not -0.0
 
 
+@contextmanager
+def waiting(console: Console) -> Iterator[None]:
+    """Says every EVERY_S seconds that the data is waited for."""
+    progress = Progress(quiet=console.quiet or console.json, color=console.color)
+    try:
+        yield
+    finally:
+        progress.end()
+
+
 class Progress:
     """Counts results and shows them; `listen` is a listener of the engine.
 
@@ -169,7 +180,7 @@ class Progress:
             about = f", about {duration(self._left[0])}" if told else ""
             self._say(f"{title}: {count(total, 'trial')} planned{before}{about}")
             return
-        from rich.console import Console
+        from rich.console import Console as Terminal
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -185,7 +196,7 @@ class Progress:
             TimeElapsedColumn(),
             TextColumn("ETA {task.fields[eta]}"),
             TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True, no_color=not self._color),
+            console=Terminal(stderr=True, no_color=not self._color),
             transient=True,
         )
         self._task = self._live.add_task(

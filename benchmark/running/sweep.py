@@ -169,6 +169,8 @@ def run(
                         check_devices(request)
                         ray.begin()
                     plan = prepare(request, ledger)
+                for own in request.tables.values():
+                    own.keep(request.folder.parent)
                 sweep = _Sweep(request, plan, ledger, ray, listener, stop or Stop(), lock.check)
                 tally = sweep.run()
                 return SweepOutcome(

@@ -44,6 +44,18 @@ NUMBERS = ("%Y%m%d", "%Y%m", "%m.%Y", "%Y", *EPOCH)
 _DIGITS = re.compile(r"\d{6}|\d{8}|\d{9,10}|\d{12,13}|\d\d\.\d{4}")  # of one of NUMBERS, but a year
 _YEARS = (1900, 2100)  # of numbers that may be dates
 AND = " or "  # between the forms of a column that has several
+_PARTS = {  # of a form -> what strptime takes for it at most
+    **dict.fromkeys(("%d", "%m", "%H", "%I", "%M", "%S"), r"[ \d]?\d"),
+    **{"%Y": r"\d{4}", "%y": r"\d\d", "%b": r".+", "%B": r".+", "%p": r".*", " ": r"\s+"},
+}
+_SHAPES = {
+    form: re.compile(
+        "".join(_PARTS.get(part, re.escape(part)) for part in re.findall(r"%\w|[^%]", form))
+    )
+    for form in (*FORMS, *NUMBERS)
+    if form not in EPOCH
+}
+_A_SHAPE = re.compile("|".join(sorted({shape.pattern for shape in _SHAPES.values()})))
 
 SAMPLED = 20  # texts that are tried before all are
 _NO_DATE = re.compile(r"0000-00-00([ T]00:00(:00(\.0+)?)?)?")  # a gap, as MySQL writes it
@@ -213,6 +225,8 @@ def _form(text: str, known: Iterable[str] = (ISO, *FORMS)) -> str:
     if iso and not pd.isna(pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)):
         return named or ISO
     plain = plain_date(text) if text[:1].isdigit() else text
+    if not _A_SHAPE.fullmatch(plain) and not _ISO_CELL.fullmatch(plain):
+        return ""
     return next((form for form in known if _fits(plain, form)), "")
 
 
@@ -221,6 +235,8 @@ def _fits(text: str, form: str) -> bool:
         return bool(_ISO_CELL.fullmatch(text)) and _all_fit([text], ISO)
     if form in EPOCH:
         return numbers_as_dates([text]) == form
+    if not _SHAPES[form].fullmatch(text):  # strptime takes a hundred times as long to say so
+        return False
     try:
         datetime.strptime(text, form)
     except ValueError:

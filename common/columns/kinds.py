@@ -6,6 +6,7 @@ kind that most of its cells have; the others are gaps, which a note counts and n
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from .dates import (
 )
 from .durations import read_durations
 from .notations import written
-from .numbers import EXACT, LEADING_ZERO, NO_VALUE, Numbers, read_numbers, two_spellings
+from .numbers import EXACT, NO_VALUE, Numbers, leading_zeros, read_numbers, two_spellings
 
 STATED = CATEGORY, NUMBER, DATE, TEXT = "categorical", "numeric", "date", "text"
 """Kinds that a column can be said to have, and that features have."""
@@ -47,6 +48,7 @@ ALL_DIFFERENT = 0.95  # share of the cells that differ
 RARE = 0.05  # so many cells that are of no other kind change the kind of no column
 SOME = 0.25  # nor so many, where more than FEW_TEXTS different numbers or dates are there
 FEW_SIGNED = 5  # different numbers with a sign, up to which they are names: 1Story, 2Story
+FEW_LOOKED = 1000  # numbers that tell most columns with more
 FEW_SPELLINGS = 20  # different numbers among which 1.1 and 1.10 may be two versions
 
 
@@ -79,11 +81,6 @@ class NotOfKind(ValueError):
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
         self.row = row
-
-
-def leading_zeros(cells: pd.Series) -> bool:
-    """Whether a cell is a number such as 01234 (a postal code), so that all are texts."""
-    return cells.dtype != np.float64 and bool(cells.str.fullmatch(LEADING_ZERO).any())
 
 
 def kind_of(
@@ -156,7 +153,8 @@ def with_gaps(cells: pd.Series, odd: np.ndarray, kind: Kind) -> Kind:
 def number_kind(cells: pd.Series, found: Numbers, stated: str) -> Kind:
     """The kind of a column of numbers; of codes, such as 007, unless they are stated to be
     numbers."""
-    name, present = cells.name, cells[~found.missing & ~found.odd]
+    there = ~np.isnan(found.values)
+    name, present = cells.name, cells if there.all() else cells[there]
     coded = leading_zeros(present)
     if coded and stated != NUMBER:
         note = f"column {name!r} has numbers with leading zeros; read as categories"
@@ -176,18 +174,20 @@ def doubts(present: pd.Series, found: Numbers) -> list[str]:
     """What may make numbers something else: versions, codes with an E, an identifier."""
     name, n, notes = present.name, len(present), list[str]()
     values = found.values[~np.isnan(found.values)]
-    if present.nunique() <= FEW_SPELLINGS and (spelt := two_spellings(present)):
+    few = len(np.unique(values[:FEW_LOOKED])) <= FEW_SPELLINGS
+    if few and present.nunique() <= FEW_SPELLINGS and (spelt := two_spellings(present)):
         notes.append(
             f"column {name!r}: {spelt[0]!r} and {spelt[1]!r} are read as one number, unless the "
             "column is said to be categorical"
         )
-    if present.dtype != np.float64 and present.iloc[:1].str.fullmatch(CODE).all():
+    if present.dtype != np.float64 and re.fullmatch(CODE, present.iloc[0]):
         if present.str.fullmatch(CODE).all():
             notes.append(
                 f"column {name!r}: {present.iloc[0]!r} is read as {values[0]:.15g}; if these are "
                 "codes: --categorical"
             )
-    if present.nunique() > FEW_TEXTS and (form := numbers_as_dates(texts_of(present))):
+    many = numbers_as_dates(texts_of(present.iloc[:FEW_TEXTS])) and present.nunique() > FEW_TEXTS
+    if many and (form := numbers_as_dates(texts_of(present))):
         notes.append(
             f"column {name!r}: {present.iloc[0]!r} is read as a number; if these are dates "
             f"({form}): --date"

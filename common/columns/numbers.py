@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from .durations import DURATIONS, IN_MINUTES, read_durations
 from .notations import (
@@ -32,6 +34,8 @@ LEADING_ZERO = re.compile(r"0\d+")  # a code, such as a postal code, and no numb
 PADDED = re.compile(r"[-+]?\d*\.\d*[1-9]0+")  # a fraction with zeros at its end
 EXACT = 2.0**53  # larger whole numbers are not told apart by float64
 NO_VALUE = "empty"  # the style of a column without a value in training
+SHORT, DIGITS = 15, r"^-?\d+(\.\d*)?$"  # so few digits are a float64 in one way, whoever reads them
+BEGINS = r"^[-+.\s\diInN]"  # what pandas takes for a number, inf and nan too
 SAMPLED = 100  # texts that tell whether a column may hold numbers
 MANY_SIGNS = 12  # the most frequent signs that a column is read by
 FEW_UNITS = 0.1  # of the numbers; fewer letters behind numbers are no unit of all
@@ -66,17 +70,32 @@ class Numbers:
         return np.isnan(self.values) & ~self.missing
 
 
+def _texts(cells: pd.Series) -> pa.Array | pa.ChunkedArray:
+    return pa.array(cells, pa.large_string(), from_pandas=True)
+
+
 def is_missing(cells: pd.Series, marks: Collection[str] = ()) -> np.ndarray:
     """(N,) whether a cell is empty or a mark of a missing value: MISSING, and `marks` of the user;
     where a mark is a number, all cells with this number, but for codes such as 007."""
     known = [number for mark in marks if np.isfinite(number := as_float(mark))]
     if cells.dtype == np.float64:
         return (cells.isna() | cells.isin(known)).to_numpy()
-    missing = cells.isin([*MISSING, *marks])
+    texts = _texts(cells)
+    found = pc.is_in(texts, value_set=pa.array([*MISSING, *marks], texts.type))
+    missing = found.to_numpy(zero_copy_only=False)
     if known:
         numbers = pd.to_numeric(cells, errors="coerce").isin(known)
-        missing |= numbers & ~cells.str.fullmatch(LEADING_ZERO)
-    return missing.to_numpy()
+        missing = missing | (numbers & ~cells.str.fullmatch(LEADING_ZERO)).to_numpy()
+    return missing
+
+
+def leading_zeros(cells: pd.Series) -> bool:
+    """Whether a cell is a number such as 01234 (a postal code), so that all are texts."""
+    if cells.dtype == np.float64:
+        return False
+    texts = _texts(cells)
+    some = texts.filter(pc.starts_with(texts, "0"))
+    return bool(pc.any(pc.match_substring_regex(some, f"^{LEADING_ZERO.pattern}$")).as_py())
 
 
 def is_word(cells: pd.Series) -> np.ndarray:
@@ -92,7 +111,20 @@ def as_float(text: str) -> float:
         return math.nan
 
 
-def _parsed(cells: pd.Series) -> np.ndarray:
+def _parsed(cells: pd.Series, missing: np.ndarray | None = None) -> np.ndarray:
+    """(N,) the number that each text is by itself, NaN for none. `missing` (N,) need not be read.
+    Arrow reads short plain numbers, to the bit as pandas does, which reads the other columns."""
+    gaps = missing is not None and missing.any()
+    texts = _texts(cells[~missing] if gaps else cells)
+    if not pc.any(pc.match_substring_regex(texts, BEGINS)).as_py():
+        return np.full(len(cells), np.nan)
+    short = pc.max(pc.binary_length(texts)).as_py() <= SHORT and not texts.null_count
+    if short and pc.all(pc.match_substring_regex(texts, DIGITS)).as_py():
+        values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+        if not np.signbit(values[values == 0]).any():  # pandas reads -0 among whole ones as 0
+            every = np.full(len(cells), np.nan)
+            every[~missing if gaps else slice(None)] = values
+            return every
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
@@ -107,7 +139,7 @@ def read_numbers(cells: pd.Series, delimiter: str, marks: Collection[str] = ()) 
     missing = is_missing(cells, marks)
     if cells.dtype == np.float64:
         return Numbers(np.where(missing, np.nan, cells.to_numpy()), missing)
-    plain = Numbers(np.where(missing, np.nan, _parsed(cells)), missing)
+    plain = Numbers(np.where(missing, np.nan, _parsed(cells, missing)), missing)
     if plain.n_numbers == plain.n_present:
         return plain
     gaps = missing | is_word(cells)

@@ -107,7 +107,7 @@ def _write(fetched: _Fetched, server: Server, name: str, made: Path, what: str) 
     if not kept:
         raise DataError(f"{what}: dataset {about.id} has no column besides the target")
     frame = tables.features_of(columns, kept)
-    kinds = {name: kind_of(frame[name]) for name in kept}
+    kinds = {name: kind_of(frame[name].dtype) for name in kept}
     parts = read_splits(server.file(task.splits_url, what), len(target), f"splits of {what}")
     if classes:  # by their names, as their codes depend on the kind of file
         target = np.argsort(np.argsort(classes))[target]

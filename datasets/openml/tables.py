@@ -140,7 +140,7 @@ def read_table(card: Card, data: Path, splits: Path) -> Parsed:
         raise DataError(f"{card.name}: its file has no column {missing[0]!r}, which its card names")
     target, classes = target_of(columns, card.target, card.task == "regression", card.name)
     frame = features_of(columns, card.columns, card.kinds)
-    kinds = {str(name): kind_of_dtype(column) for name, column in frame.items()}
+    kinds = {str(name): kind_of_dtype(column.dtype) for name, column in frame.items()}
     if kinds != card.kinds:
         odd = next(name for name in card.columns if kinds[name] != card.kinds[name])
         raise DataError(

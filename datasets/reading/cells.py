@@ -104,7 +104,8 @@ def read_text(path: Path, name: str) -> Cells:
     notices = [notice, *records.notices] if notice else list(records.notices)
     names = [clean_name(text) for text in records.header]
     check_header(names, name)
-    columns = {at: part.str.strip() for at, part in records.frame.items()}
+    stripped = records.reader == "Arrow"
+    columns = {at: part if stripped else part.str.strip() for at, part in records.frame.items()}
     unnamed = [at for at, text in enumerate(names) if not text]
     empty = [at for at in unnamed if not columns[at].any()]
     if empty:
@@ -121,6 +122,7 @@ def read_text(path: Path, name: str) -> Cells:
         )
     form = f"CSV, separated by {DELIMITERS.get(records.delimiter, repr(records.delimiter))}"
     form += "" if encoding == "utf-8-sig" else f", {NAMES[encoding]}"
+    form += f" (read by {records.reader})" if records.reader else ""
     how = {"form": form, "notices": tuple(notices)}
     return Cells(name, cells, records.lines, records.delimiter, **how)  # type: ignore[arg-type]
 

@@ -52,11 +52,11 @@ def encoding_of(path: Path, name: str) -> tuple[str, str]:
         if len(zeros) > 8 and zeros.count(0) > MOSTLY * len(zeros) and 0 not in letters:
             return _utf_16(data, codec, name)
     try:
-        text = data.decode("utf-8")
+        sample = data[:65536] if data.isascii() else data.decode("utf-8")[:65536].encode()
     except UnicodeDecodeError as error:
         first = error.start
     else:
-        _check_controls(text[:65536].encode(), data, name)
+        _check_controls(sample, data, name)
         return "utf-8-sig", ""
     line = data.count(b"\n", 0, first) + 1
     if codec := _other(data):

@@ -14,7 +14,7 @@ from .columns import Notes, Reading
 
 
 def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
-    """The values by which categories, classes and groups are told apart, None where missing.
+    """The values by which categories, classes and groups are told apart, NaN where missing.
 
     They are numbers where all cells are plain numbers, so that "17" is "17.0"; with `styled` also
     where they are written in another style, so that "1,000" is "1000". They are the texts of the
@@ -22,14 +22,16 @@ def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
     numbers, found = kind.numbers, column
     if numbers is not None and (styled or not numbers.style):
         found = pd.Series(numbers.values) if exact_as_floats(column, numbers.values) else column
-    return found.astype(object).where(~kind.missing, None)
+    return found.mask(kind.missing)
 
 
 def joined(found: pd.Series, name: str, reading: Reading, notes: Notes) -> pd.Series:
     """Levels as `levels` gives them; where `reading` joins the column's, those that only spelling
     tells apart become the most frequent one, which is noted."""
+    if name not in reading.join:
+        return found
     counts = found.value_counts()
-    if name not in reading.join or not all(isinstance(level, str) for level in counts.index):
+    if not all(isinstance(level, str) for level in counts.index):
         return found
     groups = [sorted(g, key=lambda t: (-counts[t], t)) for g in spelt_alike(sorted(counts.index))]
     for first, *others in groups:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...common.columns.kinds import MAX_COLUMNS
 from ...common.counting import count
@@ -19,6 +24,7 @@ from ..errors import DataError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
+BLOCK = 1 << 24  # bytes that Arrow parses at once; a line must fit
 _STATED = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # the line that Excel reads
 
 AS_PANDAS = "neither doubled nor escaped"
@@ -33,13 +39,15 @@ QUOTES: dict[str, dict[str, Any]] = {  # how a quotation mark in a field is writ
 @dataclass
 class Records:
     """The header and the rows of a CSV file: `frame` has a column of texts for each field of the
-    header, under its place; `lines` are those on which the rows begin."""
+    header, under its place; `lines` are those on which the rows begin; `reader` is "Arrow" where
+    its reader made the cells."""
 
     header: list[str]
     frame: pd.DataFrame
     lines: Sequence[int]
     delimiter: str
     notices: list[str] = field(default_factory=list)
+    reader: str = ""
 
 
 @dataclass
@@ -103,10 +111,12 @@ def read_records(path: Path, encoding: str, name: str) -> Records:
 def _read(form: Form, name: str, *, whole: bool = False) -> Records:
     """The records of a file in a form. whole: whether short and long rows are refused."""
     rows = form.rows(name)
-    _, header = next(rows, (1, [""]))
+    at, header = next(rows, (1, [""]))
     width = len(header)
     if width > MAX_COLUMNS:  # `check_header` says it
         return Records(header, pd.DataFrame(), (), form.delimiter)
+    if at == 1 and not whole and (found := _read_by_arrow(form, header)):
+        return found
     lines: list[int] = []
     short: list[tuple[int, int]] = []
     long: list[tuple[int, int]] = []
@@ -148,6 +158,64 @@ def _read(form: Form, name: str, *, whole: bool = False) -> Records:
                 f"line {line}{more} has {n} fields, the header has {width}: {what}"
             )
     return found
+
+
+def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
+    """The records as `_read` gives them, in a tenth of the time, by Arrow's reader; None where the
+    two could differ: other encodings than UTF-8, other quotation marks than those about whole
+    fields, blank lines, mixed line ends, lines with another number of fields than the header, and
+    fields beyond csv's limit."""
+    from pyarrow import csv as arrow_csv
+
+    if form.encoding != "utf-8-sig" or form.first != 1 or form.delimiter not in DELIMITERS:
+        return None
+    data = form.path.read_bytes()
+    end = b"\r\n" if data.count(b"\r") else b"\n"
+    start, stop = data.find(end) + len(end), len(data) - len(end) * data.endswith(end)
+    n_rows = data.count(end, start, stop) + 1
+    odd = end == b"\r\n" and not data.count(b"\r") == data.count(b"\n") == data.count(end)
+    if odd or start < len(end) or stop <= start or not _about_fields(data, form.delimiter):
+        return None
+    names = [str(at) for at in range(len(header))]
+    try:
+        table = arrow_csv.read_csv(
+            pa.py_buffer(memoryview(data)[start:stop]),
+            arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=BLOCK),
+            arrow_csv.ParseOptions(delimiter=form.delimiter),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:  # fields are missing or too many: `_read` knows which
+        return None
+    columns = table.columns
+    longest = (pc.max(pc.binary_length(column)).as_py() for column in columns)
+    if len(table) != n_rows or max(longest) >= csv.field_size_limit():
+        return None
+    texts = pd.StringDtype(na_value=math.nan)
+    cells = {
+        at: pd.array(pc.utf8_trim_whitespace(column), dtype=texts)
+        for at, column in enumerate(columns)
+    }
+    lines = range(2, n_rows + 2)
+    return Records(header, pd.DataFrame(cells), lines, form.delimiter, reader="Arrow")
+
+
+def _about_fields(data: bytes, delimiter: str) -> bool:
+    """Whether each quotation mark opens or closes a whole field of one line, and none stands in a
+    field."""
+    text = np.frombuffer(data.removeprefix(codecs.BOM_UTF8), np.uint8)
+    marks = np.flatnonzero(text == ord('"')) if b'"' in data else np.empty(0, np.int64)
+    if not len(marks):
+        return True
+    ends = np.frombuffer(f"{delimiter}\r\n".encode(), np.uint8)
+    first, last = marks[::2], marks[1::2]
+    opens = np.isin(text[np.maximum(first - 1, 0)], ends) | (first == 0)
+    closes = np.isin(text[np.minimum(last + 1, len(text) - 1)], ends) | (last == len(text) - 1)
+    before_lines = np.searchsorted(marks, np.flatnonzero(text == ord("\n")))
+    return len(first) == len(last) and bool(
+        opens.all() and closes.all() and not (before_lines % 2).any()
+    )
 
 
 def form_of(path: Path, encoding: str) -> Form:

@@ -11,9 +11,16 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns import kinds
-from ...common.columns.kinds import duration_kind, is_reading, leading_zeros, negative_notes
+from ...common.columns.kinds import duration_kind, is_reading, negative_notes
 from ...common.columns.levels import level_notes
-from ...common.columns.numbers import Numbers, as_float, is_missing, read_numbers, two_spellings
+from ...common.columns.numbers import (
+    Numbers,
+    as_float,
+    is_missing,
+    leading_zeros,
+    read_numbers,
+    two_spellings,
+)
 from ...common.counting import count
 from ...common.text import one_line, suggest
 from ..errors import DataError

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.common.columns import dates
 from tabsweep.common.columns.calendar import MONTH, NAMED, QUARTER, WEEK
 from tabsweep.common.columns.dates import ISO, DateError, form_of, parsed
 from tabsweep.common.columns.encoder import ColumnEncoder, text_column
@@ -129,3 +132,17 @@ def test_texts_without_letters_and_few_rows_are_encoded_too():
         frame = pd.DataFrame({"t": text_column(texts), "x": 1.0})
         found = ColumnEncoder().fit(frame).transform(frame)
         assert np.isfinite(found.to_numpy(dtype=float)).all() and "x" in found
+
+
+@pytest.mark.parametrize("form", dates.FORMS)
+def test_a_date_in_every_form_is_known(form: str) -> None:
+    text = datetime(2024, 12, 31, 17, 5, 9).strftime(form)
+    assert form_of([text], day_first="%d" in form and form.find("%d") < form.find("%m"))
+
+
+@pytest.mark.parametrize("odd", ["", "-0", "1e5", "0.12345678901234567", "9007199254740993", "inf"])
+def test_numbers_are_the_same_bits_whoever_reads_them(odd: str) -> None:
+    texts = pd.Series(["-1.5", "0.1", "12345.6789", "7", ".5", "3."] + [odd] * bool(odd), dtype=str)
+    found = kind_of(texts.rename("x"), stated="numeric").numbers
+    expected = pd.to_numeric(texts).to_numpy(dtype=np.float64)
+    assert found is not None and found.values.tobytes() == expected.tobytes()

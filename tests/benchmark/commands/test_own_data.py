@@ -252,6 +252,25 @@ def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
     assert same.code == 2 and "'a'" in same.err
 
 
+def test_a_file_is_read_once_a_run_and_its_report_reads_no_feature():
+    houses(80).to_csv("a.csv", index=False)
+    sweep = ("sweep", "--csv", "a.csv", "--target", "price", "--drop", "id", *FAST, *MODELS)
+    assert bench(*sweep).code == 0
+    run, [table] = Path("runs/csv-a-quick"), Path("runs/.tables").glob("*.arrow")
+    kept, scores = table.read_bytes(), (run / "report/scores.csv").read_bytes()
+    assert bench(*sweep).code == 0 and table.read_bytes() == kept
+    Path("a.csv").rename("b.csv")
+    assert bench("report", run).code == 0  # by the targets that are kept
+    assert (run / "report/scores.csv").read_bytes() == scores
+    assert "were not compared" not in (run / "report/about.md").read_text()
+    table.unlink()
+    assert bench("report", run).code == 0
+    assert "were not compared" in (run / "report/about.md").read_text()
+    Path("b.csv").rename("a.csv")
+    assert bench("resume", run, "--tracking-uri", "none").code == 0
+    assert table.read_bytes() == kept and (run / "report/scores.csv").read_bytes() == scores
+
+
 def test_the_metric_that_is_asked_for_selects_ranks_and_is_scored_again_from_predictions():
     frame = houses(200).assign(dear=lambda f: np.where(f["price"] > 120, "dear", "other"))
     frame.drop(columns=["price", "id"]).to_csv("h.csv", index=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from calls import bench, contents
 from small_sweeps import FAST, SMALL, answer, executions, sweeps
+from tabsweep.benchmark.planning import environment
 from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results
 from tabsweep.benchmark.running import ray_session
 from tabsweep.reports.evidence import EvidenceError
@@ -132,6 +133,24 @@ def test_resuming_a_finished_run_runs_nothing_starts_no_ray_and_removes_torn_che
         assert (again["ran"], again["reused"]) == (0, 0)
         assert again["done"] == again["planned"] == 6
     assert executions("runs/r") == before and whole.exists() and not torn.exists()
+
+
+def test_a_resume_that_runs_nothing_leaves_a_report_that_is_up_to_date(copy_run, monkeypatch):
+    monkeypatch.setattr(environment, "code_version", lambda: "a commit")
+    copy_run("r")
+    resume = ("resume", "runs/r", "--tracking-uri", "none")
+    made = answer(*resume)["report"]  # of a copy: nothing is known of its report
+
+    def times():
+        return [Path(file).stat().st_mtime_ns for file in made]
+
+    before = times()
+    assert answer(*resume)["report"] == made and times() == before
+    Path(made[0]).unlink()
+    assert answer(*resume)["report"] == made and times() != before
+    before = times()
+    monkeypatch.setattr(environment, "code_version", lambda: "another commit")
+    assert answer(*resume)["report"] == made and times() != before
 
 
 def test_the_report_can_be_deleted_and_comes_back_the_same(copy_run):

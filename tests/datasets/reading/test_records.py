@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,31 @@ def test_what_is_joined_is_one_class_and_one_category(tmp_path: Path) -> None:
     assert apart.n_classes == 3 and sum("--join" in text for text in apart.warnings) == 2
     one = table_from_file(tmp_path / "t.csv", Reading("y", join=("c", "y")))
     assert one.classes == ("Yes", "no") and list(one.frame["c"].cat.categories) == ["RED", "blue"]
+
+
+@pytest.mark.parametrize(
+    ("text", "by_arrow"),
+    [
+        ("a,b\n1,x\n2, y \n", True),
+        ("a;b\r\n1;x\r\n;\r\n", True),
+        ('"a","b"\n"1","x, y"\n"","z"\n', True),
+        ("a\n1\n\n2\n", False),  # a blank line
+        ('a,b\n1,"x ""y"""\n', False),  # a doubled quotation mark
+        ('a,b\n1,"x\ny"\n', False),  # a line end within a field
+        ('a,b\n1, "x, y"\n', False),  # a blank before a quotation mark
+        ('a,b\n1,5" x\n', False),  # a quotation mark within a field
+        ("a,b\r\n1,x\n2,y\r\n", False),  # two kinds of line ends
+        ("a,b\n1,x\n2\n3,y\n", False),  # a short line
+        ("\na,b\n1,x\n", False),  # a header below a blank line
+    ],
+)
+def test_arrow_reads_what_it_reads_as_csv_does_and_nothing_else(read, text, by_arrow) -> None:
+    found = read(text)
+    assert found.form.endswith("(read by Arrow)") == by_arrow
+    delimiter = ";" if ";" in text else ","
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    header, *lines = [row for row in rows if row]
+    assert list(found.frame.columns) == header
+    padded = [[cell.strip() for cell in [*line, ""][: len(header)]] for line in lines]
+    assert found.frame.to_numpy().tolist() == padded
+    assert len(found.lines) == len(lines) and found.where(0) == f"line {2 + (text[0] == chr(10))}"
