@@ -296,9 +296,8 @@ class Estimator(Hyperparameters, BaseEstimator):
 
     def _constant_answer(self, x: np.ndarray, target: np.ndarray) -> np.ndarray | None:
         """The constant prediction where nothing can be learned, or None."""
-        parts = (x[:1000], x) if x.shape[1] else ()  # most tables vary in their first rows
-        same = (np.array_equal(part, np.broadcast_to(x[:1], part.shape), True) for part in parts)
-        varies = not all(same)
+        first = x[:1]
+        varies = x.shape[1] and not np.array_equal(x, np.broadcast_to(first, x.shape), True)
         if varies and len(target) > 1 and target.min() != target.max():
             return None
         if self.task != "regression":

@@ -50,9 +50,9 @@ def as_frame(X: object) -> pd.DataFrame:
     return frame
 
 
-def is_categorical(dtype: object) -> bool:
-    """Whether a column of this dtype holds categories: any but numbers and booleans."""
-    return not (is_numeric_dtype(dtype) or is_bool_dtype(dtype))
+def is_categorical(column: pd.Series) -> bool:
+    """Whether a column holds categories: any dtype but numbers and booleans."""
+    return not (is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype))
 
 
 def numbers(column: pd.Series) -> np.ndarray:  # (N,)
@@ -227,11 +227,8 @@ class Preprocessor:
         """Learns levels, means and scales; `frame` comes from `as_frame`."""
         policy = self.policy
         self.columns_ = list(frame.columns)
-        kinds = [is_categorical(dtype) for dtype in frame.dtypes.array]
-        self.numeric_names_ = [
-            c for c, other in zip(self.columns_, kinds, strict=True) if not other
-        ]
-        self.category_names_ = [c for c, other in zip(self.columns_, kinds, strict=True) if other]
+        self.numeric_names_ = [c for c in self.columns_ if not is_categorical(frame[c])]
+        self.category_names_ = [c for c in self.columns_ if is_categorical(frame[c])]
         values = self._raw(frame)
         self._numbers = [_Numbers(values[:, j], policy.numeric) for j in range(values.shape[1])]
         self._categories = [_Categories(frame[name]) for name in self.category_names_]
@@ -260,8 +257,7 @@ class Preprocessor:
         out = np.zeros((len(frame), self.n_out_))
         n_numeric = len(self._numbers)
         if n_numeric:
-            values = self._raw(frame, out[:, :n_numeric])
-            self._transform_numbers(values, out[:, n_numeric:])
+            out[:, :n_numeric] = self._transform_numbers(self._raw(frame), out[:, n_numeric:])
         at = n_numeric + len(self._gaps)
         rows = np.arange(len(frame))
         for name, levels in zip(self.category_names_, self._categories, strict=True):
@@ -283,15 +279,12 @@ class Preprocessor:
         """`fit` and `transform` of the same rows."""
         return self.fit(frame).transform(frame)
 
-    def _raw(self, frame: pd.DataFrame, out: np.ndarray | None = None) -> np.ndarray:
-        """The numeric columns as they are (N, number of them), in `out` if it is given."""
-        known = frame[self.numeric_names_] if self.category_names_ else frame
-        if out is None:
-            out = np.empty((len(frame), len(self.numeric_names_)))
-        if all(dtype == np.float64 for dtype in known.dtypes.array):
-            out[...] = known.to_numpy()
+    def _raw(self, frame: pd.DataFrame) -> np.ndarray:  # (N, number of numeric columns)
+        if not self.category_names_ and all(t == np.float64 for t in frame.dtypes.array):
+            out = frame.to_numpy(copy=True)
             if not np.isinf(out).any():
                 return out
+        out = np.empty((len(frame), len(self.numeric_names_)))
         for j, name in enumerate(self.numeric_names_):
             out[:, j] = numbers(frame[name])
         return out
@@ -306,25 +299,23 @@ class Preprocessor:
             )
         return frame[self.columns_]
 
-    def _transform_numbers(self, values: np.ndarray, gaps_out: np.ndarray) -> None:
-        """Numbers (N, F) as the policy wants them, in their place."""
+    def _transform_numbers(self, values: np.ndarray, gaps_out: np.ndarray) -> np.ndarray:
         values[:, self._empty] = 0.0
         if self.policy.missing == "impute":
             gaps = np.isnan(values)
             gaps_out[:, : len(self._gaps)] = gaps[:, self._gaps]
-            np.copyto(values, self._mean, where=gaps)
+            values = np.where(gaps, self._mean, values)
         if self._quantile is not None:
-            values[...] = _normal(values, self._quantile.quantiles_, self._quantile.references_)
-            values[:, [n.constant for n in self._numbers]] = 0.0
-            return
+            out = _normal(values, self._quantile.quantiles_, self._quantile.references_)
+            out[:, [n.constant for n in self._numbers]] = 0.0
+            return out
         if self.policy.numeric in ("standard", "min-max", "squash"):
-            values /= self._scale
-            values -= self._centre / self._scale
+            values = values / self._scale - self._centre / self._scale
             if self.policy.numeric == "squash":
-                values /= np.hypot(1.0, values / SQUASHED)
+                values = values / np.hypot(1.0, values / SQUASHED)
         elif self.policy.numeric == "shift":
-            values -= self._centre
-        np.clip(values, -LARGEST, LARGEST, out=values)
+            values = values - self._centre
+        return np.clip(values, -LARGEST, LARGEST)
 
     def _fit_quantile(self, values: np.ndarray):  # type: ignore[no-untyped-def]
         """A quantile map to N(0, 1), fitted on noisy values (Gorishniy 2021, sec. 4.4).

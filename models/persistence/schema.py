@@ -80,7 +80,7 @@ class Schema:
             column, style = frame[name], (styles or {}).get(name, "")
             if is_date(column):
                 columns.append(Column(name, DATE, style=style or ISO))
-            elif is_text(column) or not is_categorical(column.dtype):
+            elif is_text(column) or not is_categorical(column):
                 columns.append(Column(name, TEXT if is_text(column) else NUMBER, style=style))
             else:
                 levels = column.astype("category").cat.categories.tolist()
