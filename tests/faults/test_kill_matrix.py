@@ -12,6 +12,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -37,13 +38,13 @@ OPTIONS = ["--suite", "smoke", "--dataset", "iris", "--model", "knn", "--model",
 OPTIONS += ["--folds", "2", "--trials", "4", "--tracking-uri", "none"]
 N_TRIALS, PAUSE_S = 16, 0.5
 STOPPED_PAUSE_S = 3.0  # what is stopped counts as lost after 15 s, in which no sweep may end
-KINDS = {  # part of the command line of such a process of a local sweep
-    "command": "driver.py",
-    "driver": "driver.py",  # the child of the command, in which Ray's library lives
+KINDS = {  # pattern in the command line of such a process of a local sweep
+    "command": r"driver\.py",
+    "driver": r"driver\.py",  # the child of the command, in which Ray's library lives
     "worker": "ray::TrialWorker",
     "idle worker": "ray::IDLE",
-    "dashboard agent": "ray::DashboardAgent",  # with which Ray ends the raylet
-    "runtime-env agent": "ray::RuntimeEnvAgent",
+    "dashboard agent": r"ray::DashboardAgent|dashboard/agent\.py",  # with which Ray ends the raylet
+    "runtime-env agent": r"ray::RuntimeEnvAgent|runtime_env/agent/main\.py",
     "raylet": "/raylet/raylet",
     "gcs": "/gcs/gcs_server",
     "all": "",
@@ -79,7 +80,7 @@ def found(kind: str, sweep: Sweep, cluster: Cluster | None = None) -> list[psuti
         there = there[1:] if part == "driver" else there
     else:
         there = cluster.processes(cluster.head if place == "head" else cluster.workers[-1])
-    hit = [process for process in there if KINDS[part] in words_of(process)]
+    hit = [process for process in there if re.search(KINDS[part], words_of(process))]
     return hit if part == "all" else hit[:1]
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -71,7 +72,10 @@ def test_every_shell_step_parses_and_names_files_of_the_repository(path):
         subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
         program, *words = step["run"].split()
         known = program in ("make", "rm", "sudo", "docker")
-        assert known or os.access(ROOT / program, os.X_OK), program
+        place = ROOT / program
+        if program.startswith(".venv/bin/"):  # which `make floors` has elsewhere
+            place = Path(sys.executable).parent / place.name
+        assert known or os.access(place, os.X_OK), program
         assert all((ROOT / word).exists() for word in words if word.startswith("tests/"))
         if program == "make":
             dry = ["make", "--dry-run", *words]
