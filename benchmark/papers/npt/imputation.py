@@ -55,9 +55,9 @@ def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, Callable[[np.ndarray], p
     return wide, back
 
 
-def errors(filled: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> dict[str, float]:
+def errors(filled: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> dict[str, Any]:
     """Of the hidden cells: root mean squared error of numbers in standard deviations of their
-    column, and share of wrong categories; NaN where there are none."""
+    column, and share of wrong categories in percent; None where there are none."""
     squares, wrong = [], []
     for at, name in enumerate(truth):
         ours, known = filled[name][hidden[:, at]], truth[name][hidden[:, at]]
@@ -66,8 +66,8 @@ def errors(filled: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> dic
             squares.append(((ours.to_numpy(float) - known.to_numpy(float)) / scale) ** 2)
         else:
             wrong.append((ours.astype(object) != known.astype(object)).to_numpy(float))
-    rmse = float(np.sqrt(np.concatenate(squares).mean())) if squares else np.nan
-    return {"RMSE": rmse, "wrong, %": 100 * np.concatenate(wrong).mean() if wrong else np.nan}
+    rmse = float(np.sqrt(np.concatenate(squares).mean())) if squares else None
+    return {"RMSE": rmse, "wrong, %": 100 * np.concatenate(wrong).mean() if wrong else None}
 
 
 def run(
