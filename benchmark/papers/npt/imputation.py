@@ -20,10 +20,10 @@ from ....models.npt.imputer import NPTImputer
 from ..available import on_available
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 
-TABLES = ("concrete", "breast-cancer-wdbc", "contraceptive")
+TABLES = ("concrete", "boston", "contraceptive")
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"datasets": TABLES[::2], "rows": 40, "steps": 3, "width": 8, "share": 0.2},
-    "reduced": {"datasets": TABLES, "rows": 400, "steps": 600, "width": 32, "share": 0.2},
+    "reduced": {"datasets": TABLES, "rows": 200, "steps": 400, "width": 16, "share": 0.2},
     "full": {"datasets": TABLES, "rows": 0, "steps": 5000, "width": 64, "share": 0.2},
 }
 
