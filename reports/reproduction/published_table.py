@@ -91,6 +91,11 @@ class PublishedTable:
         return any(remark in note for remark in self.extra)
 
     @property
+    def printed(self) -> pd.DataFrame:
+        """The rows of the printed table alone."""
+        return self.rows[~self.rows["remark"].map(self.is_extra).astype(bool)]
+
+    @property
     def label(self) -> str:
         """Our metrics with their units, such as "accuracy, % and MSE × 1000"."""
         return " and ".join(self.metric_label(metric) for metric in self.metrics)

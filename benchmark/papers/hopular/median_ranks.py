@@ -52,7 +52,7 @@ def table_2(paper: Paper, table: PublishedTable) -> PublishedTable:
 
 def ranks_of_values(published: PublishedTable) -> dict[str, float]:
     """{method: median over datasets of its rank} from published values."""
-    rows = published.rows
+    rows = published.printed
     cells = rows.assign(metric=[published.measures[metric].metric for metric in rows["metric"]])
     ranks = method_ranks(cells, "value", RANKING, sorted(set(rows["method"])))
     return ranks["median_rank"].to_dict()
@@ -60,7 +60,7 @@ def ranks_of_values(published: PublishedTable) -> dict[str, float]:
 
 def section(evidence: Evidence, published: PublishedTable) -> Section:
     """A table of published median ranks (one row per method) beside ours."""
-    rows = published.rows
+    rows = published.printed
     printed = dict(zip(rows["method"], rows["value"].tolist(), strict=True))
     notes = (*_over(rows["n_repeats"].max()), *published.notes)
     table, frame = _table(evidence, published, printed, published.name, notes)

@@ -39,12 +39,30 @@ KNOWN: dict[str, list[tuple[str, dict[str, Any], dict[str, Any]]]] = {
         ("npt-lookup", {"task": "both", "method": "deep kernel learning"}, {"as printed": 6.36}),
         ("npt-interventions", {"range": "±8"}, {}),
         ("npt-lookup-maps", {"layer": 1, "head": 1}, {}),
+        ("npt-figure-3b", {"row": "original 3"}, {}),
     ],
     "npt-corruption": [
         ("npt-corruption", {"dataset": "higgs"}, {"after": None, "change, paper": -0.5}),
         ("npt-corruption", {"dataset": "yacht"}, {"rows": 4, "change, paper": -52.0}),
         ("npt-corruption", {"dataset": "mnist"}, {"after": None, "change, paper": -0.4}),
         ("npt-corruption", {"dataset": "poker-hand"}, {"measured on": "poker-hand-25k"}),
+    ],
+    "npt-imputation": [
+        ("npt-imputation", {"dataset": "concrete", "imputer": "NPTImputer"}, {"wrong, %": None}),
+        ("npt-imputation", {"dataset": "contraceptive", "imputer": "KNNImputer"}, {}),
+    ],
+    "npt-images": [
+        ("npt-images", {"dataset": "digits", "network": "cnn"}, {"accuracy, paper": None}),
+        ("npt-images", {"dataset": "digits", "network": "patches"}, {}),
+    ],
+    "hopular-costs": [
+        (
+            "hopular-table-a7",
+            {"method": "npt", "input": "full-batch"},
+            {"published, smallest, GiB": 35.95, "published, largest, GiB": None},
+        ),
+        ("hopular-table-a8", {"method": "hopular"}, {"published, ms": 52.71}),
+        ("hopular-figure-a5", {"rows": 16}, {"attributes": 4}),
     ],
     "npt-deletion": [
         ("npt-deletion", {"asked rows": 3}, {}),
