@@ -100,7 +100,10 @@ def leading_zeros(cells: pd.Series) -> bool:
 
 def is_word(cells: pd.Series) -> np.ndarray:
     """(N,) whether a cell is a mark of a missing value among numbers and dates, see WORDS."""
-    return cells.str.lower().isin(WORDS).to_numpy()
+    lower = pc.utf8_lower(_texts(cells))
+    return pc.is_in(lower, value_set=pa.array(sorted(WORDS), lower.type)).to_numpy(
+        zero_copy_only=False
+    )
 
 
 def as_float(text: str) -> float:
