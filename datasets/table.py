@@ -60,11 +60,10 @@ def categorical_column(
     codes are ordinal; strings are ordered alphabetically, or as `order` says. None and NaN are
     missing.
     """
-    known = isinstance(values, pd.Series) and (
-        values.dtype == np.float64 or isinstance(values.dtype, pd.StringDtype)
-    )
-    series = values if known else pd.Series(list(values), dtype=object)
-    if known or infer_dtype(series, skipna=True) in ("string", "floating"):
+    given = values if isinstance(values, pd.Series) else pd.Series(list(values), dtype=object)
+    plain = given.dtype == np.float64 or isinstance(given.dtype, pd.StringDtype)
+    series = given if plain else pd.Series(list(given), dtype=object)
+    if plain or infer_dtype(series, skipna=True) in ("string", "floating"):
         codes, different = pd.factorize(series)
     else:  # 1, 1.0 and True are equal, and other texts
         missing = series.isna().to_numpy()

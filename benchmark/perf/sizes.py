@@ -226,18 +226,19 @@ def growth(figures: dict[tuple[int, int, str], dict[str, dict[str, Any]]]) -> No
     """By which power of rows and columns CPU seconds and memory grow."""
     for axis, name in enumerate(("rows", "columns")):
         for size, here in sorted(figures.items(), key=lambda one: one[0][::-1]):
-            others = [s for s in figures if s[1 - axis] == size[1 - axis] and s[2] == size[2]]
-            below = max((s for s in others if s[axis] < size[axis]), default=None)
-            if below is None:
+            n, same = size[:2][axis], (size[:2][1 - axis], size[2])
+            others = {s[:2][axis]: s for s in figures if (s[:2][1 - axis], s[2]) == same}
+            less = max((m for m in others if m < n), default=None)
+            if less is None:
                 continue
-            step = math.log(size[axis] / below[axis])
+            below, step = others[less], math.log(n / less)
             powers = [
                 f"{what} {math.log(here[what]['cpu_s'] / before['cpu_s']) / step:.2f}"
                 f" ({math.log(here[what]['mb'] / before['mb']) / step:.2f})"
                 for what, before in figures[below].items()
                 if what in here
             ]
-            shown = f"{size[2]}, {below[axis]:,} to {size[axis]:,} {name}"
+            shown = f"{size[2]}, {less:,} to {n:,} {name}"
             print(f"{shown}: power of CPU-s (of MB): {', '.join(powers)}")
 
 

@@ -103,9 +103,15 @@ def blocks_of(
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
-                where = {"files": files, "mirror": mirror, "cache": cache}
-                where |= {"runs": ledger.run.parent, "features": False}
-                table, folds = planned_data(plan, str(dataset), **where)
+                table, folds = planned_data(
+                    plan,
+                    str(dataset),
+                    files=files,
+                    runs=ledger.run.parent,
+                    features=False,
+                    mirror=mirror,
+                    cache=cache,
+                )
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:
                 left_out.setdefault(str(dataset), str(error))

@@ -128,10 +128,10 @@ def is_reading(cells: pd.Series, odd: np.ndarray, missing: np.ndarray) -> bool:
     """Whether a column is what most of its cells are: the `odd` ones (N,) are few, or are few
     different texts beside many different values."""
     n, n_odd = int((~missing).sum()), int(odd.sum())
-    if n_odd <= RARE * n:
-        return True
+    if n_odd <= RARE * n or n_odd >= n / 2:
+        return n_odd <= RARE * n
     n_values, n_words = cells[~missing & ~odd].nunique(), cells[odd].nunique()
-    return n_odd < n / 2 and n_values > FEW_TEXTS and (n_odd <= SOME * n or n_words <= FEW_TEXTS)
+    return n_values > FEW_TEXTS and (n_odd <= SOME * n or n_words <= FEW_TEXTS)
 
 
 def with_gaps(cells: pd.Series, odd: np.ndarray, kind: Kind) -> Kind:
@@ -276,7 +276,13 @@ def duration_kind(cells: pd.Series, missing: np.ndarray) -> Kind | None:
     gaps = missing | gaps_of(cells)
     present = cells[~gaps]
     sample = present.iloc[:: len(present) // 100 + 1]
-    if not len(present) or np.isnan(read_durations(sample)[0]).mean() > 0.5:
+    begins = [text.strip()[:1] for text in sample.tolist()]
+    able = sum(one.isdigit() or one in ("+", "-", "P") for one in begins)
+    if (
+        not len(present)
+        or 2 * able < len(sample)
+        or np.isnan(read_durations(sample)[0]).mean() > 0.5
+    ):
         return None
     codes, texts = pd.factorize(present)
     seconds, style = read_durations(pd.Series(texts, dtype=str))

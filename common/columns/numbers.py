@@ -100,7 +100,10 @@ def leading_zeros(cells: pd.Series) -> bool:
 
 def is_word(cells: pd.Series) -> np.ndarray:
     """(N,) whether a cell is a mark of a missing value among numbers and dates, see WORDS."""
-    return cells.str.lower().isin(WORDS).to_numpy()
+    lower = pc.utf8_lower(_texts(cells))
+    return pc.is_in(lower, value_set=pa.array(sorted(WORDS), lower.type)).to_numpy(
+        zero_copy_only=False
+    )
 
 
 def as_float(text: str) -> float:
@@ -114,8 +117,8 @@ def as_float(text: str) -> float:
 def _parsed(cells: pd.Series, missing: np.ndarray | None = None) -> np.ndarray:
     """(N,) the number that each text is by itself, NaN for none. `missing` (N,) need not be read.
     Arrow reads short plain numbers, to the bit as pandas does, which reads the other columns."""
-    gaps = missing is not None and missing.any()
-    texts = _texts(cells[~missing] if gaps else cells)
+    there = np.ones(len(cells), dtype=bool) if missing is None else ~missing
+    texts = _texts(cells if there.all() else cells[there])
     if not pc.any(pc.match_substring_regex(texts, BEGINS)).as_py():
         return np.full(len(cells), np.nan)
     short = pc.max(pc.binary_length(texts)).as_py() <= SHORT and not texts.null_count
@@ -123,7 +126,7 @@ def _parsed(cells: pd.Series, missing: np.ndarray | None = None) -> np.ndarray:
         values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
         if not np.signbit(values[values == 0]).any():  # pandas reads -0 among whole ones as 0
             every = np.full(len(cells), np.nan)
-            every[~missing if gaps else slice(None)] = values
+            every[there] = values
             return every
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 

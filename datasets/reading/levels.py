@@ -22,7 +22,7 @@ def levels(column: pd.Series, kind: Kind, *, styled: bool = False) -> pd.Series:
     numbers, found = kind.numbers, column
     if numbers is not None and (styled or not numbers.style):
         found = pd.Series(numbers.values) if exact_as_floats(column, numbers.values) else column
-    return found.mask(kind.missing)
+    return found.mask(kind.missing) if kind.missing.any() else found
 
 
 def joined(found: pd.Series, name: str, reading: Reading, notes: Notes) -> pd.Series:

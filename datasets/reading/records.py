@@ -188,14 +188,15 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
         )
     except pa.ArrowInvalid:  # fields are missing or too many: `_read` knows which
         return None
-    columns = table.columns
+    columns = table.columns[::-1]
     longest = (pc.max(pc.binary_length(column)).as_py() for column in columns)
     if len(table) != n_rows or max(longest) >= csv.field_size_limit():
         return None
+    del data, table  # each column is let go once it is stripped
     texts = pd.StringDtype(na_value=math.nan)
     cells = {
-        at: pd.array(pc.utf8_trim_whitespace(column), dtype=texts)
-        for at, column in enumerate(columns)
+        at: pd.array(pc.utf8_trim_whitespace(columns.pop()), dtype=texts)
+        for at in range(len(header))
     }
     lines = range(2, n_rows + 2)
     return Records(header, pd.DataFrame(cells), lines, form.delimiter, reader="Arrow")
@@ -205,17 +206,24 @@ def _about_fields(data: bytes, delimiter: str) -> bool:
     """Whether each quotation mark opens or closes a whole field of one line, and none stands in a
     field."""
     text = np.frombuffer(data.removeprefix(codecs.BOM_UTF8), np.uint8)
-    marks = np.flatnonzero(text == ord('"')) if b'"' in data else np.empty(0, np.int64)
-    if not len(marks):
+    if b'"' not in data:
         return True
+    marks = _places(text, '"')
     ends = np.frombuffer(f"{delimiter}\r\n".encode(), np.uint8)
     first, last = marks[::2], marks[1::2]
     opens = np.isin(text[np.maximum(first - 1, 0)], ends) | (first == 0)
     closes = np.isin(text[np.minimum(last + 1, len(text) - 1)], ends) | (last == len(text) - 1)
-    before_lines = np.searchsorted(marks, np.flatnonzero(text == ord("\n")))
+    before_lines = np.searchsorted(marks, _places(text, "\n"))
     return len(first) == len(last) and bool(
         opens.all() and closes.all() and not (before_lines % 2).any()
     )
+
+
+def _places(text: np.ndarray, mark: str) -> np.ndarray:
+    """Where a mark stands in bytes (N,), found a block at a time."""
+    starts = range(0, len(text), BLOCK)
+    parts = [np.flatnonzero(text[at : at + BLOCK] == ord(mark)) + at for at in starts]
+    return np.concatenate(parts)
 
 
 def form_of(path: Path, encoding: str) -> Form:

@@ -63,7 +63,7 @@ def test_no_module_for_bare_machines_names_a_library_of_the_cluster() -> None:
 
 
 def test_common_needs_nothing_but_the_standard_library_and_its_columns_pandas() -> None:
-    tables = {"numpy", "pandas", "sklearn", "threadpoolctl"}
+    tables = {"numpy", "pandas", "pyarrow", "sklearn", "threadpoolctl"}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {top}"
         for path in modules("common")
