@@ -22,7 +22,7 @@ from ..common.text import did_you_mean, one_line
 from .base import softmax, two_columns
 from .deep.layers.dropout import Seed
 from .deep.row_network import RowNetwork, RowTask
-from .deep.trainer import Recipe, Task, seed_of, seeded
+from .deep.trainer import Recipe, Task, seed_of, seeded, torch_device
 from .hyperparameters import InvalidConfig, OneOf, hyper
 from .policy import Policy
 
@@ -152,22 +152,25 @@ class OwnModule(RowNetwork):
     )
 
     def check(self) -> None:
-        """Raises `InvalidConfig` where the module cannot be made or answers in another form, which
-        two rows of three numbers and two categories tell."""
+        """Raises `InvalidConfig` where `stop_on` is of another task, and where the module cannot be
+        made or answers in another form, which two rows of three numbers and two categories tell."""
         super().check()
+        known = ("metric", "loss", "rmse", "mae") if self.task == "regression" else tuple(STOPS)
+        name = self.module.__name__
+        if self.stop_on not in known:
+            raise InvalidConfig(
+                f"{name}: stop_on of a {self.task} task must be one of {', '.join(known)}, got "
+                f"{self.stop_on!r}"
+            )
         n_out = 3 if self.task == "multiclass" else 1
-        told = {"n_numeric": 3, "cardinalities": [3, 2], "n_out": n_out}
-        what = "its constructor"
         try:
-            with seeded(self.seed), torch.no_grad():
-                made = self._made_of(told)
-                what = "forward of x_num (2, 3) float32 and x_cat (2, 2) int64"
-                made.eval()(torch.zeros(2, 3), torch.zeros(2, 2, dtype=torch.int64))
+            with seeded(self.seed):
+                made = self._made_of(n_numeric=3, cardinalities=[3, 2], n_out=n_out)
             if not any(p.requires_grad for p in made.parameters()):
                 raise ValueError("it has no parameters to train")
         except Exception as error:  # code of the user, which may raise anything
-            said = "" if type(error) is ValueError else f"{what} raised {type(error).__name__}: "
-            raise InvalidConfig(f"{self.module.__name__}: {said}{one_line(error)}") from error
+            said = "" if type(error) is ValueError else f"{type(error).__name__}: "
+            raise InvalidConfig(f"{name}: {said}{one_line(error)}") from error
 
     def rows_a_batch(self, n: int) -> int:
         """Rows of a step for a table of n training rows; small tables have small batches."""
@@ -180,22 +183,22 @@ class OwnModule(RowNetwork):
             return recipe
         return replace(recipe, patience=max(recipe.patience, LEAST_STEPS // self._unit()))
 
-    def _made_of(self, told: dict[str, Any]) -> Answering:
-        named = [n for n in parameters_of(self.module) if n not in told]
-        values = {n: getattr(self, n) for n in named}
-        asked = {n: v for n, v in told.items() if n in parameters_of(self.module)}
-        return Answering(self.module(**asked, **values), told["n_out"])
-
     def _network(self) -> Answering:
-        """The module, told the table; its lazy layers have seen two rows."""
         # codes that training rows did not have are one more level
         sizes = [n + 1 for n in self.sizes]
-        made = self._made_of(
-            {"n_numeric": self.n_numeric, "cardinalities": sizes, "n_out": self.n_out}
-        )
+        return self._made_of(n_numeric=self.n_numeric, cardinalities=sizes, n_out=self.n_out)
+
+    def _made_of(self, **told: Any) -> Answering:
+        """The module, told these facts of a table; two rows have passed it, so lazy layers are made
+        and its answer has the right form. ValueError, and whatever the user's code raises."""
+        names = parameters_of(self.module)
+        given = {n: told[n] if n in told else getattr(self, n) for n in names}
+        device = torch_device(self.device)
+        made = Answering(self.module(**given), told["n_out"]).to(device)
+        numbers = torch.zeros(2, told["n_numeric"], device=device)
+        codes = torch.zeros(2, len(told["cardinalities"]), dtype=torch.int64, device=device)
         with torch.no_grad():
-            codes = torch.zeros(2, len(sizes), dtype=torch.int64)
-            made.eval()(torch.zeros(2, self.n_numeric), codes)
+            made.eval()(numbers, codes)
         return made
 
 

@@ -7,7 +7,7 @@ report is computed from its frames and from `meta`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,6 @@ from pandas.api.types import infer_dtype
 
 from ..common.errors import Error
 from ..common.tasks import TASKS
-from ..common.text import did_you_mean, first_few
 from .metrics import METRICS, metric, metrics_of
 
 STAGES = ("tune", "eval")
@@ -179,21 +178,6 @@ class Evidence:
             made.__dict__.update(known)
             made._check_meta()
         return made
-
-    def only(self, models: Iterable[str] = (), datasets: Iterable[str] = ()) -> Evidence:
-        """The evidence of these models and datasets alone, () for all; what is computed from it,
-        ranks and tests included, is among them. EvidenceError for an unknown name."""
-        chosen = {"model": _all_of("model", models, self.models)}
-        chosen["dataset"] = _all_of("dataset", datasets, self.datasets())
-
-        def cut(frame: pd.DataFrame) -> pd.DataFrame:
-            keys = [key for key in chosen if key in frame]
-            there = np.logical_and.reduce([frame[key].isin(chosen[key]) for key in keys])
-            return frame[there].reset_index(drop=True)
-
-        made = Evidence.of(cut(self.trials), cut(self.planned), self.meta)
-        more = {"ensembles": self.ensembles, "importance": self.importance}
-        return made.but(**{name: cut(f) for name, f in more.items() if f is not None})
 
     def validate(self) -> None:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.
@@ -377,16 +361,6 @@ class Evidence:
         """The independent, learnable datasets, sorted; all datasets where meta names none."""
         named = self.meta.get("subset")
         return self.datasets() if named is None else sorted(set(named) & set(self.datasets()))
-
-
-def _all_of(what: str, chosen: Iterable[str], known: list[str]) -> set[str]:
-    """The chosen names, all that are known where none is chosen."""
-    for name in (names := set(chosen)) - set(known):
-        raise EvidenceError(
-            f"no {what} of the results is called {name!r}{did_you_mean(name, known)}; "
-            f"they have: {first_few(known, 40)}"
-        )
-    return names or set(known)
 
 
 def _canonical_trials(trials: pd.DataFrame) -> pd.DataFrame:

@@ -92,6 +92,7 @@ def report(
     if results is None:
         made = make_report(runs, out, **how)
     else:
+        from ...reports.aggregation import choice
         from ..results.entrants import results_file
         from ..results.evidence_builder import noting
 
@@ -100,7 +101,7 @@ def report(
         evidence = file.evidence()
         only, datasets = how.pop("only"), how.pop("datasets")
         if only or datasets:
-            evidence = evidence.only(only, datasets)
+            evidence = choice.only(evidence, only, datasets)
             evidence = noting(evidence, of_choice(evidence, only, datasets))
         notes = evidence.meta["notes"]
         made = parts_and_files(evidence, out or file.folder / "report", **how)

@@ -67,6 +67,7 @@ def make_report(
     # sixth of the CPU seconds of a report of a million trials.
     os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
     with _no_collection():
+        from ...reports.aggregation import choice
         from ..results.evidence_builder import evidence_of, noting
 
         evidence = evidence_of(runs, newest_first=newest_first)
@@ -75,7 +76,7 @@ def make_report(
             known = first_few(evidence.models, 20)
             raise SweepError(f"--only names none of the run's own models, which are: {known}")
         if mine or datasets:
-            evidence = evidence.only(mine, datasets)
+            evidence = choice.only(evidence, mine, datasets)
         if shown is not None:
             evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
         from ..results.answers import with_answers
@@ -131,7 +132,7 @@ def make_report(
             shown_beside = with_published(evidence, facts, beside)
             evidence, how = shown_beside.evidence, {**how, "apart": shown_beside.apart}
         if only or datasets:
-            evidence = evidence.only(only)
+            evidence = choice.only(evidence, only)
             evidence = noting(evidence, of_choice(evidence, only, datasets))
         usual = "report-only" if only or datasets else "report"
         return parts_and_files(noting(evidence, *missed), out or runs[0] / usual, missed, **how)

@@ -34,10 +34,11 @@ def behind(plans: Iterable[Record]) -> dict[str, str]:
 def families_of(behind: Mapping[str, str]) -> dict[str, list[str]]:
     """{model: [family, summary, paper]}; a variant has those of the model `behind` it, a class of
     the user's is "external"."""
+    from ...models.in_context.entries import IN_CONTEXT
     from ...models.registry_entries import MODELS
 
     unknown = ["external", "", ""]
-    specs = {name: MODELS.get(of) for name, of in behind.items()}
+    specs = {name: MODELS.get(of) or IN_CONTEXT.get(of) for name, of in behind.items()}
     return {n: [s.family, s.summary, s.paper] if s else unknown for n, s in specs.items()}
 
 

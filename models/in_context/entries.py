@@ -14,7 +14,7 @@ IN_CONTEXT: dict[str, ModelSpec] = {
     "tabicl": ModelSpec(
         name="tabicl",
         target="tabsweep.models.in_context.tabicl:TabICL",
-        family="external",
+        family="row attention",
         libraries=("tabicl", "torch", "numpy", "pandas", "scikit-learn"),
         told={
             "summary": f"{PRETRAINED} (extra `tabicl`, your file)",
@@ -27,7 +27,7 @@ IN_CONTEXT: dict[str, ModelSpec] = {
     "tabpfn": ModelSpec(
         name="tabpfn",
         target="tabsweep.models.in_context.tabpfn:TabPFN",
-        family="external",
+        family="row attention",
         libraries=("tabpfn", "torch", "numpy", "pandas", "scikit-learn"),
         max_rows=50_000,
         max_classes=10,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from report_cases import evidence_of, rows_of, texts
 from tabsweep.reports import report
+from tabsweep.reports.aggregation.choice import only
 from tabsweep.reports.evidence import EvidenceError
 
 OWN = "my.module:Mine"
@@ -54,9 +55,9 @@ def test_figures_of_the_best_models_and_rows_of_the_page_have_ones_own(tmp_path)
 
 def test_a_report_of_chosen_models_and_datasets_ranks_these_alone():
     found = evidence()
-    chosen = found.only([OWN, "model-07"], found.datasets()[:5])
+    chosen = only(found, [OWN, "model-07"], found.datasets()[:5])
     assert chosen.models == ["model-07", OWN] and len(chosen.datasets()) == 5
     assert "leads with mean rank 1.00 of 2 models on 5 datasets" in verdict(chosen)
-    assert found.only().models == found.models
+    assert only(found).models == found.models
     with pytest.raises(EvidenceError, match="did you mean 'my.module:Mine'"):
-        found.only(["my.module:Mime"])
+        only(found, ["my.module:Mime"])

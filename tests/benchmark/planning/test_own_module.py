@@ -114,7 +114,7 @@ def test_a_sweep_trains_it_by_the_studys_metric_and_saves_it(net: str) -> None:
         ("Needs", "'n_outputs' (did you mean 'n_out'?)"),
         ("Taken", "'resource', which every estimator has"),
         ("Shape", "forward gave (2, 6) for 2 rows where (rows, n_out) = (2, 3)"),
-        ("Raises", "raised RuntimeError"),
+        ("Raises", "RuntimeError: mat1"),
         ("Empty", "no parameters to train"),
     ],
 )
