@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {  # name -> the module that defines it
     "ColumnNotice": "tabsweep.models.library.columns",

@@ -99,8 +99,7 @@ META_KEYS: dict[str, str] = {
     "foreign": "whether these are results of another tool, whose rows are not known (bool)",
     "kind": "'ensemble' where a row of the trials is an ensemble, not one run of a model (str)",
     "ensembles": "one sentence on how the ensembles were made (str)",
-    "seedless": "models whose rows are no runs under evaluation seeds: published means of several "
-    "runs, fits without random numbers: [name]",
+    "seedless": "models whose rows are means of several runs, or need no seeds: [name]",
     "damage": "what of the runs was found damaged when they were read: [str]",
     "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
     "last_record_utc": "time of the last record (str)",

@@ -27,6 +27,7 @@ ONE = "--folds 1 --trials 1 --workers 0 --tracking-uri none"
 SHRINK: list[tuple[str, str]] = [
     (r"bench sweep .*--dry-run", ""),
     (r"bench sweep .*--minutes ", "--model linear --workers 0 --tracking-uri none"),
+    (r"bench sweep .*--csv .*--sizes ", f"--sizes 20,40 --model linear {ONE}"),
     (r"bench sweep .*--csv ", f"--model knn --model linear {ONE}"),
     (r"bench sweep .*--name more-models", f"--dataset iris {ONE}"),
     (r"bench sweep .*--suite uci-small", f"--model knn --dataset iris {ONE}"),

@@ -98,7 +98,7 @@ def test_kubectl_builds_the_manifests_with_the_image_and_namespace_set() -> None
     assert len(built) == len(objects())
     (cluster,) = [one for one in built if one["kind"] == "RayCluster"]
     image = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"]
-    assert image.endswith("/tabsweep:0.2.0-cuda") and cluster["metadata"]["namespace"] == "tabsweep"
+    assert image.endswith("/tabsweep:0.3.0-cuda") and cluster["metadata"]["namespace"] == "tabsweep"
 
 
 class Loader(yaml.SafeLoader):
