@@ -27,6 +27,7 @@ from .table import Table, categorical_column, content_sha256
 
 __all__ = ["MISSING", "DataError", "Reading", "table_from_file"]
 
+FAR_YEAR = 2200  # dates after it are doubtful
 USUAL_WEIGHTS = 0.1, 10.0  # mean weight of a row from and to which nothing is said of the scale
 
 
@@ -59,7 +60,17 @@ def feature(
         gaps = column[kind.missing].unique()
         notes.add_words(name, (text for text in gaps if text not in kind.odd), reading.missing)
     if kind.word == kinds.DATE:
-        return kind, parsed(column.where(~kind.missing, None), kind.style)
+        moments = parsed(column.where(~kind.missing, None), kind.style)
+        far = (moments.dt.year > FAR_YEAR).to_numpy()
+        if far.any():
+            text = one_line(str(column.iloc[int(np.argmax(far))]), 40)
+            notes.sentences.append(
+                f"column {name!r}: {far.sum()} dates after the year {FAR_YEAR}, such as {text!r}; "
+                f"if they mark a missing one: --missing {text}"
+            )
+        return kind, moments
+    if kind.numbers is None and not kind.notes and not stated and kind.word != kinds.DATE:
+        notes.add_digits(name, column[~kind.missing].unique().tolist())
     if kind.word == kinds.TEXT:
         return kind, text_column(column.where(~kind.missing, None).astype(object).tolist())
     if kind.word == kinds.CATEGORY:

@@ -72,13 +72,16 @@ _SEP = r"[-/., ]\s*"
 
 
 def _month_of(groups: Mapping[str, str]) -> str:
-    """The year and the month of a match, "" where its word is no month. A year of two digits is as
-    strptime takes it, 69 to 99 of the last century; without one it is a leap year, 2000."""
+    """The year and the month of a match, "" where its word is no month; without a year it is a leap
+    year, 2000."""
     month = int(groups["m"]) if groups.get("m") else MONTHS.get(groups["name"].lower(), 0)
-    year = groups.get("y", "2000")
-    if len(year) == 2:
-        year = f"{19 if int(year) >= 69 else 20}{year}"
+    year = _year(groups.get("y", "2000"))
     return f"{year}-{month:02}" if 1 <= month <= 12 else ""
+
+
+def _year(digits: str) -> str:
+    """A year of two digits as strptime takes it: 69 to 99 are of the last century."""
+    return digits if len(digits) == 4 else f"{19 if int(digits) >= 69 else 20}{digits}"
 
 
 def _of_month(found: re.Match[str]) -> str:
@@ -107,7 +110,7 @@ def _of_day(found: re.Match[str]) -> str:
 
 
 def _of_quarter(found: re.Match[str]) -> str:
-    return f"{found['y']}-{3 * int(found['q']) - 2:02}-01"
+    return f"{_year(found['y'])}-{3 * int(found['q']) - 2:02}-01"
 
 
 def _of_half(found: re.Match[str]) -> str:
@@ -157,6 +160,7 @@ GRAMMAR: tuple[tuple[str, str, Callable[[re.Match[str]], str]], ...] = (
     (NO_YEAR, rf"{_NAME}\s+{_DAY}", _of_day),
     (QUARTER, r"(?P<y>\d{4})[-/. ]?[Qq](?P<q>[1-4])", _of_quarter),
     (QUARTER, r"[Qq](?P<q>[1-4])[-/. ]{0,2}(?P<y>\d{4})", _of_quarter),
+    (QUARTER, r"[Qq](?P<q>[1-4])(?:[-/. ]| ?['\u2019])(?P<y>\d\d)", _of_quarter),
     (
         QUARTER,
         r"(?P<q>[1-4])\.? ?(?:[Qq]|Quartal|quarter|trimestre)[-/. ]{0,2}(?P<y>\d{4})",

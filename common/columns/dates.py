@@ -39,7 +39,7 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 CLOCK = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I %p")
 FORMS = (*(day + time for day, time in product(_DAYS, _TIMES)), *("%b %Y", "%B %Y"), *CLOCK)
 EPOCH = {"seconds since 1970": "s", "milliseconds since 1970": "ms"}
-NUMBERS = ("%Y%m%d", "%Y%m", "%m.%Y", "%Y", *EPOCH)
+NUMBERS = ("%Y%m%d", "%Y%m", "%y%m%d", "%m.%Y", "%Y", *EPOCH)
 """Dates that are written as numbers: these are read as dates only where that is asked for."""
 _DIGITS = re.compile(r"\d{6}|\d{8}|\d{9,10}|\d{12,13}|\d\d\.\d{4}")  # of one of NUMBERS, but a year
 _YEARS = (1900, 2100)  # of numbers that may be dates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from ..errors import DataError
 
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
+
+BEGINS = re.compile(r"\W?(?:FY ?|[Qq])?\d")  # of a text that a person may read as a number
 
 T = TypeVar("T")
 
@@ -90,12 +93,13 @@ class Reading:
 @dataclass
 class Notes:
     """What is said about a table's reading: sentences, columns of numbers that are written in some
-    style ({style: {column: Numbers}}), and columns in which a word counts as missing ({word: names
-    of columns})."""
+    style ({style: {column: Numbers}}), columns in which a word counts as missing ({word: names of
+    columns}), and columns whose texts begin with digits and are no numbers ({column: a text})."""
 
     sentences: list[str] = field(default_factory=list)
     styles: dict[str, dict[str, Numbers]] = field(default_factory=dict)
     words: dict[str, list[str]] = field(default_factory=dict)
+    digits: dict[str, str] = field(default_factory=dict)
 
     def add_style(self, name: str, numbers: Numbers) -> None:
         """Keep the column for a sentence, unless its numbers are plain."""
@@ -107,6 +111,12 @@ class Notes:
         missing value."""
         for text in sorted(set(texts).difference(MISSING, marks)):
             self.words.setdefault(text, []).append(name)
+
+    def add_digits(self, name: str, texts: Collection[str]) -> None:
+        """Keep the column for a sentence where most of its different texts begin with digits."""
+        some = [text for text in texts if BEGINS.match(text)]
+        if len(some) > max(2, len(texts) / 2):
+            self.digits[name] = min(some)
 
     def all(self) -> list[str]:
         """The sentences, with one for each style and for each word."""
@@ -124,6 +134,13 @@ class Notes:
             found.append(
                 f"{one_line(text, 20)!r} counts as missing in column{'s' if names[1:] else ''} "
                 f"{first_few(map(repr, names), 5)}; --categorical keeps it"
+            )
+        if self.digits:
+            names, text = list(map(repr, self.digits)), next(iter(self.digits.values()))
+            found.append(
+                f"column{'s' if names[1:] else ''} {first_few(names, 5)}: texts that begin with "
+                f"digits and are no numbers or dates, such as {one_line(text, 20)!r}; read as "
+                "categories or texts"
             )
         return found
 

@@ -133,6 +133,15 @@ def test_a_feature_that_is_the_target_is_refused_and_a_near_one_is_not(load) -> 
     assert load(column([values[0] + 1, *values[1:]], values)).n_features == 2  # type: ignore[list-item]
 
 
+def test_what_no_notation_reads_is_told_with_its_columns(load) -> None:
+    ratings = load(column([f"{k % 5}.5/5" for k in range(40)]))
+    assert "column 'x': texts that begin with digits" in " ".join(ratings.warnings)
+    letters = load(column(["abc"[k % 3] for k in range(40)]))
+    assert not letters.warnings
+    dates = load(column([f"2024-01-{1 + k % 28:02}" if k % 4 else "9999-12-31" for k in range(40)]))
+    assert "10 dates after the year 2200" in " ".join(dates.warnings)
+
+
 @pytest.mark.fault(14)
 def test_doubtful_columns_are_kept_with_a_warning(load) -> None:
     empty = load(column([""] * 20))
