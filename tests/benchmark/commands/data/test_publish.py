@@ -102,9 +102,14 @@ def test_an_earlier_site_is_replaced_and_what_others_put_beside_it_stays(runs, s
     assert (replaced / ".git" / "refs" / "heads").is_dir()
 
 
-def test_runs_without_a_common_table_and_a_folder_that_is_no_site_are_refused(runs):
-    ran = bench("publish", "runs/first", "runs/third", "--out", "unlike")
-    assert ran.code == 2 and "folds of iris is" in ran.err and not Path("unlike").exists()
+def test_runs_without_a_common_table_have_boards_of_their_own(runs):
+    assert bench("publish", "runs/first", "runs/third", "--out", "unlike").code == 0
+    page = Path("unlike/index.html").read_text("utf-8")
+    for board in ("board", "board-2"):
+        assert Path("unlike", board, "html/index.html").is_file() and f"{board}/html" in page
+
+
+def test_a_folder_that_is_no_site_is_refused(runs):
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work")
     ran = bench("publish", "runs/first", "--out", "mine")
