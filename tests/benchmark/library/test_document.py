@@ -15,7 +15,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # a sweep writes its run there
     text = PAGE.read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     scope: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/library.md", "exec"), scope)
