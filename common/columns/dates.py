@@ -46,7 +46,8 @@ _YEARS = (1900, 2100)  # of numbers that may be dates
 AND = " or "  # between the forms of a column that has several
 _PARTS = {  # of a form -> what strptime takes for it at most
     **dict.fromkeys(("%d", "%m", "%H", "%I", "%M", "%S"), r"[ \d]?\d"),
-    **{"%Y": r"\d{4}", "%y": r"\d\d", "%b": r".+", "%B": r".+", "%p": r".*", " ": r"\s+"},
+    **{"%Y": r"\d{4}", "%y": r"\d\d", "%p": r".{0,12}", " ": r"\s+"},
+    **dict.fromkeys(("%b", "%B"), r".{1,20}"),
 }
 _SHAPES = {
     form: re.compile(
