@@ -148,6 +148,7 @@ COMPOUNDS: tuple[tuple[str, Mapping[str, float]], ...] = (
 UNIT = r"°|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8})?[23²³]?"
 _BODY = r"\d(?:[\d.,'\u2019 ]*[\d.,])?(?:[eE][-+]?\d+)?|[.,]\d+(?:[eE][-+]?\d+)?"
 _BEHIND = rf"[%\u2030]|{_MONEY}|(?:{UNIT})\.?(?: ?(?:{_MONEY}|{UNIT}\.?))?"
+LONGEST = 100  # characters of a number with its signs
 _ABOUT = r"(?:[~\u2248]|ca\.?|approx\.?|about|circa)"
 _CELL = re.compile(
     rf"(?:{_ABOUT}\s*)?(?P<open>\()?\s*(?P<sign>[-+])?\s*(?P<before>{_MONEY})?\s*(?P<sign2>[-+])?"
@@ -175,7 +176,10 @@ def written(text: str) -> Written | None:
     >>> written("($1,200)"), written("3,5 Std.")
     (Written(body='-1,200', sign='$', odd=True), Written(body='3,5', sign='Std', odd=False))
     """
-    plain = _POWER.sub(r"e\1", plain_text(text))
+    plain = plain_text(text)
+    if len(plain) > LONGEST:
+        return None
+    plain = _POWER.sub(r"e\1", plain)
     found = _CELL.fullmatch(plain)
     if not found:
         return _compound(plain)
