@@ -268,6 +268,9 @@ def _facts(
     )
 
 
+SEVERAL = re.compile(r"(?<=\)), ")  # between processors: "A (family 1, model 2), B (family 3)"
+
+
 def _distinct(texts: Iterable[str]) -> str:
     return ", ".join(sorted({text for text in texts if text}))
 
@@ -285,8 +288,9 @@ def _note(datasets: Mapping[str, DatasetFacts]) -> str:
     facts, about = datasets.values(), _sums(datasets)
     return (
         f"{about['trials']:,} trials, {about['failed']} of them failed; {about['cpu_hours']} "
-        f"CPU-hours on {_distinct(one.processor for one in facts)}; requirements.lock "
-        f"{_distinct(one.lock for one in facts)}; last record "
+        f"CPU-hours on {_distinct(p for one in facts for p in SEVERAL.split(one.processor))}; "
+        f"requirements.lock {_distinct(p for one in facts for p in one.lock.split(', '))}; "
+        "last record "
         f"{max(one.last_record for one in facts)}."
     )
 
