@@ -115,7 +115,10 @@ UNITS: tuple[Mapping[str, float], ...] = (  # families of units that measure one
         **dict.fromkeys(("h", "hr", "hrs", "hour"), 3600.0),
     },
     {"day": 1.0, "week": 7.0},
-    {"month": 1.0, **dict.fromkeys(("year", "yr", "yrs"), 12.0)},
+    {
+        **dict.fromkeys(("month", "mo", "mos", "mon", "mth", "monat", "monate", "mois"), 1.0),
+        **dict.fromkeys(("year", "yr", "yrs", "y"), 12.0),
+    },
     {"th": 1.0, "st": 1.0, "nd": 1.0, "rd": 1.0},  # 1st, 2nd
     {"N": 1.0, "S": -1.0, "°N": 1.0, "°S": -1.0},
     {"E": 1.0, "W": -1.0, "°E": 1.0, "°W": -1.0},
@@ -127,23 +130,13 @@ _ANY_CASE = {  # where case tells no two units apart (mW and MW)
     if len(units := [unit for unit in _AS_WRITTEN if unit.lower() == key]) == 1
 }
 
-COMPOUNDS: tuple[tuple[str, Mapping[str, float]], ...] = (
-    ("in", {**dict.fromkeys(("ft", "foot", "feet", "'"), 12.0), "in": 1.0, "inch": 1.0, '"': 1.0}),
-    ("oz", {"lb": 16.0, "lbs": 16.0, "pound": 16.0, "oz": 1.0, "ounce": 1.0}),
-    ("g", {"kg": 1e3, "g": 1.0}),
-    ("cm", {"m": 1e2, "cm": 1.0}),
-    (
-        "month",
-        {
-            **dict.fromkeys(("y", "yr", "yrs", "year", "jahr", "jahre", "an"), 12.0),
-            **dict.fromkeys(
-                ("m", "mo", "mon", "mos", "mth", "month", "monat", "monate", "mois"), 1.0
-            ),
-        },
-    ),
-    ("°", {"°": 1.0, "'": 1 / 60, '"': 1 / 3600}),
+DEGREES = {"°": 1.0, "'": 1 / 60, '"': 1 / 3600}
+COMPOUND = [family for family in UNITS if not {"s", "day"} & family.keys()]  # else: durations
+OTHER_NAMES: tuple[Mapping[str, str], ...] = (  # of units in quantities of several: 5'7", 2y 3m
+    {},
+    {"'": "ft", '"': "in"},
+    {"m": "month", "jahr": "year", "jahre": "year", "an": "year"},
 )
-"""Quantities in several units, 5 ft 7 in: (the unit that they are read in, {unit: factor})."""
 
 UNIT = r"°|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8})?[23²³]?"
 _BODY = r"\d(?:[\d.,'\u2019 ]*[\d.,])?(?:[eE][-+]?\d+)?|[.,]\d+(?:[eE][-+]?\d+)?"
@@ -214,7 +207,7 @@ def unit_of(word: str) -> str:
     for known in (word, one, one.removesuffix("e")):
         if known in _AS_WRITTEN or known.lower() in _ANY_CASE:
             return known if known in _AS_WRITTEN else _ANY_CASE[known.lower()]
-    return one if word.islower() and len(word) > 3 else word
+    return one if word.islower() and len(word) > 3 and one[-1:] != "s" else word
 
 
 def _compound(text: str) -> Written | None:
@@ -233,13 +226,24 @@ def _compound(text: str) -> Written | None:
         rest = rest[found.end() :]
     if rest or not parts:
         return None
-    words = [unit if unit in "°'\"" else unit_of(unit.lower()) for _, unit in parts]
-    for base, family in COMPOUNDS:
-        factors = [family.get(word, 0.0) for word in words]
-        if all(a > b for a, b in pairwise([*factors, 0.0])):
-            total = sum(float(n) * f for (n, _), f in zip(parts, factors, strict=True))
-            return Written(f"{total:.15g}", base + side)
+    numbers = [float(number) for number, _ in parts]
+    words = [unit if unit in DEGREES else unit_of(unit.lower()) for _, unit in parts]
+    for names in OTHER_NAMES:
+        known = [names.get(word, word) for word in words]
+        family = next((family for family in COMPOUND if family.keys() >= {*known}), None)
+        if family and not side:
+            return _summed(numbers, [family[unit] / family[known[-1]] for unit in known], known[-1])
+    if words[0] == "°":
+        return _summed(numbers, [DEGREES.get(word, 0.0) for word in words], "°" + side)
     return None
+
+
+def _summed(numbers: list[float], factors: list[float], sign: str) -> Written | None:
+    """The sum of numbers times factors, None where the units do not become smaller and smaller."""
+    if not all(a > b for a, b in pairwise([*factors, 0.0])):
+        return None
+    total = sum(number * factor for number, factor in zip(numbers, factors, strict=True))
+    return Written(f"{total:.15g}", sign)
 
 
 _MONEY_FIRST, _MONEY_LAST = (
