@@ -5,7 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A hidden file of this call in the folder of `path`, which replaces `path` at the end; an error
+    deletes it, and leaves `path` as it was."""
+    # A name for each call: threads, and hosts that share the folder, may write the same file.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
@@ -16,19 +31,13 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
     files that can be written again at once, such as a heartbeat. Raises OSError (a full disk, say),
     and the file is then as it was.
     """
-    # A name for each call: threads, and hosts that share the folder, may write the same file.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
+    with replacing(path) as temporary, open(temporary, "xb") as file:
+        file.write(data)
         if sync:
-            sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+            file.flush()
+            os.fsync(file.fileno())
+    if sync:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,8 +6,6 @@ A kept table is what `table_from_file` gave, to the bit. Who deletes it loses ti
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..common.columns.encoder import text_column
+from ..common.files import replacing
 from .table import Table, kind_of
 
 if TYPE_CHECKING:
@@ -39,13 +38,12 @@ def keep(table: Table, path: Path, **more: Any) -> None:
         metadata={"told": json.dumps(told)},
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        replacing(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
 def kept(path: Path, *, features: bool = True, **more: Any) -> Table | None:
