@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...common.files import file_sha256
 from ...common.text import slug
+from ...sweeps.fingerprint import source_hash, versions
 from ...sweeps.trial import digest
 from ..errors import SweepError
 from . import suite as suites
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ...datasets.table import Table
 
 KEPT = ".tables"  # of a folder of runs: the tables of their files
+READER = f"{__name__.partition('.')[0]}.datasets.infer:table_from_file"
 NAMED = 3  # files whose names stand in the name of a run
 
 
@@ -44,9 +46,10 @@ class OwnTable:
 
 
 def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
-    """Where the table of a file is kept, by what the plan says of it: the hash of its bytes, and
-    how it is read."""
+    """Where the table of a file is kept, by what the plan says of it (the hash of its bytes, and
+    how it is read) and by the code and the libraries that read it."""
     known = {key: value for key, value in csv.items() if key not in ("path", "task")}
+    known |= {"reader": source_hash(READER), **versions(("numpy", "pandas", "pyarrow"))}
     return runs / KEPT / f"{digest(known)}.arrow"
 
 
@@ -62,19 +65,13 @@ def own_table(path: Path, reading: Reading, runs: Path | None = None) -> OwnTabl
     for a file that is no such table."""
     from ...datasets.infer import table_from_file
 
-    origin: dict[str, Any] = {**reading.to_data()}
+    csv: dict[str, Any] = {"path": str(path.resolve()), **reading.to_data()}
     table = None
-    if runs is not None and path.is_file():
-        place = kept_place(runs, {"sha256": file_sha256(path), **origin})
-        table = kept_table(place, asked=reading.task)
+    if path.is_file():
+        csv["sha256"] = file_sha256(path)
+        table = runs and kept_table(kept_place(runs, csv), asked=reading.task)
     table = table or table_from_file(path, reading)
-    origin = {
-        "path": str(path.resolve()),
-        "sha256": file_sha256(path),
-        **origin,
-        "task": table.task,
-    }
-    return OwnTable(table, {"csv": origin}, reading.task)
+    return OwnTable(table, {"csv": {**csv, "task": table.task}}, reading.task)
 
 
 def targets_for(paths: Sequence[Path], targets: Sequence[str]) -> list[str]:
