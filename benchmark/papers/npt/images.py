@@ -195,8 +195,8 @@ class ImageTask:
         if isinstance(self.module, Encoded):
             return self.module.of_class(self.module(images, None)).argmax(dim=1)
         patches = self.module.cut(images)
-        hidden = torch.zeros(len(patches), patches.shape[1] + 1, dtype=torch.bool)
-        hidden = hidden.to(patches.device)
+        shape = len(patches), patches.shape[1] + 1
+        hidden = torch.zeros(shape, dtype=torch.bool, device=patches.device)
         hidden[:, -1] = ~known
         return self.module.of_class(self.module(patches, labels, hidden, None)[:, -1]).argmax(dim=1)
 
@@ -218,7 +218,8 @@ def accuracies(
                 order = torch.from_numpy(rng.random(tuple(flat.shape)).argsort(axis=0)).to(device)
                 moved = flat.gather(0, order).view_as(images[:-1])
                 images = torch.cat([moved, images[-1:]])
-                labels = torch.cat([labels[:-1][torch.randperm(len(rows) - 1)], labels[-1:]])
+                moved = torch.from_numpy(rng.permutation(len(rows) - 1)).to(device)
+                labels = torch.cat([labels[:-1][moved], labels[-1:]])
             found = task.answers(images, labels, known)[-1]
             right[i] += int(found == truth[int(one)])
     before, after = (100.0 * count / len(asked) for count in right)
