@@ -69,7 +69,7 @@ def feature(
                 f"if they mark a missing one: --missing {text}"
             )
         return kind, moments
-    if kind.numbers is None and not kind.notes and not stated and kind.word != kinds.DATE:
+    if kind.numbers is None and not kind.notes and not stated:
         notes.add_digits(name, column[~kind.missing].unique().tolist())
     if kind.word == kinds.TEXT:
         return kind, text_column(column.where(~kind.missing, None).astype(object).tolist())
@@ -111,11 +111,11 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
     """Whether a feature is the target: the same numbers, or the same classes by other names."""
     if task == "regression":
         return column.dtype == np.float64 and bool(np.array_equal(column.to_numpy(), target))
-    first = pd.factorize(column.iloc[:FIRST])[0]  # most columns differ in the first rows
-    if first.min() < 0 or not same_classes(first, target[:FIRST]):
-        return False
-    every = pd.factorize(column)[0]
-    return bool(every.min() >= 0) and same_classes(every, target)
+    for part in (slice(FIRST), slice(None)):  # most columns differ in the first rows
+        codes = pd.factorize(column.iloc[part])[0]
+        if codes.min() < 0 or not same_classes(codes, target[part]):
+            return False
+    return True
 
 
 def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:

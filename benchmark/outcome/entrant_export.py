@@ -290,8 +290,7 @@ def _note(datasets: Mapping[str, DatasetFacts]) -> str:
         f"{about['trials']:,} trials, {about['failed']} of them failed; {about['cpu_hours']} "
         f"CPU-hours on {_distinct(p for one in facts for p in SEVERAL.split(one.processor))}; "
         f"requirements.lock {_distinct(p for one in facts for p in one.lock.split(', '))}; "
-        "last record "
-        f"{max(one.last_record for one in facts)}."
+        f"last record {max(one.last_record for one in facts)}."
     )
 
 

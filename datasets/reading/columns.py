@@ -16,7 +16,7 @@ from ..errors import DataError
 GROUP_OR_TIME = "a group and a time column exclude each other: a split keeps to one"
 TASKS = ("binary", "multiclass", "classification", "regression")
 
-BEGINS = re.compile(r"\W?(?:FY ?|[Qq])?\d")  # of a text that a person may read as a number
+LIKE_A_NUMBER = re.compile(r"\W?(?:FY ?|[Qq])?\d")  # of a text that a person may read as a number
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Notes:
 
     def add_digits(self, name: str, texts: Collection[str]) -> None:
         """Keep the column for a sentence where most of its different texts begin with digits."""
-        some = [text for text in texts if BEGINS.match(text)]
+        some = [text for text in texts if LIKE_A_NUMBER.match(text)]
         if len(some) > max(2, len(texts) / 2):
             self.digits[name] = min(some)
 
