@@ -12,8 +12,8 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A hidden file of this call in the folder of `path`, which replaces `path` at the end. An error
-    deletes it and leaves `path` as it was."""
+    """A hidden file of this call beside `path`, which replaces `path` at the end. An error deletes
+    it and leaves `path` as it was."""
     # A name for each call: threads, and hosts that share the folder, may write the same file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
