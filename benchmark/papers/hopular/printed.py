@@ -3,16 +3,13 @@ and the projection of the keys is that of the values, too."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from ....models.hopular.estimator import Hopular
 from ....models.hopular.network import Block, Hopfield, HopularNetwork, Stored
-from ....models.registry_entries import MODELS
-from ....models.space_files import tables
-
-_AS_IN_CODE = MODELS["hopular"]
+from ..variant import variant_of
 
 
 class PrintedHopfield(Hopfield):
@@ -30,19 +27,11 @@ class PrintedHopfield(Hopfield):
         return x, super()._asked(x)[1]
 
 
+@variant_of("hopular")
 class HopularPrinted(Hopular):
     """Hopular whose nets follow equation 7 as printed (Schaefl et al. 2022), its own spaces."""
 
     name: ClassVar[str] = "hopular-printed"
-    tasks: ClassVar[tuple[str, ...]] = _AS_IN_CODE.tasks
-    libraries: ClassVar[tuple[str, ...]] = _AS_IN_CODE.libraries
-    family: ClassVar[str] = _AS_IN_CODE.family
-    gpu_mb: ClassVar[float] = _AS_IN_CODE.gpu_mb
-
-    @staticmethod
-    def spaces() -> dict[str, Any]:
-        """The search spaces of Hopular, as plain data."""
-        return tables("hopular")
 
     def _network(self) -> HopularNetwork:
         network = super()._network()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from ....models.deep.layers.attention import split_heads
 from ....models.npt.estimator import NPT
 from ....models.npt.network import Block, NPTNetwork
-from ....models.registry_entries import MODELS
-from ....models.space_files import tables
-
-_AS_IN_CODE = MODELS["npt"]
+from ..variant import variant_of
 
 
 class PrintedBlock(Block):
@@ -30,19 +27,11 @@ class PrintedBlock(Block):
         return self.heads(x), self.residual(x)
 
 
+@variant_of("npt")
 class NPTPrinted(NPT):
     """NPT whose blocks follow equation 4 as printed (Kossen et al. 2021); spaces as NPT's."""
 
     name: ClassVar[str] = "npt-printed"
-    tasks: ClassVar[tuple[str, ...]] = _AS_IN_CODE.tasks
-    libraries: ClassVar[tuple[str, ...]] = _AS_IN_CODE.libraries
-    family: ClassVar[str] = _AS_IN_CODE.family
-    gpu_mb: ClassVar[float] = _AS_IN_CODE.gpu_mb
-
-    @staticmethod
-    def spaces() -> dict[str, Any]:
-        """The search spaces of NPT, as plain data."""
-        return tables("npt")
 
     def _network(self) -> NPTNetwork:
         network = super()._network()
