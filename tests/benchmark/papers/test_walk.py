@@ -42,6 +42,8 @@ def smallest(source: PaperEntry, mirror: str) -> list[str]:
     cards = sorted(map(datasets.card, known), key=lambda c: c.n_rows * c.n_features)
     dataset = next(card for card in cards if is_there(card.name, mirror))
     words = ["--budget", budget, "--folds", 1, "--trials", 1, "--dataset", dataset.name]
+    if source.name == "npt-table-13":  # it ranks eight configurations of one model
+        words[1], words[5] = "variants-reduced", 8
     if published.shape == "means":  # those of a host without and with polynomials go together
         models = [HOSTS[0], f"{HOSTS[0]}{SUFFIX}"]
     else:
@@ -91,8 +93,7 @@ def test_every_command_of_the_list_runs_at_its_smallest(tmp_path, mirror):
             f"{time.process_time() - began:7.1f} CPU-s, exit code {found.code}: {command}",
             flush=True,
         )
-        # one trial has no ranks among eight variants
-        if found.code != 0 and not (found.code == 5 and "npt-table-13" in command):
+        if found.code != 0:
             failed[command] = found.err or found.out[-2000:]
     assert not failed, "\n\n".join(f"{command}\n{text}" for command, text in failed.items())
     runs = {path.name for path in (tmp_path / "runs").iterdir()}
