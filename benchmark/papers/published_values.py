@@ -150,8 +150,7 @@ def published_table(paper: Paper, name: str) -> PublishedTable:
     for metric in found.rows["metric"]:
         if metric not in entry.metrics:
             raise PaperError(f"{where}.metrics lacks {metric!r}; {suggest(metric, entry.metrics)}")
-    keys = ["dataset", "method", "metric", *(["level"] if entry.shape == "times" else [])]
-    twice = found.rows[found.rows.duplicated(keys)]
+    twice = found.rows[found.rows.duplicated(["method", *found.cell_columns])]
     if len(twice):
         cell = ", ".join(map(str, twice.iloc[0][["dataset", "method", "metric"]]))
         raise PaperError(f"{where}: its published file has two values of {cell}")

@@ -22,19 +22,18 @@ PLACED = "-placed"  # how the name of the table of `placed` ends
 def own_models(evidence: Evidence, published: PublishedTable, asked: Iterable[str]) -> list[str]:
     """The models of the evidence that are to be rows though the paper has none of that name: those
     asked for, and those from outside the package."""
-    families = evidence.meta.get("families") or {}
-    outside = {m for m in evidence.models if m in families and families[m][0] == "external"}
-    wanted = outside.union(asked) - set(published.model_names())
+    wanted = {*evidence.own, *asked} - set(published.model_names())
     return [model for model in evidence.models if model in wanted]
 
 
 def with_own(published: PublishedTable, models: Collection[str]) -> PublishedTable:
-    """The table with a row of each model for every dataset and metric of it, without values."""
-    rows = published.rows
+    """The table with a row of each model for every value that a method has, without numbers."""
+    rows, by = published.rows, published.cell_columns
     cells = rows.assign(decimals=rows.groupby(["dataset", "metric"])["decimals"].transform("max"))
-    cells = cells.drop_duplicates(["dataset", "metric"])
-    empty = {"value": np.nan, "spread": np.nan, "spread_kind": "none", "n_repeats": np.nan}
-    own = [cells.assign(method=model, remark=OWN, **empty) for model in models]
+    cells = cells.drop_duplicates(by)
+    printed = cells.select_dtypes("number").columns.difference([*by, "decimals"])
+    empty = {**dict.fromkeys(printed, np.nan), "spread_kind": "none"}
+    own = [cells.assign(**empty, method=model, remark=OWN) for model in models]
     return replace(
         published,
         rows=pd.concat([rows, *own], ignore_index=True),

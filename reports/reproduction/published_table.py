@@ -91,6 +91,11 @@ class PublishedTable:
         return any(remark in note for remark in self.extra)
 
     @property
+    def cell_columns(self) -> list[str]:
+        """The columns of `rows` that tell a method's values apart."""
+        return ["dataset", "metric", *(["level"] if self.shape == "times" else [])]
+
+    @property
     def printed(self) -> pd.DataFrame:
         """The rows of the printed table alone."""
         return self.rows[~self.rows["remark"].map(self.is_extra).astype(bool)]

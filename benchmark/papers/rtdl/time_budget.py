@@ -66,7 +66,7 @@ def section(evidence: Evidence, published: PublishedTable) -> Section:
     notes = (NOTE, *own, *published.notes)
     table = figures_table(evidence, published.name, title, HEADER, panels, notes)
     n = int((frame["test"].notna() & frame["value"].notna()).sum())
-    remark = f"{n} of {len(published.rows)} published scores have one of ours."
+    remark = f"{n} of {len(published.printed)} published scores have one of ours."
     return figures_section(published, table, frame, remark)
 
 

@@ -67,6 +67,18 @@ def test_scores_stand_at_the_same_share_of_the_longest_search():
     assert frame.loc[("xgboost", 0.25), "trials"] == 31
 
 
+def test_a_model_that_the_paper_lacks_has_a_row_for_every_time():
+    section = whole_comparison(
+        run_of({"mlp": 6.0, "lightgbm": 6.0}), of("rtdl-table-5"), ["lightgbm"]
+    )
+    frame = section.frame[section.frame["dataset"] == "california-housing"]
+    mine = frame[frame["method"] == "lightgbm"].set_index("hours")
+    theirs = frame[frame["method"] == "mlp"].set_index("hours")
+    assert mine["n"].equals(theirs["n"]) and len(mine) > 4
+    assert mine[["value", "trials"]].isna().all(axis=None)
+    assert "5 of 96 published scores have one of ours." in section.remarks
+
+
 def test_a_table_without_a_counterpart_is_shown_as_published_with_the_reason():
     found = bench("reproduce", "npt-table-14")
     assert found.code == 0 and "the datasets' own figures" in found.out and "1025010" in found.out
