@@ -202,24 +202,16 @@ def index(source: Source) -> dict[str, Any]:
         "elo": [board.all_rounded(elo[m], 6) if m in elo else None for m in evidence.models],
     }
     links = {escape.label(name): file for name, file in source.files.items()}
+    shown = {escape.label(name): [escape.label(name)] for name in source.names}
+    for table in source.parts["scores"].tables:
+        for row in (row for panel in table.panels for row in panel.rows if row[0].text in shown):
+            shown[row[0].text].append(row[0].text + row[0].mark)  # as a column's heading has it
+    links |= {head: links[name] for name, heads in shown.items() for head in heads}
     anchors = {  # of the cells that were planned: the others have no row to lead to
-        (escape.label(name), escape.label(cell.model)): source.anchor(cell.model)
+        (head, escape.label(cell.model)): source.anchor(cell.model)
         for name in source.names
+        for head in shown[escape.label(name)]
         for cell in source.cells[name]
-    }
-    marked = {
-        row[0].text + row[0].mark: row[0].text
-        for table in source.parts["scores"].tables
-        for panel in table.panels
-        for row in panel.rows
-        if row[0].text in links
-    }  # as the heading of a column has them
-    links |= {head: links[name] for head, name in marked.items()}
-    anchors |= {
-        (head, model): anchor
-        for head, name in marked.items()
-        for (of, model), anchor in anchors.items()
-        if of == name
     }
     return {
         "title": f"{meta.get('suite') or 'Results'}: comparison of models",

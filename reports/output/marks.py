@@ -11,8 +11,8 @@ from ..metrics import METRICS, Metric
 from ..statistics.ranking import places
 from .tables import TableCell, bare, decimals_for, fixed
 
-# {figure of a leaderboard: (direction, decimals, factor)}
 CONSTANT = "one value for all rows"  # the line of a prediction that looks at no feature
+# {figure of a leaderboard: (direction, decimals, factor)}
 FIGURES = {
     "elo": ("max", 0, 1.0),
     "mean_rank": ("min", 2, 1.0),
