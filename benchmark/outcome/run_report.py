@@ -71,9 +71,10 @@ def make_report(
         from ..results.evidence_builder import evidence_of, noting
 
         evidence = evidence_of(runs, newest_first=newest_first)
-        mine = [model for model in only if model in evidence.models]
+        own = evidence.models
+        mine = [model for model in only if model in own] if beside else list(only)
         if only and not mine:
-            known = first_few(evidence.models, 20)
+            known = first_few(own, 20)
             raise SweepError(f"--only names none of the run's own models, which are: {known}")
         if mine or datasets:
             evidence = choice.only(evidence, mine, datasets)
@@ -132,6 +133,7 @@ def make_report(
             shown_beside = with_published(evidence, facts, beside)
             evidence, how = shown_beside.evidence, {**how, "apart": shown_beside.apart}
         if only or datasets:
+            choice.all_of("model", only, [*own, *evidence.models])
             evidence = choice.only(evidence, only)
             evidence = noting(evidence, of_choice(evidence, only, datasets))
         usual = "report-only" if only or datasets else "report"

@@ -167,7 +167,7 @@ def transductive_note(models: Mapping[str, str]) -> list[str]:
         of = [model for model, by in models.items() if by == name]
         if of:
             notes.append(f"Transductive: {', '.join(of)} {meaning}; the other models did not.")
-    return notes
+    return notes or ["Transductive: without effect, as none of these models can see other rows."]
 
 
 # ---------------------------------------------------------------------- the machine

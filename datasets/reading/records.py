@@ -177,6 +177,9 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
     if odd or start < len(end) or stop <= start or not _about_fields(data, form.delimiter):
         return None
     names = [str(at) for at in range(len(header))]
+    # Where memory runs out in it, Arrow's parser ends the process: that much must be there.
+    offsets = 8 * n_rows * len(header)
+    np.empty(2 * (len(data) + offsets) + 4 * min(BLOCK, len(data)), np.uint8)
     try:
         table = arrow_csv.read_csv(
             pa.py_buffer(memoryview(data)[start:stop]),

@@ -14,8 +14,8 @@ from ..evidence import Evidence, EvidenceError
 def only(evidence: Evidence, models: Iterable[str] = (), datasets: Iterable[str] = ()) -> Evidence:
     """The evidence of these models and datasets, () for all; ranks and tests that are computed from
     it are among them. EvidenceError for an unknown name."""
-    chosen = {"model": _all_of("model", models, evidence.models)}
-    chosen["dataset"] = _all_of("dataset", datasets, evidence.datasets())
+    chosen = {"model": all_of("model", models, evidence.models)}
+    chosen["dataset"] = all_of("dataset", datasets, evidence.datasets())
 
     def cut(frame: pd.DataFrame) -> pd.DataFrame:
         keys = [key for key in chosen if key in frame]
@@ -27,11 +27,11 @@ def only(evidence: Evidence, models: Iterable[str] = (), datasets: Iterable[str]
     return made.but(**{name: cut(f) for name, f in more.items() if f is not None})
 
 
-def _all_of(what: str, chosen: Iterable[str], known: list[str]) -> set[str]:
-    """The chosen names, all that are known where none is chosen."""
+def all_of(what: str, chosen: Iterable[str], known: list[str]) -> set[str]:
+    """The chosen names, all that are known where none is chosen. EvidenceError for another one."""
     for name in (names := set(chosen)) - set(known):
         raise EvidenceError(
             f"no {what} of the results is called {name!r}{did_you_mean(name, known)}; "
-            f"they have: {first_few(known, 40)}"
+            f"they have: {first_few(dict.fromkeys(known), 40)}"
         )
     return names or set(known)

@@ -63,18 +63,17 @@ def shorten_ray_folder() -> None:
         os.environ["RAY_TMPDIR"] = str(own_folder("/tmp"))
 
 
-def below() -> list[Any]:
-    """Ray's processes among the descendants of this process (psutil.Process), oldest first."""
+def below() -> list[tuple[Any, str, list[str]]]:
+    """Ray's processes among the descendants of this process, oldest first: (psutil.Process, name,
+    command line). One that has ended since is none of them."""
     import psutil
 
     found = []
     for process in psutil.Process().children(recursive=True):
-        try:
-            words = process.cmdline()
-            if process.name() in SERVERS or any(is_rays(word) for word in words):
-                found.append(process)
-        except psutil.Error:
-            continue
+        with suppress(psutil.Error):
+            name, words = process.name(), process.cmdline()
+            if name in SERVERS or any(is_rays(word) for word in words):
+                found.append((process, name, words))
     return found
 
 
@@ -91,14 +90,7 @@ def stage_of_start(address: str, *, connected: bool) -> str:
         return f"the cluster at {address}"
     if connected:
         return "a worker process of Ray"
-    import psutil
-
-    names = set()
-    for process in below():
-        try:
-            names.add(process.name())
-        except psutil.Error:
-            continue
+    names = {name for _, name, _ in below()}
     missing = [name for name in SERVERS if name not in names]
     return f"Ray's process {missing[0]}" if missing else "the connection to Ray's process raylet"
 
@@ -128,31 +120,24 @@ def kill_ray_below() -> None:
     import psutil
 
     end = time.monotonic() + KILL_S
-    while (left := below()) and time.monotonic() < end:
+    while (left := [process for process, *_ in below()]) and time.monotonic() < end:
         for process in left:
-            try:
+            with suppress(psutil.Error):
                 process.kill()
-            except psutil.Error:
-                continue
         psutil.wait_procs(left, timeout=1.0)
 
 
 def daemons_below(names: Sequence[str] = SERVERS) -> list[int]:
     """The ids of the processes of these names among Ray's that this process started."""
-    return [process.pid for process in below() if process.name() in names]
+    return [process.pid for process, name, _ in below() if name in names]
 
 
 def workers_below() -> list[int]:
     """The ids of the worker processes of the Ray that this process started, idle ones too."""
-    import psutil
-
-    found = []
-    for process in below():
-        with suppress(psutil.Error):
-            words = process.cmdline()
-            if any(word.startswith(("ray::IDLE", "ray::TrialWorker")) for word in words):
-                found.append(process.pid)
-    return found
+    titles = ("ray::IDLE", "ray::TrialWorker")
+    return [
+        process.pid for process, _, words in below() if any(w.startswith(titles) for w in words)
+    ]
 
 
 def cpu_s_of(pid: int) -> float | None:

@@ -74,6 +74,10 @@ class IncompatibleWorker(Exception):
     """This worker's machine has other code or libraries than the driver's."""
 
 
+class GpuSpoilt(Exception):
+    """An earlier trial has made this process's GPU unusable: the trial has not begun here."""
+
+
 class TrialWorker:
     """Runs one trial at a time, with its data cached between calls.
 
@@ -108,6 +112,7 @@ class TrialWorker:
         self._base_mb = 0.0  # resident before the first trial
         self._store_mb = 0.0  # of earlier trials' data, in pages that all workers here share
         self._watching = False
+        self._spoilt = False
         self._begun: tuple[float, float, float, Limits] | None = None  # of a trial that runs
         self._signals = SignalWatch()
 
@@ -122,14 +127,17 @@ class TrialWorker:
     def run(
         self, trial: Trial, data_key: str, data_ref: list[Any], limits: Limits, keeper: Any
     ) -> Result:
-        """Run a trial; its failures are results. Raises IncompatibleWorker, TrialRefused, and
-        TrialInterrupted where a signal reached this process before the end of the trial.
+        """Run a trial; its failures are results. Raises IncompatibleWorker, GpuSpoilt,
+        TrialRefused, and TrialInterrupted where a signal reached this process before the end of the
+        trial.
 
         data_ref: [a reference of the data], fetched once for each data_key; [] without data.
         keeper: the actor that keeps checkpoints, or None.
         """
         if self._wrong:
             raise IncompatibleWorker(self._wrong)
+        if self._spoilt:
+            raise GpuSpoilt("an earlier trial has made the GPU of this process unusable")
         self._signals.check()
         self._guard_memory(limits.memory_mb)
         self._make_room()
@@ -147,6 +155,7 @@ class TrialWorker:
             finally:
                 self._begun = None
         self._signals.check(failed=result.status == FAILED)
+        self._spoilt = result.cause == "gpu_error"
         return replace(result, output=output.text())
 
     def _fetch(self, data_key: str, data_ref: list[Any]) -> None:

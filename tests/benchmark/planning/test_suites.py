@@ -280,5 +280,7 @@ def test_seeds_and_sight_of_test_rows_are_options_too():
     found = json.loads(bench(*words.split(), "--seeds", 4, "--trials", 1, "--transductive").out)
     assert found["cells"] == 2 * (1 + 4)
     assert any("npt saw the features" in note for note in found["notes"])
+    blind = bench(*words.replace("--model npt ", "").split(), "--transductive").out
+    assert any("without effect" in note for note in json.loads(blind)["notes"])
     refused = bench(*words.split(), "--seeds", 4, "--bag", 3)
     assert refused.code == 2 and "a bag takes the place of evaluation seeds" in refused.err

@@ -256,6 +256,9 @@ def test_an_exported_run_stands_beside_another_with_the_scores_that_it_had(expor
     assert "2 chosen models alone" in (out / "leaderboard.md").read_text()
     assert "did you mean 'random-forest'" in bench(*report, "--only", "knn,random-forst").err
     assert bench(*report, "--only", "random-forest").code == 2, "none of the run's own"
+    for more in ([], ["--beside", entrant]):
+        said = bench("report", place / "mine", *more, "--only", "knn,nope").err
+        assert re.search("called 'nope'; they have: .*knn.*linear", said), said
     shutil.rmtree(place / "mine" / "report")
     assert bench("resume", place / "mine").code == 0
     assert scores_of(place / "mine").equals(both), "a run keeps what stands beside it"

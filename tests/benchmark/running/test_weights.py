@@ -33,11 +33,8 @@ from tabsweep.sweeps.trial import DONE, Trial
 pytestmark = pytest.mark.usefixtures("work", "own_store")
 
 TAKERS = [name for name, spec in MODELS.items() if spec.sample_weight]
-GROWN_FULL = (
-    "decision-tree",
-    "extra-trees",
-    "random-forest",
-)  # leaves of one class: no weight moves them
+# Leaves of one class: no weight moves them.
+GROWN_FULL = ("decision-tree", "extra-trees", "random-forest")
 MINE = """
 from sklearn.ensemble import ExtraTreesClassifier
 
