@@ -64,7 +64,7 @@ floors:
 # The newest versions that pyproject.toml allows, resolved in an environment of their own.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,docs,ebm,realmlp,server,sweep,tabicl,tabpfn,xrfm,zoo]' setuptools wheel
+	build/lock/bin/python -m pip install --quiet --upgrade '.[dev,dkl,docs,ebm,realmlp,server,sweep,tabicl,tabpfn,xrfm,zoo]' setuptools wheel
 	{ sed -n '/^#/p' requirements.lock; \
 	  build/lock/bin/python -m pip freeze --all --exclude pip --exclude tabsweep \
 	    | sed -e 's/+[a-z0-9.]*$$//' -e ':a;s/^\([^=]*\)_/\1-/;ta' \

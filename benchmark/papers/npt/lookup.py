@@ -2,11 +2,13 @@
 
 Reduced: every step draws fresh random tables, so nothing can be remembered, and every test table is
 new. Full: the tables are batches of Protein, with the settings of NPT-Base. The network of the
-original task is looked into: its attention, and what interventions on a duplicate do.
+original task is looked into: its attention, and what interventions on a duplicate do. Deep kernel
+learning needs the extra `dkl`; without it its row holds the paper's values alone.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....models.optional import optional
 from ..experiment_files import new_figure, save_figure
 from ..experiment_result import ExperimentResult, ExperimentTable, Setting
 from ..published_values import printed_values
-from .interventions import intervened
-from .lookup_maps import attended
+from .lookup_network import attended, intervened
 from .lookup_task import (
     FULL,
     REDUCED,
     TEST,
     TINY,
+    VAL,
     VARIANTS,
     Doubled,
     LookupTask,
@@ -44,7 +47,7 @@ SIZES = {
     for size, settings in (("tiny", TINY), ("reduced", REDUCED), ("full", FULL))
 }
 NEIGHBOURS = range(1, 11)
-DKL = "deep kernel learning"
+DKL = "deep kernel learning"  # deep_kernel.py, which imports GPyTorch
 METHODS = (("npt", "NPT"), ("knn-1", "1-NN"), ("knn", "k-NN"), ("dkl", DKL))
 
 
@@ -84,11 +87,17 @@ def run(
     clouds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     tables: list[ExperimentTable] = []
     figures: list[Path] = []
-    remarks = [f"Not run: {DKL}."]
+    remarks: list[str] = []
     for variant in variants:
         task = learn(source, variant, settings, setting)
         new = task.drawn(TEST, 0, settings.test_tables)
         answers, k = predictions(task, new)
+        try:
+            optional("gpytorch", model=DKL, extra="dkl")
+        except ImportError as error:
+            remarks += [] if remarks else [f"Not run: {error}."]
+        else:
+            answers["dkl"] = by_deep_kernel(task, new, setting)
         truth = new.truth
         if variant == VARIANTS[0]:
             shares, maps, remark = attended(task, new, setting.out)
@@ -137,6 +146,22 @@ def predictions(task: LookupTask, tables: Doubled) -> tuple[dict[str, Tensor], i
         "knn-1": neighbours(tables, 1),
         "knn": neighbours(tables, k),
     }, k
+
+
+def by_deep_kernel(task: LookupTask, tables: Doubled, setting: Setting) -> Tensor:  # (B, N)
+    """Targets of the originals by deep kernel learning; raises ImportError without GPyTorch."""
+    from . import deep_kernel as learning
+
+    sizes = {"tiny": learning.TINY, "reduced": learning.REDUCED, "full": learning.FULL}
+    kernel = learning.learn_kernel(
+        task.source,
+        task.variant,
+        sizes[setting.size],
+        seed=setting.seed,
+        device=setting.device,
+        new_tables=partial(task.drawn, VAL, 0),
+    )
+    return kernel.predict(tables)
 
 
 def _cloud_figure(clouds: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> Path:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from tabsweep.benchmark.papers.experiment_result import Setting
-from tabsweep.benchmark.papers.npt import interventions, lookup_maps
 from tabsweep.benchmark.papers.npt import lookup as npt_lookup
+from tabsweep.benchmark.papers.npt import lookup_network
 from tabsweep.benchmark.papers.npt import lookup_task as lookup
 from tabsweep.benchmark.papers.npt.batched_tables import Tables, numeric_columns
 from tabsweep.models.deep.trainer import computing, seeded
@@ -145,7 +145,7 @@ def test_neighbours_agree_with_scikit_learn():
 
 def test_the_line_through_predictions_has_their_slope_and_error():
     values = np.linspace(-2, 2, 5)
-    slope, r, error = interventions.line(np.stack([0.5 * values, 0.5 * values]), values)
+    slope, r, error = lookup_network.line(np.stack([0.5 * values, 0.5 * values]), values)
     assert (slope, r) == pytest.approx((0.5, 1)) and error == pytest.approx(0.5 * 2**0.5)
 
 
@@ -155,9 +155,9 @@ def test_a_perfect_lookup_follows_every_intervention():
             return npt_lookup.neighbours(found, 1)
 
     task, found = Perfect(), tables("original", 4, rows=20)
-    followed, others = interventions.curves(task, found)  # type: ignore[arg-type]
-    assert followed.shape == (64, len(interventions.VALUES))
-    assert np.allclose(followed, interventions.VALUES) and not others.any()
+    followed, others = lookup_network.curves(task, found)  # type: ignore[arg-type]
+    assert followed.shape == (64, len(lookup_network.VALUES))
+    assert np.allclose(followed, lookup_network.VALUES) and not others.any()
 
 
 # ---------------------------------------------------------------------- attention maps
@@ -169,7 +169,7 @@ def test_a_head_that_looks_up_gives_all_to_the_duplicate_and_an_even_one_a_row_s
     itself = torch.eye(2 * n)
     even = torch.full((2 * n, 2 * n), 1 / (2 * n))
     maps = {1: torch.stack([sharp, itself, even]).repeat(3, 1, 1, 1)}  # of three tables
-    heads = [list(head.values()) for head in lookup_maps.shares(maps)]
+    heads = [list(head.values()) for head in lookup_network.shares(maps)]
     assert heads[0] == [1, 1, 1.0, 1.0, 1.0, 0.0, 1.0]
     assert heads[1] == [1, 2, 0.0, 0.0, 0.0, 1.0, 1.0]
     assert heads[2] == pytest.approx([1, 3, 1 / 12, 1.0, 0.5, 1 / 12, 1 / 12])
@@ -180,12 +180,12 @@ def test_the_maps_of_a_table_are_those_of_its_rows_alone():
     task = lookup.LookupTask(source, VARIANTS["original"], TINY, seed=0, device="cpu")
     task.module.eval()
     found = task.drawn(lookup.TEST, 0, 3)
-    maps = lookup_maps.attention(task, found)
+    maps = lookup_network.attention(task, found)
     n = 2 * TINY.rows
     assert list(maps) == [1] and maps[1].shape == (3, 1, n, n)
     assert torch.allclose(maps[1].sum(dim=-1), torch.ones(()), atol=1e-5)
     alone = lookup.Doubled(found.features[1:2], found.shown[1:2], found.truth[1:2])
-    assert torch.allclose(lookup_maps.attention(task, alone)[1][0], maps[1][1], atol=1e-6)
+    assert torch.allclose(lookup_network.attention(task, alone)[1][0], maps[1][1], atol=1e-6)
 
 
 # ---------------------------------------------------------------------- nightly
