@@ -289,6 +289,9 @@ the models apart: {differ_best} pairs of the best {best} models differ significa
 of these on two halves of the tables agree with {agree}. Read a place as its interval: what leads
 here may well be tenth on other tables of this kind.**
 
+On larger tables with one large test part models can be told apart: [who leads at how many
+rows](by-size.md).
+
 Eight configurations a study (the default at that size, then TPE), the choice by validation, three
 evaluation seeds where a fit draws random numbers. Networks have sizes that one CPU core fits in
 seconds, far below their papers' budgets; the suite names each cut. {sizes_said}.

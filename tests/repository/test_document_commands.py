@@ -78,6 +78,10 @@ CANNOT: list[tuple[str, str]] = [
     (r"bench ui ", "serves until Ctrl-C: tests/benchmark/tracking/test_interface.py"),
     (r"bench (nightly|baseline)", "minutes for each cell: tests/benchmark/nightly/"),
     (r"git (add|commit|clone|bisect)", "changes a repository"),
+    (
+        r"(bench .*by-size-reference|bench sweep --suite by-size|python docs/)",
+        "large tables of the mirror and hours: tests/benchmark/results/test_reference.py",
+    ),
     (r"bench merge runs/mine /mnt", "the disk of another machine: tests/faults/test_merge.py"),
     (
         r"bench data add (\S+tar\.gz|talent|tabred)",

@@ -211,7 +211,8 @@ def test_no_dependency_is_imported_that_pyproject_does_not_name() -> None:
     from packaging.utils import canonicalize_name
 
     project = PYPROJECT["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["sweep"]]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["sweep"], *extras["dkl"]]
     named = {canonicalize_name(Requirement(line).name) for line in needed}
     owners = metadata.packages_distributions()
     own = {*sys.stdlib_module_names, "tabsweep"}
