@@ -7,10 +7,9 @@ results of a study to a `StudyState` and ask it; nothing here reads, writes or r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from .search.halving import Halving
 
@@ -39,24 +38,6 @@ class Shape:
     rungs: tuple[int, ...] = ()
     study_s: float | None = None
     asynchronous: bool = False
-
-    @staticmethod
-    def of(study: Mapping[str, Any]) -> Shape:
-        """The shape of a study as a plan's record describes it; no slots for one that is planned
-        to be absent. A single evaluation seed is the one of the search and adds no slot; a bag of
-        the chosen configuration is one slot, unless all trials of the search are bags."""
-        if study["reason"]:
-            return Shape(0)
-        n_seeds = study["n_seeds"] if study["n_seeds"] > 1 else 0
-        if study.get("bag"):
-            n_seeds = 0 if study.get("validation") == CV else 1
-        return Shape(
-            n_trials=study["n_trials"],
-            n_seeds=n_seeds,
-            rungs=tuple(study.get("rungs") or ()),
-            study_s=study.get("study_s"),
-            asynchronous=bool(study.get("async")),
-        )
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

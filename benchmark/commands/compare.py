@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger
 from ..console import NOTHING, OK, REGRESSION, Console, common
 from ..errors import SweepError, check_run
 from ..planning import environment
-from ..planning.plan_record import drawn_by, fits_apart, plan_in
+from ..planning.plan_record import RunPlan, fits_apart, plan_in
 
 
 @click.command()
@@ -53,7 +53,7 @@ def compare(
     apart = drawn_apart(first, second)
     if apart:
         raise SweepError(
-            f"{base} has seed {first['options']['seed']}, {new} {second['options']['seed']}: the "
+            f"{base} has seed {first.options.seed}, {new} {second.options.seed}: the "
             f"folds of {', '.join(sorted(apart))} are drawn by seed and hold other rows, so their "
             "scores are no pairs; sweep both with the same --seed"
         )
@@ -97,28 +97,28 @@ def compare(
     return OK
 
 
-def drawn_apart(first: Record, second: Record) -> set[str]:
+def drawn_apart(first: RunPlan, second: RunPlan) -> set[str]:
     """The datasets of two runs with different seeds whose folds are drawn by seed: fold 0 of one
     has other rows than fold 0 of the other."""
     return {
         name
-        for name, described in first["datasets"].items()
-        if name in second["datasets"]
-        and described["protocol"] == second["datasets"][name]["protocol"]
-        and drawn_by(first, name) != drawn_by(second, name)
-        and not described.get("added")  # its split is stored
+        for name, described in first.datasets.items()
+        if name in second.datasets
+        and described.protocol == second.datasets[name].protocol
+        and first.drawn(name) != second.drawn(name)
+        and not described.added  # its split is stored
     }
 
 
-def differences(first: Record, second: Record) -> list[str]:
+def differences(first: RunPlan, second: RunPlan) -> list[str]:
     """How the plans of the two runs differ: seed, bags, data, code, processor, libraries."""
     texts = []
-    seeds = [plan["options"]["seed"] for plan in (first, second)]
+    seeds = [plan.options.seed for plan in (first, second)]
     if seeds[0] != seeds[1]:
         texts.append(f"seed {seeds[0]} and {seeds[1]}: fits differ by chance, too")
     if (apart := fits_apart(first, second)) is not None:
         texts.append(f"scores of the first are of {apart[0]}, of the second of {apart[1]}")
-    for name in sorted(set(first["datasets"]) & set(second["datasets"])):
-        if first["datasets"][name]["sha256"] != second["datasets"][name]["sha256"]:
+    for name in sorted(first.datasets.keys() & second.datasets.keys()):
+        if first.datasets[name].sha256 != second.datasets[name].sha256:
             texts.append(f"{name} holds other data")
-    return texts + environment.differences(first["environment"], second["environment"])
+    return texts + environment.differences(first.environment, second.environment)

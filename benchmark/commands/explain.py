@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger
 from ..arguments import PAPER, named_model
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
-from ..planning.options import DATA, READING, Options
-from ..planning.plan_record import fits_in, plan_in
+from ..planning.options import DATA, READING
+from ..planning.plan_record import RunPlan, plan_in
 
 if TYPE_CHECKING:
     from ...reports.explain import Trace
@@ -71,7 +71,7 @@ def explain(
         check_run(folder)
     if table == FEATURES:
         where = {"dataset": dataset, "mirror": mirror, "cache": cache}
-        having = [f for f in folders if dataset in plan_in(Ledger(f))["datasets"]]
+        having = [f for f in folders if dataset in plan_in(Ledger(f)).datasets]
         return _features(console, [*having, *folders][0], model, **where)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
@@ -104,7 +104,7 @@ def explain(
     console.say(f"{table}, {dataset}, {cell.model}: {value}")
     better = METRICS[cell.metric].better
     console.say(f"metric {cell.metric}, {better} is better; run {origin.folder}")
-    console.say(f"scores are of {fits_in(origin.plan)[dataset]}\n")
+    console.say(f"scores are of {origin.plan.fits[dataset]}\n")
     for step in cell.steps:
         console.say(f"  {visible(step)}")
     for flag in cell.flags:
@@ -185,7 +185,7 @@ class Origin:
     """A run and the plan in force in it."""
 
     folder: Path
-    plan: Record
+    plan: RunPlan
     unwritten: list[str] = field(default_factory=list)  # files that the command names
 
     @classmethod
@@ -196,46 +196,42 @@ class Origin:
     @property
     def cells(self) -> set[tuple[str, str]]:
         """The (dataset, model) pairs that the plan has studies of."""
-        return {(study["dataset"], study["model"]) for study in self.plan["studies"]}
+        return {(study.dataset, study.model) for study in self.plan.studies}
 
     def command(self, dataset: str, model: str | None) -> list[str]:
         """The command that makes the cell again, as words; of all models for a rank. It gives the
         options of the plan, and the installed suite where that is still the plan's, else a file of
         the plan's suite."""
         asked = replace(
-            Options.of(self.plan["options"]),
+            self.plan.options,
             datasets=(dataset,),
             runs=_fresh(self.folder.parent),
         )
         if model is not None:
             asked = replace(asked, models=(self._asked(model),))
-        csv = self.plan["datasets"][dataset].get("csv")
-        if csv and not self.plan["suite"].get("file"):
+        csv = self.plan.datasets[dataset].csv
+        if csv and not self.plan.suite.file:
             reading = {name: csv[name] for name in READING if name in csv}
             lists = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
             source: dict[str, Any] = {"csv": (csv["path"],), "target": (csv["target"],), **lists}
             source["datasets"] = ()
         elif self._is_installed():
-            source = {"suite": self.plan["suite"]["name"]}
+            source = {"suite": self.plan.suite.name}
         else:
             source = {"suite": str(self._write_suite())}
         return ["bench", "sweep", *replace(asked, **source).words()]
 
     def _is_installed(self) -> bool:
         """Whether the installed suite of the run's name is the one that the run had."""
-        mine = self.plan["suite"]
-        return mine["name"] in suites.files() and (
-            suites.load(mine["name"]).model_dump(mode="json") == mine
-        )
+        mine = self.plan.suite
+        return mine.name in suites.files() and suites.load(mine.name) == mine
 
     def _asked(self, model: str) -> str:
         """The value of `--model` for a model of the tables (a class may have another name). A plan
         has its models in the order in which they were asked for: the class, which may come from
         anybody with the run, is not imported."""
-        options = self.plan["options"]
-        budget = self.plan["suite"]["budgets"][options["budget"]]
-        asked = dict.fromkeys(options["models"] or budget["models"])
-        names = dict.fromkeys(study["model"] for study in self.plan["studies"])
+        asked = dict.fromkeys(self.plan.options.models or self.plan.budget.models)
+        names = self.plan.models
         if model in asked or len(asked) != len(names):
             return model
         return str(dict(zip(names, asked, strict=True)).get(model, model))
@@ -243,7 +239,7 @@ class Origin:
     def _write_suite(self) -> Path:
         """Write the run's suite to a file in the report's folder, which the command can name; its
         path. Where that cannot be, `differences` says so."""
-        text = json.dumps(self.plan["suite"], indent=1)
+        text = json.dumps(self.plan.suite_data, indent=1)
         path = self.folder / "report" / "suite.json"
         try:
             path.parent.mkdir(exist_ok=True)
@@ -261,9 +257,9 @@ class Origin:
 
         reasons = [
             *self.unwritten,
-            *environment.differences(self.plan["environment"], environment.capture()),
+            *environment.differences(self.plan.environment, environment.capture()),
         ]
-        if any(study.get("async") for study in self.plan["studies"]):
+        if any(study.asynchronous for study in self.plan.studies):
             reasons.append(
                 "the search was asynchronous: it depends on the order in which trials finish"
             )

@@ -150,18 +150,17 @@ def resume_command(
     if run.name in ("", ".."):  # `.` has no name of its own
         run = run.resolve()
     plan = plan_in(Ledger(run))
-    options = replace(Options.of(plan["options"]), runs=run.parent, name=run.name, **given)
+    options = replace(plan.options, runs=run.parent, name=run.name, **given)
     if options.portable:
         pin_or_restart(own_process=Verbs.own_process)
     check_places(options)
-    suite = suites.parse(plan["suite"], f"the plan of {run}")
 
     def runs_again(record: Record) -> bool:
         return record["status"] == FAILED and (causes is None or record["cause"] in causes)
 
     with waiting(console):
-        tables = planned_tables([plan], runs=run.parent)
-    request = Request(suite, options, retry=runs_again, verify=verify, tables=tables)
+        tables = planned_tables([plan.datasets], runs=run.parent)
+    request = Request(plan.suite, options, retry=runs_again, verify=verify, tables=tables)
     models = models_of(request)
     request.paths = import_folders(models)
     for line in code_that_runs(plan, models, allow_code_change=options.allow_code_change):

@@ -35,7 +35,6 @@ from ..outcome.chosen_fit import (
     choose_model,
     fit_all,
     importable,
-    outside_models,
     read_data,
     read_run,
 )
@@ -108,7 +107,7 @@ class SweepResult:
         if found.n_members:
             return self._best_bags(found)
         name = choose_model(found, None)
-        asked = importable(found, name, outside_models(found))
+        asked = importable(found, name, found.plan.outside)
         table, folds = read_data(found, mirror=None, cache=None, csv=None)
         choice = choose_config(found, name, asked, (table, folds), self._say)
         part, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
@@ -122,7 +121,7 @@ class SweepResult:
         table, _ = read_data(found, mirror=None, cache=None, csv=None)
         estimators, weights = [], []
         for name, share in choice.weights.items():
-            asked, config = importable(found, name, outside_models(found)), choice.configs[name]
+            asked, config = importable(found, name, found.plan.outside), choice.configs[name]
             members = fit_bag(found, asked, config, table)
             for k, part in enumerate(members):
                 estimators.append(self._estimator(asked, config, part, table, found.seed + k))

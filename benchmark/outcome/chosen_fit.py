@@ -33,17 +33,17 @@ from ...models.base import Estimator
 from ...models.library.columns import is_cyclic
 from ...models.persistence.model_file import fit_rows
 from ...reports.metrics import METRICS
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
 from ...sweeps.study_state import EVAL, TUNE
 from ...sweeps.trial import DONE, Trial
 from ..column_encoding import encoding_identity
 from ..errors import FitError, SweepError, command_on
 from ..planning.plan import loss_function
-from ..planning.plan_record import variants_of
+from ..planning.plan_record import PlannedDataset, RunPlan
 from ..results.evidence_builder import planned_rows
 from ..results.run_status import status_of
-from ..results.stored_predictions import bags_in, planned_data
+from ..results.stored_predictions import planned_data
 from ..running.run_trial import run_trial
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Run:
     `predictions`: (model, fold) -> where the ledger has those of the chosen configuration."""
 
     folder: Path
-    plan: Record
+    plan: RunPlan
     dataset: str
     metric: str
     known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
@@ -80,35 +80,30 @@ class Run:
     device: str = "cpu"  # of the fits to come
 
     @property
-    def described(self) -> Mapping[str, Any]:
-        """What the plan records of the dataset: task, sha256, protocol, the CSV it came from."""
-        return self.plan["datasets"][self.dataset]
+    def described(self) -> PlannedDataset:
+        """What the plan records of the dataset."""
+        return self.plan.datasets[self.dataset]
 
     @property
     def folds(self) -> list[int]:
         """The numbers of the planned folds, ascending."""
-        studies = self.plan["studies"]
-        return sorted({study["fold"] for study in studies if study["dataset"] == self.dataset})
+        return self.plan.folds_of(self.dataset)
 
     @property
     def seed(self) -> int:
         """The seed of the run."""
-        return int(self.plan["options"]["seed"])
+        return self.plan.options.seed
 
     @property
     def time_limit_s(self) -> float | None:
         """Wall seconds of a fit of a model trained in steps in the run; None without limit."""
-        options = self.plan["options"]
-        budget = self.plan["suite"]["budgets"][options["budget"]]
-        limit = options.get("time_limit_s") or budget.get("time_limit_s")
-        return float(limit) if limit else None
+        return self.plan.options.time_limit_s or self.plan.budget.time_limit_s
 
     @property
     def n_members(self) -> int:
         """How many members the bags of the run have, on the fold with most; 0 without bags (see
         `chosen_bags.py`)."""
-        studies = [s for s in self.plan["studies"] if s["dataset"] == self.dataset]
-        return max((s["bag"]["bag"] for s in studies if s.get("bag")), default=0)
+        return max(study.n_members for study in self.plan.studies_of(self.dataset))
 
     def mean_loss(self, model: str) -> float | None:
         """Mean loss of the model's chosen configurations; None where a fold has none."""
@@ -123,19 +118,18 @@ def read_run(run: Path, dataset: str | None) -> Run:
     """The run's results on the dataset, which may be left out where there is but one."""
     ledger = Ledger(run)
     plan, every = planned_rows(ledger)
-    names = sorted(plan["datasets"])
+    names = sorted(plan.datasets)
     if dataset is None and len(names) != 1:
         raise FitError(f"the run has {len(names)} datasets, name one of them: {', '.join(names)}")
     name = dataset or names[0]
-    if name not in plan["datasets"]:
+    if name not in plan.datasets:
         raise FitError(f"the run has no dataset {name!r}; {suggest(name, names)}")
-    task = plan["datasets"][name]["task"]
-    of_dataset = Run(run, plan, name, plan["metric"][task])
+    of_dataset = Run(run, plan, name, plan.metric[plan.datasets[name].task])
     rows = [row for row in every if row["dataset"] == name]
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
-    planned = {s["model"] for s in plan["studies"] if s["dataset"] == name}
-    stages = {stage for (study, stage) in bags_in(plan) if study.partition("/")[0] == name}
+    planned = {study.model for study in plan.studies_of(name)}
+    stages = {stage for (study, stage) in plan.bags if study.partition("/")[0] == name}
     chosen_at = EVAL if EVAL in stages else TUNE  # where the chosen configuration is a bag
     for row in rows:
         value = row.get(f"val_{of_dataset.metric}") if row["status"] == DONE else None
@@ -155,7 +149,7 @@ def choose_model(run: Run, model: str | None) -> str:
     if model is not None:
         model = registry.spec(model).name if ":" in model else model
         if model not in run.chosen:
-            planned = sorted({s["model"] for s in run.plan["studies"]})
+            planned = sorted(run.plan.models)
             if model not in planned:
                 raise FitError(f"the run has no model {model!r}; {suggest(model, planned)}")
             raise FitError(
@@ -178,13 +172,6 @@ def choose_model(run: Run, model: str | None) -> str:
     return min(whole, key=lambda name: (whole[name], name))
 
 
-def outside_models(run: Run) -> list[str]:
-    """The classes from outside that the run was started with."""
-    options = run.plan["options"]
-    named = [*options["models"], *run.plan["suite"]["budgets"][options["budget"]]["models"]]
-    return [name for name in dict.fromkeys(named) if ":" in name]
-
-
 def importable(run: Run, model: str, named: Iterable[str | None]) -> str:
     """The registry's name of a chosen model. A ledger may come from elsewhere: a class
     from outside is imported only where the caller has `named` it."""
@@ -193,10 +180,10 @@ def importable(run: Run, model: str, named: Iterable[str | None]) -> str:
             return name
     if model in registry.names():
         return model
-    of = variants_of(run.plan).get(model)  # a row of the suite's own
+    of = run.plan.variants.get(model)  # a row of the suite's own
     if of in registry.names():
         return str(of)
-    known = " or ".join(outside_models(run)) or "package.module:Class"
+    known = " or ".join(run.plan.outside) or "package.module:Class"
     raise FitError(
         f"{model} is code from outside tabsweep, which fitting would import; "
         f"if you trust it, name it as the model: {known}"
@@ -302,7 +289,7 @@ def read_data(
     run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
 ) -> tuple[Table, dict[int, Fold]]:
     """The run's table and folds; FitError where the data is gone or not what the run saw."""
-    if csv is not None and not run.described.get("csv"):
+    if csv is not None and not run.described.csv:
         raise FitError(
             f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
         )

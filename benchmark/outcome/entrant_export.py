@@ -25,7 +25,7 @@ from ...reports.evidence import STUDY, Evidence, EvidenceError
 from ...reports.metrics import metrics_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
-from ..planning.plan_record import SINGLE, drawn_by, fits_in, plan_in, variants_of
+from ..planning.plan_record import SINGLE, RunPlan, plan_in
 from ..results.csv_lines import COSTS
 from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, results_file
 from ..results.evidence_builder import evidence_of
@@ -70,7 +70,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / RESULTS, _packed(rows))
     write_atomically(folder / TRIALS, _packed(tuning))
-    behind = {m: of for plan in plans for m, of in variants_of(plan).items()}
+    behind = {m: of for plan in plans for m, of in plan.variants.items()}
     card = Entrant(
         title=title,
         reference=reference,
@@ -245,19 +245,17 @@ def _packed(rows: pd.DataFrame) -> bytes:
 
 
 def _facts(
-    name: str, trials: pd.DataFrame, plans: Sequence[Mapping[str, Any]], evidence: Evidence
+    name: str, trials: pd.DataFrame, plans: Sequence[RunPlan], evidence: Evidence
 ) -> DatasetFacts:
     """What the card says of a dataset of the runs."""
-    mine, plans = trials[trials["dataset"] == name], [p for p in plans if name in p["datasets"]]
-    environments = [plan.get("environment") or {} for plan in plans]
+    mine, plans = trials[trials["dataset"] == name], [p for p in plans if name in p.datasets]
+    environments = [plan.environment for plan in plans]
     return DatasetFacts(
         ours=name,
-        rows=plans[0]["datasets"][name]["sha256"],
-        drawn=list(drawn_by(plans[0], name)),
-        folds=sorted(
-            {s["fold"] for plan in plans for s in plan["studies"] if s["dataset"] == name}
-        ),
-        fits=fits_in(plans[0])[name].replace(SINGLE, ""),
+        rows=plans[0].datasets[name].sha256,
+        drawn=list(plans[0].drawn(name)),
+        folds=sorted({fold for plan in plans for fold in plan.folds_of(name)}),
+        fits=plans[0].fits[name].replace(SINGLE, ""),
         commit=_distinct(str(e.get("code", "")) for e in environments),
         lock=_distinct(str(e.get("lock", ""))[:16] for e in environments),
         processor=_distinct(str(e.get("cpu", "unknown processor")) for e in environments),
@@ -310,9 +308,9 @@ def _toml(card: Entrant) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _budget(plan: Mapping[str, Any]) -> str:
-    return f"{plan['options']['budget']} of the suite {plan['suite']['name']}"
+def _budget(plan: RunPlan) -> str:
+    return f"{plan.options.budget} of the suite {plan.suite.name}"
 
 
-def _command(plan: Mapping[str, Any]) -> str:
-    return f"bench sweep --suite {plan['suite']['name']} --budget {plan['options']['budget']}"
+def _command(plan: RunPlan) -> str:
+    return f"bench sweep --suite {plan.suite.name} --budget {plan.options.budget}"

@@ -26,7 +26,7 @@ from ...reports.metrics import METRICS
 from ..cell import run_cell
 from ..errors import FitError
 from .chosen_bags import ENSEMBLE, choose_bags
-from .chosen_fit import Run, choose_model, importable, outside_models, read_data, read_run
+from .chosen_fit import Run, choose_model, importable, read_data, read_run
 
 if TYPE_CHECKING:
     from ...common.columns.encoder import ColumnEncoder
@@ -119,7 +119,7 @@ def feature_importance(
     table, folds = read_data(run, **where, csv=None)
     metric, bags = METRICS[run.metric], run.n_members > 0
     parts = []
-    own = outside_models(run) if trust else []
+    own = run.plan.outside if trust else []
     asked_for: list[str | None] = [*models]
     for given in asked_for or [None]:
         if bags:

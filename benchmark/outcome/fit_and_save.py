@@ -22,6 +22,7 @@ from ...models.persistence.model_file import model_bytes
 from ...models.persistence.schema import Schema
 from ...reports.metrics import METRICS
 from ..errors import check_gpu, file_to_replace
+from ..planning.plan_record import PlannedDataset
 from .chosen_bags import BagChoice, choose_bags, fit_bag
 from .chosen_fit import (
     FittedPart,
@@ -43,15 +44,14 @@ if TYPE_CHECKING:
 SUFFIX = ".tabsweep"
 
 
-def _told(described: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _told(described: PlannedDataset) -> tuple[str, list[str]]:
     """(the column that the owner of a file has to be predicted, the texts that he named as marks of
     missing values) of a planned dataset; ("", []) of others."""
-    if described.get("added"):
-        card = catalog.card(described["added"])
+    if described.added:
+        card = catalog.card(described.added)
         target = card.target if card.parser in ("file", "openml") else ""
         return target, list(card.options.get("missing", ()))
-    csv = described.get("csv") or {}
-    return csv.get("target", ""), list(csv.get("missing", ()))
+    return described.csv.get("target", ""), list(described.csv.get("missing", ()))
 
 
 def fit_chosen(
@@ -208,8 +208,8 @@ def remarks(run: Run, table: Table) -> dict[str, Any]:
     return {
         "dataset": run.dataset,
         "data_sha256": table.sha256,
-        "suite": run.plan["suite"]["name"],
-        "budget": run.plan["options"]["budget"],
+        "suite": run.plan.suite.name,
+        "budget": run.plan.options.budget,
         "seed": run.seed,
         **({"costs": table.costs} if table.costs else {}),
         **({"missing": marks} if marks else {}),

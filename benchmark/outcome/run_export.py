@@ -42,7 +42,7 @@ def configurations(run: Path) -> Iterator[tuple[str, str, list[Configuration]]]:
     Raises LedgerError where `run` is not the folder of a run.
     """
     ledger = Ledger(run)
-    metric, records = plan_in(ledger)["metric"], latest_results(ledger)
+    metric, records = plan_in(ledger).metric, latest_results(ledger)
     frame = load_results(run)
     frame = frame[frame["stage"] != EVAL]
     for study, rows in frame.groupby("study", sort=False):

@@ -54,8 +54,8 @@ def studies(run: Path) -> dict[tuple[str, int], pd.DataFrame]:
     plan, rows = plan_in(Ledger(run)), load_results(run)
     found = {}
     for (dataset, fold), mine in rows[rows["stage"] == "tune"].groupby(["dataset", "fold"]):
-        planned = {s["n_trials"] for s in plan["studies"] if s["dataset"] == dataset}
-        metric = METRICS[plan["metric"][mine["task"].iloc[0]]]
+        planned = {study.n_trials for study in plan.studies_of(dataset)}
+        metric = METRICS[plan.metric[mine["task"].iloc[0]]]
         if {len(mine)} == planned and (mine["status"] == "done").all():
             errors = [metric.error(value) for value in mine[f"test_{metric.name}"]]
             found[str(dataset), int(fold)] = mine.assign(error=errors).set_index("config")

@@ -251,7 +251,7 @@ def measure_scale(slots: int, n_trials: int, folder: Path) -> list[bool]:
     """Run the large sweep of so many trials a study; returns whether each target is met."""
     plan, run = plan_of(n_trials, folder), folder / "scale"
     ledger, log = Ledger(run, write=True), EventLog(run)
-    ledger.append([{**plan.record(environment.capture()), "time": utc_now()}])
+    ledger.append([{**plan.of_run(environment.capture()).to_record(), "time": utc_now()}])
     course = swept(plan.build(), ledger, no_op, slots, log.listen)
     log.close()
     n = course.n

@@ -15,6 +15,7 @@ from ...sweeps.fingerprint import source_hash, versions
 from ...sweeps.trial import digest
 from ..errors import SweepError
 from . import suite as suites
+from .plan_record import PlannedDataset
 from .portfolio import budget_of, slots_for
 
 if TYPE_CHECKING:
@@ -182,7 +183,9 @@ def suite_tables(
 
 
 def planned_tables(
-    plans: Sequence[Mapping[str, Any]], files: Sequence[Path] = (), runs: Path | None = None
+    plans: Sequence[Mapping[str, PlannedDataset]],
+    files: Sequence[Path] = (),
+    runs: Path | None = None,
 ) -> dict[str, OwnTable]:
     """The tables of files among the datasets of plans, as they are kept beside the `runs`, or read
     again; of several plans, which were made on several machines, the first one's settings count.
@@ -195,10 +198,10 @@ def planned_tables(
     given = {file_sha256(path): path for path in files if path.is_file()}
     tables: dict[str, OwnTable] = {}
     of_files = [
-        (name, described["csv"])
-        for plan in plans
-        for name, described in plan["datasets"].items()
-        if described.get("csv")
+        (name, described.csv)
+        for datasets in plans
+        for name, described in datasets.items()
+        if described.csv
     ]
     for name, csv in of_files:
         if name in tables:
@@ -273,7 +276,7 @@ def added_table(added: str, name: str) -> Table:
 
 def planned_table(
     name: str,
-    described: Mapping[str, Any],
+    described: PlannedDataset,
     *,
     files: Sequence[Path] = (),
     runs: Path | None = None,
@@ -286,14 +289,14 @@ def planned_table(
     DataError."""
     from ...datasets.catalog import load_dataset
 
-    if csv := described.get("csv"):
+    if csv := described.csv:
         if runs is not None and not features:
             table = kept_table(kept_place(runs, csv), features=False)
-            if table is not None and table.sha256 == described["sha256"]:
+            if table is not None and table.sha256 == described.sha256:
                 return table
-        return planned_tables([{"datasets": {name: described}}], files, runs)[name].table
-    if described.get("added"):
-        return added_table(described["added"], name)
+        return planned_tables([{name: described}], files, runs)[name].table
+    if described.added:
+        return added_table(described.added, name)
     return load_dataset(name, **where)
 
 

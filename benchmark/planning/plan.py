@@ -30,7 +30,7 @@ from .code_identity import PACKAGE, from_outside, own_code, source_alone, source
 from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by, members_asked
 from .options import Options as Options
 from .own_models import check_constructor, find_model, weight_notes
-from .plan_record import bag_words
+from .plan_record import PlannedDataset, PlannedStudy, RunPlan, bag_words
 from .pretrained import contamination_notes, pinned
 from .space_overrides import (
     PlanError,
@@ -90,21 +90,23 @@ class StudyPlan:
         """Whether the chosen configuration is fitted again, under several seeds or as a bag."""
         return self.validation != CV if self.bag else len(self.seeds) > 1
 
-    def to_data(self) -> dict[str, Any]:
-        """What the plan in the ledger keeps of a study."""
-        return {
-            "dataset": self.dataset,
-            "task": self.task,
-            "fold": self.fold,
-            "model": self.model,
-            "n_trials": self.n_trials,
-            "n_seeds": len(self.seeds),
-            "rungs": self.halving.sizes(self.n_trials) if self.halving else None,
-            "async": self.asynchronous,
-            "reason": self.reason,
-            **({"bag": dict(self.bag), "validation": self.validation} if self.bag else {}),
-            **({"study_s": self.study_s} if self.study_s is not None else {}),
-        }
+    @property
+    def planned(self) -> PlannedStudy:
+        """What the plan in the ledger keeps of the study."""
+        return PlannedStudy(
+            dataset=self.dataset,
+            task=self.task,
+            fold=self.fold,
+            model=self.model,
+            n_trials=self.n_trials,
+            n_seeds=len(self.seeds),
+            reason=self.reason,
+            rungs=tuple(self.halving.sizes(self.n_trials)) if self.halving else (),
+            asynchronous=self.asynchronous,
+            bag=self.bag,
+            validation=self.validation,
+            study_s=self.study_s,
+        )
 
 
 class Plan:
@@ -329,48 +331,46 @@ class Plan:
             identity["sampler"][key] += time_words(study.study_s, study.time_limit_s)
         return identity
 
-    def record(self, environment: Mapping[str, Any]) -> dict[str, Any]:
+    def of_run(self, environment: Mapping[str, Any]) -> RunPlan:
         """The plan as the ledger keeps it: enough to report and resume without the suite file."""
-        return {
-            "kind": "plan",
-            "suite": self.suite.model_dump(mode="json"),
-            "options": self.options.on(self.suite).to_data(),
-            "identity": self.identity,
-            "metric": dict(self.metric),
-            "datasets": {
-                name: {
-                    "task": data.table.task,
-                    "n_rows": data.table.n_rows,
-                    "n_features": data.table.n_features,
-                    "kinds": dict(Counter(data.table.kinds.values())),
-                    "classes": list(data.table.classes),
-                    "sha256": data.table.sha256,
-                    "protocol": data.protocol,
+        return RunPlan(
+            suite_data=self.suite.model_dump(mode="json"),
+            options=self.options.on(self.suite),
+            identity=self.identity,
+            metric=self.metric,
+            datasets={
+                name: PlannedDataset(
+                    task=data.table.task,
+                    n_rows=data.table.n_rows,
+                    n_features=data.table.n_features,
+                    kinds=dict(Counter(data.table.kinds.values())),
+                    classes=data.table.classes,
+                    sha256=data.table.sha256,
+                    protocol=data.protocol,
                     **fold_facts(data.table, data.folds),
-                    "warnings": list(data.table.warnings),
-                    "facts": counted(data.table, data.folds.values()),
+                    warnings=data.table.warnings,
+                    facts=counted(data.table, data.folds.values()),
                     **data.description,
-                }
+                )
                 for name, data in self.data.items()
             },
-            "left_out": dict(self.left_out),
-            "notes": list(self.notes),
-            "studies": [study.to_data() for study in self.studies],
-            **self._own_code(),
-            "samplers": sorted({study.sampler for study in self.studies}),
-            "spaces": sorted({study.space_name for study in self.studies}),
-            "environment": dict(environment),
-        }
+            left_out=self.left_out,
+            notes=self.notes,
+            studies=[study.planned for study in self.studies],
+            own_code=self._own_code(),
+            samplers=sorted({study.sampler for study in self.studies}),
+            spaces=sorted({study.space_name for study in self.studies}),
+            environment=environment,
+        )
 
     def _own_code(self) -> dict[str, Any]:
-        """{"own_code": {class: its file, the fingerprint of its source, and the name by which an
-        installed package registers it}} of classes from outside tabsweep; {} without any."""
+        """{class: its file, the fingerprint of its source, and the name by which an installed
+        package registers it} of classes from outside tabsweep."""
         outside = from_outside(map(self.asked, self.models))
-        code = {
+        return {
             target: {**own_code(target), **({"name": name} if name else {})}
             for target, name in sorted(outside.items())
         }
-        return {"own_code": code} if code else {}
 
     def asked(self, model: str) -> str:
         """The registry's name of a model of the tables, or "module:Class" of one's own."""
@@ -465,10 +465,12 @@ class Plan:
             ),
             data_key=plan.dataset,
             weight=float(size),
-            meta=plan.to_data()
-            | {
+            meta={
+                "dataset": plan.dataset,
+                "model": plan.model,
                 "metric": self.metric[plan.task],
                 "judged_by": judged_by(data.table, fold, plan.bag),
+                "n_slots": plan.planned.shape.n_slots,
             },
             halving=plan.halving,
             save_every=plan.save_every,

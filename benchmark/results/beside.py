@@ -22,7 +22,7 @@ from ...datasets.errors import DataError
 from ...reports.aggregation.cells import cells, studies
 from ...reports.evidence import Evidence
 from ...sweeps.store.ledger import Ledger
-from ..planning.plan_record import SINGLE, drawn_by, fits_in, plan_in
+from ..planning.plan_record import SINGLE, plan_in
 from .entrants import DatasetFacts, ResultsFile, results_file
 from .evidence_builder import noting
 
@@ -68,17 +68,17 @@ def run_datasets(runs: Sequence[Path]) -> dict[str, RunDataset]:
     datasets = {}
     for run in runs:
         plan = plan_in(Ledger(run))
-        for name, described in plan["datasets"].items():
+        for name, described in plan.datasets.items():
             datasets[name] = RunDataset(
                 name,
-                described["task"],
-                described["protocol"],
-                described.get("added") or "",
-                tuple(tuple(sizes) for sizes in described.get("sizes") or ()),
-                described["sha256"],
-                drawn_by(plan, name),
-                tuple(sorted({s["fold"] for s in plan["studies"] if s["dataset"] == name})),
-                fits_in(plan).get(name, SINGLE),
+                described.task,
+                described.protocol,
+                described.added,
+                tuple(tuple(sizes) for sizes in described.sizes),
+                described.sha256,
+                plan.drawn(name),
+                tuple(plan.folds_of(name)),
+                plan.fits.get(name, SINGLE),
             )
     return datasets
 

@@ -156,10 +156,10 @@ class ResultsFile:
         """What of the meta of a run the results of one keep: which datasets are independent and can
         be learned."""
         cards = {n: catalog.card(n) for n in self.card.datasets if n in catalog.built_in()}
-        facts: dict[str, dict[str, Any]] = {name: {} for name in self.card.datasets}
-        for name, card in cards.items():
-            facts[name] |= {"learnable": card.learnable, "overlaps": list(card.overlaps)}
-        subset, why = independent(facts)
+        known = {name: (card.learnable, card.overlaps) for name, card in cards.items()}
+        subset, why = independent(
+            {name: known.get(name, (True, ())) for name in self.card.datasets}
+        )
         return {"subset": subset, "subset_note": why}
 
 

@@ -13,17 +13,10 @@ import numpy as np
 from ...common.counting import count
 from ...common.text import first_few
 from ...sweeps.store.integrity import damage_of
-from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
+from ...sweeps.store.ledger import Ledger
+from ...sweeps.study_state import EVAL, TUNE, StudyState
 from ...sweeps.trial import DONE
-from ..planning.plan_record import (
-    bag_words,
-    fits_apart,
-    plan_in,
-    planned_slots,
-    sampler_of,
-    study_name,
-)
+from ..planning.plan_record import PlannedDataset, RunPlan, bag_words, fits_apart, plan_in
 from .overlap import Part, first_of_each, without_repeats
 from .page_facts import behind, facts_of, families_of, names_of, of_papers
 from .slots_frame import Columns, columns_of, last_of, results_frame, study_ends, warnings_by_model
@@ -48,15 +41,15 @@ def load_results(run: str | Path) -> pd.DataFrame:
     return planned_frame(ledger, columns_of(ledger.columns()))[1].infer_objects()
 
 
-def planned_rows(ledger: Ledger) -> tuple[Record, list[dict[str, Any]]]:
+def planned_rows(ledger: Ledger) -> tuple[RunPlan, list[dict[str, Any]]]:
     """`planned_frame` with its rows as dictionaries; a number that is missing is None."""
     plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
     return plan, frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 def planned_frame(
-    ledger: Ledger, columns: Columns, plan: Record | None = None, *, compact: bool = False
-) -> tuple[Record, pd.DataFrame]:
+    ledger: Ledger, columns: Columns, plan: RunPlan | None = None, *, compact: bool = False
+) -> tuple[RunPlan, pd.DataFrame]:
     """(the plan in force, the rows that belong to it, each with its `task` and `selected`).
     Consumes `columns`. plan: the one in force, where it is known. compact: see `results_frame`."""
     plan = plan or plan_in(ledger)
@@ -65,11 +58,11 @@ def planned_frame(
 
     from ...reports.evidence import starts
 
-    tasks = {study["dataset"]: study["task"] for study in plan["studies"]}
+    tasks = {study.dataset: study.task for study in plan.studies}
     first = starts(frame, ["dataset"])
     words = pd.array([tasks.get(name, "") for name in frame.loc[first, "dataset"]], dtype="str")
     frame = frame.assign(task=words.take(np.cumsum(first) - 1))
-    frame = frame.assign(loss=losses(frame, plan["metric"]))
+    frame = frame.assign(loss=losses(frame, plan.metric))
     counted, selected = counted_rows(frame, plan)
     frame = frame.assign(selected=selected)
     frame = frame if counted.all() else frame[counted]
@@ -104,14 +97,14 @@ def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
     return values
 
 
-def counted_rows(frame: pd.DataFrame, plan: Record) -> tuple[np.ndarray, np.ndarray]:
+def counted_rows(frame: pd.DataFrame, plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
     """(which rows count under a plan, which of them validation chose).
 
     The rows of a study stand together, and those of a stage within them.
     """
     from ...reports.evidence import starts
 
-    shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
+    shapes = {study.name: study.shape for study in plan.studies}
     first = np.flatnonzero(starts(frame, ["study", "stage"]))
     places = list(frame.iloc[first][["study", "stage"]].itertuples(index=False, name=None))
     parts = [slice(*ends) for ends in pairwise([*first.tolist(), len(frame)])]
@@ -184,18 +177,18 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
     meta["fit_warnings"] = {model: dict(sorted(warned[model].items())) for model in sorted(warned)}
     planned = [
         {
-            "dataset": study["dataset"],
-            "task": study["task"],
-            "fold": study["fold"],
-            "model": study["model"],
-            "n_trials": ended.get(study_name(study), planned_slots(study)),
-            "reason": study["reason"],
+            "dataset": study.dataset,
+            "task": study.task,
+            "fold": study.fold,
+            "model": study.model,
+            "n_trials": ended.get(study.name, study.shape.n_slots),
+            "reason": study.reason,
         }
         for plan, ended in zip(plans, ends, strict=True)
-        for study in plan["studies"]
+        for study in plan.studies
     ]
-    for task in {study["task"] for plan in plans for study in plan["studies"]}:
-        column = f"test_{plans[0]['metric'][task]}"
+    for task in {study.task for plan in plans for study in plan.studies}:
+        column = f"test_{plans[0].metric[task]}"
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
     trials = trials.drop(columns="study", errors="ignore")
@@ -211,10 +204,10 @@ def noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evide
     )
 
 
-def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
+def slots_in_the_end(columns: Columns, plan: RunPlan) -> dict[str, int]:
     """{study: number of its slots} of studies that ended as planned. After failures, the higher
     rungs and the evaluation may have fewer slots than the plan."""
-    planned = {study_name(study): study["n_trials"] for study in plan["studies"]}
+    planned = {study.name: study.n_trials for study in plan.studies}
     return {
         study: n_slots
         for study, n_trials, n_slots in study_ends(columns)
@@ -222,13 +215,17 @@ def slots_in_the_end(columns: Columns, plan: Record) -> dict[str, int]:
     }
 
 
-def agree(first: Record, other: Record, *, content: bool) -> None:
+def agree(first: RunPlan, other: RunPlan, *, content: bool) -> None:
     """Raises ValueError where scores of two runs cannot stand in one table. content: whether the
     data and the folds of the datasets that they share are compared, too."""
-    parts = [(part, first["identity"][part], other["identity"][part]) for part in IDENTITY]
+    parts = [(part, first.identity[part], other.identity[part]) for part in IDENTITY]
     if content:
-        parts.append(("data", _contents(first), _contents(other)))
-        parts.append(("folds", _folds(first), _folds(other)))
+        shared = sorted(first.datasets.keys() & other.datasets.keys())
+        for part, of in (
+            ("data", lambda plan: {name: plan.datasets[name].sha256 for name in shared}),
+            ("folds", lambda plan: {name: plan.folds_of(name) for name in shared}),
+        ):
+            parts.append((part, of(first), of(other)))
     if (apart := fits_apart(first, other)) is not None:
         raise ValueError(
             f"the runs cannot share a table: scores of one are of {apart[0]}, of the other of "
@@ -243,40 +240,23 @@ def agree(first: Record, other: Record, *, content: bool) -> None:
                 )
 
 
-def _contents(plan: Record) -> dict[str, str]:
-    """{dataset: sha256 of its content}."""
-    return {name: about["sha256"] for name, about in plan["datasets"].items()}
-
-
-def _folds(plan: Record) -> dict[str, list[int]]:
-    """{dataset: its folds in the plan}."""
-    folds_of: dict[str, set[int]] = {}
-    for study in plan["studies"]:
-        folds_of.setdefault(study["dataset"], set()).add(study["fold"])
-    return {dataset: sorted(folds) for dataset, folds in folds_of.items()}
-
-
 def meta_of(
-    plans: list[Record], frame: pd.DataFrame, *, last_record: str, cpus: list[str], gpus: list[str]
+    plans: list[RunPlan], frame: pd.DataFrame, *, last_record: str, cpus: list[str], gpus: list[str]
 ) -> dict[str, Any]:
     """The settings, versions and notes that tables show. last_record: its time; cpus,
     gpus: the processors that trials ran on."""
-    from ..planning.suite import Suite, parse
-
     first = plans[0]
-    suites = [parse(plan["suite"], "the ledger's plan") for plan in plans]
-    suite: Suite = suites[0]
-    names = [plan["options"]["budget"] for plan in plans]
-    budgets = [mine.budgets[name] for mine, name in zip(suites, names, strict=True)]
+    names = [str(plan.options.budget) for plan in plans]
+    budgets = [plan.budget for plan in plans]
     seeds = sorted({budget.seeds for budget in budgets})
-    datasets = {name: described for plan in plans for name, described in plan["datasets"].items()}
-    subset, why = independent(datasets)
-    trials = sorted({study["n_trials"] for plan in plans for study in plan["studies"]})
-    folds = sorted({study["fold"] for plan in plans for study in plan["studies"]})
-    notes = [note for plan in plans for note in plan["notes"]]
+    datasets = {name: described for plan in plans for name, described in plan.datasets.items()}
+    subset, why = independent({n: (one.learnable, one.overlaps) for n, one in datasets.items()})
+    trials = sorted({study.n_trials for plan in plans for study in plan.studies})
+    folds = sorted({study.fold for plan in plans for study in plan.studies})
+    notes = [note for plan in plans for note in plan.notes]
     notes = [*(budget.note for budget in budgets if budget.note), *notes]
-    if suite.folds_mean:
-        notes.append(suite.folds_mean)
+    if first.suite.folds_mean:
+        notes.append(first.suite.folds_mean)
     failed = frame.loc[(frame["status"] != DONE).to_numpy(dtype=bool), ["study", "cause"]]
     struck = sorted(set(failed.loc[failed["cause"].isin(LIMITED), "study"]))
     promises = promises_of(plans, struck)
@@ -284,27 +264,25 @@ def meta_of(
     notes += [*promises, *warnings]
     where = sorted({study.rsplit("/", 2)[0] for study in struck})
     limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
-    environment = first["environment"]
+    environment = first.environment
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
     return {
-        "suite": ", ".join(dict.fromkeys(s.name for s in suites)),
+        "suite": ", ".join(dict.fromkeys(plan.suite.name for plan in plans)),
         "budget": f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
         f"{_range(trials, 'configuration')} a study, {_evaluated(plans, seeds)}",
-        "seed": first["options"]["seed"],
-        "sampler": ", ".join(sorted({name for plan in plans for name in plan["samplers"]})),
-        "metric": first["metric"],
+        "seed": first.options.seed,
+        "sampler": ", ".join(sorted({name for plan in plans for name in plan.samplers})),
+        "metric": first.metric,
         **of_protocols(
-            {name: described["protocol"] for name, described in sorted(datasets.items())},
-            [name for name, described in datasets.items() if described.get("added")],
+            {name: described.protocol for name, described in sorted(datasets.items())},
+            [name for name, described in datasets.items() if described.added],
         ),
-        "rows": {name: described["n_rows"] for name, described in sorted(datasets.items())},
-        "constants": {
-            name: described.get("constant") or {} for name, described in datasets.items()
-        },
+        "rows": {name: described.n_rows for name, described in sorted(datasets.items())},
+        "constants": {name: described.constant for name, described in datasets.items()},
         "subset": subset,
         "subset_note": why,
         "default_first": default_first(plans, all(b.start_with_default for b in budgets)),
-        "left_out": {n: r for plan in plans for n, r in plan["left_out"].items()},
+        "left_out": {n: r for plan in plans for n, r in plan.left_out.items()},
         "notes": list(dict.fromkeys(notes)),
         "notes_of": {**limits, **warnings},
         "families": families_of(behind(plans)),
@@ -324,13 +302,12 @@ def meta_of(
     }
 
 
-def _evaluated(plans: Sequence[Record], seeds: Sequence[int]) -> str:
+def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
     """How the choice of a study is evaluated, in words."""
-    bags = [study for plan in plans for study in plan["studies"] if study.get("bag")]
-    if not bags:
+    most = max((s for plan in plans for s in plan.studies), key=lambda study: study.n_members)
+    if not most.n_members:
         return _range(seeds, "evaluation seed")
-    most = max(bags, key=lambda study: study["bag"]["bag"])
-    return bag_words(most["bag"]["bag"], most["validation"]).removeprefix(", ")
+    return bag_words(most.n_members, most.validation).removeprefix(", ")
 
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
@@ -363,28 +340,29 @@ def _range(numbers: Sequence[int], what: str) -> str:
     return last if numbers[0] == numbers[-1] else f"{numbers[0]} to {last}"
 
 
-def default_first(plans: list[Record], start_with_default: bool) -> list[str]:
+def default_first(plans: list[RunPlan], start_with_default: bool) -> list[str]:
     """The models whose studies all begin with the default configuration: those of a budget that
     starts with it, but for grids, asynchronous searches and halving."""
     others, names = set(), set()
     for plan in plans:
-        for study in plan["studies"]:
-            names.add(study["model"])
-            if study.get("rungs") or study.get("async") or sampler_of(plan, study) == "grid":
-                others.add(study["model"])
+        for study in plan.studies:
+            names.add(study.model)
+            grid = plan.search_of(study).partition(",")[0] == "grid"
+            if study.rungs or study.asynchronous or grid:
+                others.add(study.model)
     return sorted(names - others) if start_with_default else []
 
 
 LIMITED = ("timeout", "oom", "gpu_oom", "killed")
 
 
-def promises_of(plans: list[Record], struck: Sequence[str]) -> list[str]:
+def promises_of(plans: list[RunPlan], struck: Sequence[str]) -> list[str]:
     """Notes on why another sweep of the same suite may give other tables. struck: the studies in
     which a trial hit a limit."""
     promises = []
-    studies = [study for plan in plans for study in plan["studies"]]
-    for how in sorted({study["async"] for study in studies if study.get("async")}):
-        models = sorted({study["model"] for study in studies if study.get("async") == how})
+    studies = [study for plan in plans for study in plan.studies]
+    for how in sorted({study.asynchronous for study in studies if study.asynchronous}):
+        models = sorted({study.model for study in studies if study.asynchronous == how})
         promises.append(
             f"Another run may differ: {', '.join(models)} searched by asynchronous {how.upper()}, "
             "whose choices depend on the order in which trials finish."
@@ -395,16 +373,16 @@ def promises_of(plans: list[Record], struck: Sequence[str]) -> list[str]:
     return promises
 
 
-def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def warnings_of(datasets: Mapping[str, PlannedDataset]) -> dict[str, list[str]]:
     """{a sentence: the datasets that it is about}. Those of files are whole, those of known ones
     one per kind of problem."""
     own: dict[tuple[str, str], list[str]] = {}
     known: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
-        file = "csv" in described
+        file = bool(described.csv)
         see = "inspect" if file else "passport"  # a passport is of a dataset that has a name
-        for warning in described["warnings"]:
-            if file or described.get("added"):
+        for warning in described.warnings:
+            if file or described.added:
                 own.setdefault((warning, see), []).append(name)
             else:
                 known.setdefault(warning.partition(":")[0], []).append(name)
@@ -418,18 +396,19 @@ def warnings_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str
     }
 
 
-def independent(datasets: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], str]:
-    """(the learnable datasets of which no two share rows, why the others are not among them).
+def independent(datasets: Mapping[str, tuple[bool, Iterable[str]]]) -> tuple[list[str], str]:
+    """(the learnable datasets of which no two share rows, why the others are not among them), of
+    {dataset: (whether it can be learned, those that it shares rows with)}.
 
     Of datasets that share rows the first by name stays.
     """
     kept: list[str] = []
     reasons = []
-    for name, described in sorted(datasets.items()):
-        if not described.get("learnable", True):
+    for name, (learnable, overlaps) in sorted(datasets.items()):
+        if not learnable:
             reasons.append(f"{name} cannot be learned beyond the majority class")
             continue
-        twin = next((other for other in described.get("overlaps", []) if other in kept), None)
+        twin = next((other for other in overlaps if other in kept), None)
         if twin:
             reasons.append(f"{name} shares rows with {twin}")
             continue

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...sweeps.store.ledger import Record
 from ..console import count
-from ..planning.plan_record import study_name
+from ..planning.plan_record import RunPlan
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Part = tuple[Record, "pd.DataFrame"]  # a run's plan and its rows
+Part = tuple[RunPlan, "pd.DataFrame"]  # a run's plan and its rows
 
 
 def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
@@ -26,7 +26,7 @@ def without_repeats(runs: Sequence[Path], parts: Sequence[Part]) -> tuple[list[P
     """
     from ...reports.evidence import EvidenceError
 
-    names = [{study_name(study) for study in plan["studies"]} for plan, _ in parts]
+    names = [{study.name for study in plan.studies} for plan, _ in parts]
     holders_of = Counter(name for mine in names for name in mine)
     shared = {name for name, n in holders_of.items() if n > 1}
     if not shared:
@@ -69,9 +69,9 @@ def first_of_each(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
     for i, (plan, frame) in enumerate(parts):
         scored = set(frame.loc[frame["selected"], "study"])
         cells: dict[tuple[str, str], bool] = {}
-        for study in plan["studies"]:
-            cell = study["dataset"], study["model"]
-            cells[cell] = cells.get(cell, True) and study_name(study) in scored
+        for study in plan.studies:
+            cell = study.dataset, study.model
+            cells[cell] = cells.get(cell, True) and study.name in scored
         for cell, whole in cells.items():
             repeated |= {cell} & holders.keys()
             if cell not in holders or (whole and cell not in complete):
@@ -79,7 +79,7 @@ def first_of_each(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
             complete |= {cell} if whole else set()
     kept = []
     for i, part in enumerate(parts):
-        cells_of = {study_name(s): (s["dataset"], s["model"]) for s in part[0]["studies"]}
+        cells_of = {s.name: (s.dataset, s.model) for s in part[0].studies}
         kept.append(_without(part, {name for name, cell in cells_of.items() if holders[cell] != i}))
     note = (
         f"{count(len(repeated), 'cell')} of {len(holders)} were computed by several runs; the "
@@ -92,6 +92,6 @@ def _without(part: Part, gone: set[str]) -> Part:
     plan, frame = part
     if not gone:
         return part
-    studies = [study for study in plan["studies"] if study_name(study) not in gone]
+    studies = [study for study in plan.studies if study.name not in gone]
     rows = frame[~frame["study"].isin(list(gone))].reset_index(drop=True)
-    return {**plan, "studies": studies}, rows
+    return replace(plan, studies=studies), rows

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sweeps.store.ledger import Record
-from ..planning.plan_record import variants_of
+from ..planning.plan_record import PlannedDataset, RunPlan
 
 if TYPE_CHECKING:
     from ...datasets.card import Card
@@ -21,13 +20,12 @@ MAX_FEATURES = 300  # of a dataset
 CAPITALS = ("ple", "plr")  # parts of variants' names, which papers write in capitals
 
 
-def behind(plans: Iterable[Record]) -> dict[str, str]:
+def behind(plans: Iterable[RunPlan]) -> dict[str, str]:
     """{model of the plans: the model that it is a variant of, or itself}."""
-    of = {}
+    of: dict[str, str] = {}
     for plan in plans:
-        variants = variants_of(plan)
-        for name in {study["model"] for study in plan["studies"]}:
-            of[name] = variants.get(name, name)
+        variants = plan.variants
+        of |= {name: variants.get(name, name) for name in plan.models}
     return dict(sorted(of.items()))
 
 
@@ -82,17 +80,17 @@ def display_name(model: str, behind: str) -> str:
     return "-".join([MODELS[behind].display_name, *parts])
 
 
-def names_of(plans: Iterable[Record]) -> dict[str, str]:
+def names_of(plans: Iterable[RunPlan]) -> dict[str, str]:
     """{model or dataset of the plans: what a paper calls it}: as the suite's `names` say, else
     `display_name`."""
     plans = list(plans)
     names = {name: display_name(name, of) for name, of in behind(plans).items()}
     for plan in plans:
-        names |= plan["suite"].get("names") or {}
+        names |= plan.suite.names
     return dict(sorted(names.items()))
 
 
-def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def facts_of(datasets: Mapping[str, PlannedDataset]) -> dict[str, dict[str, Any]]:
     """{dataset: what its page says of the data}, from the plan alone.
 
     `title`; `n_features`; `kinds`, how many features of each kind, None where not all were counted;
@@ -105,27 +103,27 @@ def facts_of(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     """
     pages = {}
     for name, described in sorted(datasets.items()):
-        facts = described.get("facts") or {}
+        facts = described.facts
         counts = facts.get("class_counts") or {}  # sorted by name, as a plan keeps every table
-        sizes = np.array(described.get("sizes") or [], dtype=float)
-        kinds = described.get("kinds")
-        if kinds is None and described.get("n_features") == len(facts.get("columns") or []):
+        sizes = np.array(described.sizes, dtype=float)
+        kinds = described.kinds
+        if kinds is None and described.n_features == len(facts.get("columns") or []):
             kinds = Counter(column["kind"] for column in facts.get("columns") or [])
         pages[name] = {
-            "title": described.get("title") or name,
-            "n_features": described.get("n_features"),
+            "title": described.title or name,
+            "n_features": described.n_features,
             "kinds": kinds,
             "sizes": sizes.mean(axis=0).tolist() if sizes.ndim == 2 and len(sizes) else None,
-            "classes": {name: counts.get(name) for name in described.get("classes") or counts},
+            "classes": {name: counts.get(name) for name in described.classes or counts},
             "features": [
                 {key: column[key] for key in ("name", "kind", "n_distinct", "n_missing")}
                 for column in (facts.get("columns") or [])[:MAX_FEATURES]
             ],
             "n_rows_counted": facts.get("n_rows_counted"),
             "flags": facts.get("flags") or [],
-            "warnings": list(described.get("warnings") or []),
-            "added": described.get("added") or "",
-            "own": bool(described.get("csv")),
+            "warnings": list(described.warnings),
+            "added": described.added,
+            "own": bool(described.csv),
             "passport": bool(facts),
         }
     return pages

@@ -15,7 +15,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
-from ..planning.plan_record import checked, fits_in, no_plan, study_name
+from ..planning.plan_record import RunPlan, no_plan
 
 RECENT = 200  # results whose times give the pace
 
@@ -68,7 +68,7 @@ def status_of(run: Path) -> RunStatus:
 def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
     """The status of a run from its records, which `owner` is adding to. Raises LedgerError where
     there is no plan."""
-    plan: Record = {}
+    plan: RunPlan | None = None
     shapes: dict[str, Shape] = {}  # study -> its slots in the plan in force
     results: dict[str, tuple[int, str]] = {}  # trial id -> place and status of its last result
     slots: dict[Place, str] = {}  # ended, with its trial
@@ -77,8 +77,8 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
     for position, head in ledger.heads():
         key = head.study, head.stage, head.index
         if head.kind == "plan":
-            before, plan = shapes, checked(ledger.at(position))
-            shapes = {study_name(study): Shape.of(study) for study in plan["studies"]}
+            before, plan = shapes, RunPlan.of(ledger.at(position))
+            shapes = {study.name: study.shape for study in plan.studies}
             for study in [s for s in ended if shapes.get(s) != before.get(s)]:
                 del ended[study]  # it has been extended
         elif head.kind == "study":
@@ -96,7 +96,7 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
             if head.kind == "result":
                 results.pop(head.id, None)
                 results[head.id] = position, head.status
-    if not plan:
+    if plan is None:
         raise no_plan(ledger.run, len(results))
     states = _states(ledger, plan, shapes, slots, results)
     statuses: Counter[str] = Counter()
@@ -114,9 +114,9 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
     pace = pace_of([record["time"] for record in recent if not record.get("origin")])
     return RunStatus(
         run=str(ledger.run),
-        suite=plan["suite"]["name"],
-        budget=plan["options"]["budget"],
-        fits=" and ".join(sorted(set(fits_in(plan).values()))),
+        suite=plan.suite.name,
+        budget=str(plan.options.budget),
+        fits=" and ".join(sorted(set(plan.fits.values()))),
         planned=sum(planned.values()),
         done=statuses[DONE],
         failed=dict(sorted(causes.items())),
@@ -125,10 +125,10 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
         left=left,
         eta_s=0.0 if not left else round(left / pace, 1) if pace else None,
         owner=owner,
-        datasets=len(plan["datasets"]),
-        models=len({study["model"] for study in plan["studies"]}),
-        left_out=plan["left_out"],
-        unsupported_studies=sum(bool(study["reason"]) for study in plan["studies"]),
+        datasets=len(plan.datasets),
+        models=len(plan.models),
+        left_out=dict(plan.left_out),
+        unsupported_studies=sum(bool(study.reason) for study in plan.studies),
         quarantined_bytes=ledger.torn_bytes,
         per_minute=round(60 * pace, 2) if pace else None,
     )
@@ -136,7 +136,7 @@ def status_in(ledger: Ledger, owner: dict[str, Any] | None = None) -> RunStatus:
 
 def _states(
     ledger: Ledger,
-    plan: Record,
+    plan: RunPlan,
     shapes: Mapping[str, Shape],
     slots: Mapping[Place, str],
     results: Mapping[str, tuple[int, str]],
@@ -154,11 +154,11 @@ def _states(
     return states
 
 
-def _rank(plan: Record, record: Record) -> tuple[float, float]:
+def _rank(plan: RunPlan, record: Record) -> tuple[float, float]:
     """(validation loss, NaN where it has none, CPU seconds) of a result."""
     from ...reports.metrics import METRICS
 
-    metric = plan["metric"][plan["datasets"][record["dataset"]]["task"]]
+    metric = plan.metric[plan.datasets[record["dataset"]].task]
     value = record["val"].get(metric) if record["status"] == DONE else None
     loss = math.nan if value is None else METRICS[metric].loss(value)
     return loss, (record.get("costs") or {}).get("cpu_s") or 0.0

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sweeps.store.ledger import Ledger, LedgerError, Record
+from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import latest_results
-from ...sweeps.study_state import CV, EVAL, TUNE
 from ...sweeps.trial import DONE
 from ..bag_members import scored_fold
 from ..errors import SweepError
-from ..planning.plan_record import plan_in, study_name
+from ..planning.plan_record import RunPlan, plan_in
 from .evidence_builder import losses, planned_frame
 from .slots_frame import columns_of
 
@@ -89,11 +88,11 @@ def blocks_of(
     seen: set[tuple[Any, ...]] = set()  # a trial of several runs counts once
     for run in runs:
         ledger = Ledger(Path(run))
-        fidelities = bags_in(plan_in(ledger))
+        fidelities = plan_in(ledger).bags
         if bags and not fidelities:
             continue
         plan, frame = planned_frame(ledger, columns_of(ledger.columns()))
-        frame = frame.assign(loss=losses(frame, plan["metric"]), counts=counting(frame))
+        frame = frame.assign(loss=losses(frame, plan.metric), counts=counting(frame))
         frame = frame[frame["status"] == DONE]
         frame = frame if only is None else frame[frame["dataset"] == only]
         frame = frame if stage is None else frame[frame["stage"] == stage]
@@ -138,33 +137,22 @@ def blocks_of(
     return [blocks[key] for key in sorted(blocks)], left_out
 
 
-def planned_data(plan: Record, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
+def planned_data(plan: RunPlan, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
     """The table and folds of a dataset of a plan. `where`: see `planned_table`. Raises SweepError
     where the data has changed or a file is gone, DataError."""
     from ..planning.fold_facts import choose_folds
     from ..planning.own_tables import planned_table
 
-    described = plan["datasets"][dataset]
+    described = plan.datasets[dataset]
     table = planned_table(dataset, described, **where)
-    if table.sha256 != described["sha256"]:
+    if table.sha256 != described.sha256:
         raise SweepError(
             f"the data is not what the run was made with: {dataset} had sha256 "
-            f"{described['sha256'][:16]}... then, {table.sha256[:16]}... now; bring the former "
+            f"{described.sha256[:16]}... then, {table.sha256[:16]}... now; bring the former "
             "back, or start a new run with another --name"
         )
-    table = replace(table, metric=plan["metric"][table.task])
-    return table, choose_folds(
-        table, described["protocol"], seed=plan["options"]["seed"], folds=None
-    )
-
-
-def bags_in(plan: Record) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """{(study, stage): fidelity of its trials} of the stages of a plan whose trials are bags."""
-    return {
-        (study_name(study), TUNE if study.get("validation") == CV else EVAL): study["bag"]
-        for study in plan["studies"]
-        if study.get("bag")
-    }
+    table = replace(table, metric=plan.metric[table.task])
+    return table, choose_folds(table, described.protocol, seed=plan.options.seed, folds=None)
 
 
 def _check_rows(

@@ -17,6 +17,7 @@ from ..errors import SweepError
 from ..planning.fold_facts import Data, choose_folds
 from ..planning.option_checks import sizes_asked
 from ..planning.own_tables import added_for, added_table
+from ..planning.plan_record import PlannedDataset
 from ..planning.suite import Suite
 from .request import Request
 
@@ -29,28 +30,28 @@ class NoData(Error):
 
 
 def gather(
-    request: Request, old: Mapping[str, Any] | None = None
+    request: Request, old: Mapping[str, PlannedDataset] | None = None
 ) -> tuple[dict[str, Data], dict[str, str], list[str]]:
     """Load the available datasets: (data, {dataset left out: reason}, notes for the report).
 
-    `old` is the plan of a run that is continued: its datasets stay the same, whatever was added or
+    `old` has the datasets of a run that is continued: they stay the same, whatever was added or
     removed since. If fewer than `offline_below` of the suite's datasets are available, its offline
     list is used as well.
 
     Raises NoData if no dataset is available, DataError if one differs from its card or an added one
-    of the old plan was removed, SweepError if an added one changed since the old plan.
+    of `old` was removed, SweepError if an added one changed since.
     """
     suite, options = request.suite, request.options
     wanted = list(options.datasets) or suite.datasets
     budget = suite.budget(options.budget)[1]
-    before: Mapping[str, Any] = old["datasets"] if old else {}
+    before = old or {}
     data: dict[str, Data] = {}
     left_out: dict[str, str] = {}
     notes: list[str] = []
 
     def load(name: str) -> None:
         known = name in before
-        added = before[name].get("added") if known else added_for(suite, name)
+        added = before[name].added or None if known else added_for(suite, name)
         try:
             if name in request.tables:
                 table, added = request.tables[name].table, None
@@ -63,10 +64,10 @@ def gather(
                 raise
             left_out[name] = error.reason
             return
-        if added and known and table.sha256 != before[name]["sha256"]:
+        if added and known and table.sha256 != before[name].sha256:
             raise SweepError(
                 f"the added dataset {added} is not the one that this run was started on (sha256 "
-                f"{before[name]['sha256'][:16]}..., now {table.sha256[:16]}...): choose another "
+                f"{before[name].sha256[:16]}..., now {table.sha256[:16]}...): choose another "
                 "--name, or add the old data again"
             )
         if name in request.tables or added:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...sweeps.engine import Reused
 from ...sweeps.scheduling.trial_records import Batch, TrialRecords
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results, result_of, slot_places, utc_now
 from ...sweeps.study import Config, Slot, Study
 from ...sweeps.study_state import History
@@ -19,6 +19,7 @@ from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, Trial
 from ..errors import SweepError
 from ..planning import environment
 from ..planning.plan import Plan
+from ..planning.plan_record import RunPlan
 from .data import gather
 from .request import Request
 from .resume import check_same, dropped, merge_with
@@ -47,7 +48,7 @@ STARTED_ALIKE = (
 )
 
 
-def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
+def united_plan(request: Request, plans: Sequence[RunPlan]) -> Plan:
     """The plan that holds all these plans. The request has the suite and options of the first.
 
     Raises SweepError if the plans contradict each other, or if a dataset is not available here: its
@@ -55,8 +56,8 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
     """
     for other in plans[1:]:
         request.options = merge_with(other, request)
-    datasets = {name: known for plan in reversed(plans) for name, known in plan["datasets"].items()}
-    data, left_out, notes = gather(request, {"datasets": datasets})
+    datasets = {name: known for plan in reversed(plans) for name, known in plan.datasets.items()}
+    data, left_out, notes = gather(request, datasets)
     for name in datasets:
         if name not in data:
             reason = left_out.get(name, "it is not in the suite any more")
@@ -66,10 +67,10 @@ def united_plan(request: Request, plans: Sequence[Record]) -> Plan:
                 "dataset of yours"
             )
     for plan in plans:
-        for name, known in plan["datasets"].items():
-            if known["sha256"] != data[name].table.sha256:
+        for name, known in plan.datasets.items():
+            if known.sha256 != data[name].table.sha256:
                 raise SweepError(
-                    f"dataset {name} is not the same in all runs: sha256 {known['sha256'][:16]}... "
+                    f"dataset {name} is not the same in all runs: sha256 {known.sha256[:16]}... "
                     f"there, {data[name].table.sha256[:16]}... here"
                 )
     united = Plan(request.suite, request.options, data, left_out, notes)
@@ -236,7 +237,7 @@ def write_union(plan: Plan, ledgers: Mapping[Path, Ledger], out: Path) -> Merged
     try:
         ledger = Ledger(made, write=True)
         try:
-            ledger.append([{**plan.record(environment.capture()), "time": utc_now()}])
+            ledger.append([{**plan.of_run(environment.capture()).to_record(), "time": utc_now()}])
             union = _Union(plan, ledgers, ledger)
             for study in plan.build():
                 union.write(study)

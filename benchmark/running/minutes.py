@@ -9,7 +9,6 @@ from dataclasses import replace
 from ...common.counting import count
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.run_folder import is_run
-from ..planning import suite as suites
 from ..planning.costs.estimate import START_S, TRIAL_S, TrialCosts
 from ..planning.costs.measured import Lookup, Work, shipped
 from ..planning.plan import Plan
@@ -40,8 +39,7 @@ def with_minutes(request: Request, workers: int) -> Request:
     options = replace(options, name=request.options.name or f"{request.suite.name}-{name}")
     folder = options.runs / str(options.name)
     if is_run(folder) and (plan := last_plan(Ledger(folder))) is not None:
-        begun = suites.parse(plan["suite"], f"the plan of {folder}")
-        return replace(request, suite=begun, options=options)
+        return replace(request, suite=plan.suite, options=options)
     n_rows = max(own.table.n_rows for own in request.tables.values())
     slots = _asked(slots_for(n_rows, usual=False), request.options.models)
     request = replace(request, options=options)

@@ -15,7 +15,6 @@ from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import Console, count, duration, printable
 from ..planning.costs.estimate import START_S, TRIAL_S
-from ..planning.plan_record import planned_slots
 
 EVERY_S = 14.0  # of silence, then a line: a busy machine has a second to print it within 15 s
 WIDTH = 24  # of the bar in a notebook
@@ -236,8 +235,8 @@ class Progress:
         elif event == "study":
             study = details["study"]
             self._pace.end(study.name)
-            if "n_seeds" in study.meta:  # failures may have left fewer slots than were planned
-                spared = planned_slots(dict(study.meta)) - study.state.n_slots
+            if "n_slots" in study.meta:  # failures may have left fewer slots than were planned
+                spared = study.meta["n_slots"] - study.state.n_slots
                 self.total -= spared
                 self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
             loss = study.state.best_loss

@@ -53,7 +53,7 @@ def models_of(request: Request) -> list[str]:
     named = [*request.options.models, *budget.models]
     if is_run(request.folder):
         plan = last_plan(Ledger(request.folder))
-        named.extend(plan["options"]["models"] if plan else [])
+        named.extend(plan.options.models if plan else [])
     return [budget.asked(name) for name in named]
 
 

@@ -9,22 +9,21 @@ from typing import Any
 from ...common.text import first_few
 from ...sweeps.fingerprint import file_of, is_there
 from ...sweeps.store.ledger import Ledger, Record
-from ...sweeps.study_state import Shape
 from ..errors import SweepError
 from ..planning.code_identity import from_outside, own_code
 from ..planning.options import BOTH, KEPT, LARGER, SAME, STAYS, Options
 from ..planning.plan import Plan
-from ..planning.plan_record import key_of, last_plan, study_name
+from ..planning.plan_record import RunPlan, last_plan, search_key
 from ..results.run_status import status_in
 from .request import Request
 
 
-def merge_with(old: Record | None, request: Request) -> Options:
+def merge_with(old: RunPlan | None, request: Request) -> Options:
     """The options of a run that is started again: what its plan `old` held stays planned."""
     options, suite = request.options, request.suite
     if old is None:
         return options
-    before = Options.of(old["options"])
+    before = old.options
     budget = suite.budget(options.budget)[1]
     united: dict[str, Any] = {}
     for option in KEPT:
@@ -55,27 +54,26 @@ AS_BEFORE = (
 
 
 def check_same(
-    old: Record | None, plan: Plan, whose: str = "this run was", way_out: str = AS_BEFORE
+    old: RunPlan | None, plan: Plan, whose: str = "this run was", way_out: str = AS_BEFORE
 ) -> None:
     """Refuse to mix results that cannot stand in one table. Raises SweepError that names each part
     in which `plan` differs from the run's plan `old`."""
     if old is None:
         return
     differences = []
-    if old["suite"]["name"] != plan.suite.name:
-        differences.append(f"suite was {old['suite']['name']!r}, is {plan.suite.name!r}")
+    if old.suite.name != plan.suite.name:
+        differences.append(f"suite was {old.suite.name!r}, is {plan.suite.name!r}")
     for name, data in plan.data.items():  # costs are in no id of a trial, but choose among trials
-        told = (old["datasets"].get(name, data.description), data.description)
-        was, now = (one.get("csv", {}).get("costs", []) for one in told)
+        now = data.description.get("csv", {}).get("costs", [])
+        was = old.datasets[name].csv.get("costs", []) if name in old.datasets else now
         if was != now:
             differences.append(f"costs of {name} were {was}, are {now}")
-    options = Options.of(old["options"])
     for name in (option.name for option in KEPT if option.metadata["kept"] == SAME):
-        was, is_now = getattr(options, name), getattr(plan.options.on(plan.suite), name)
+        was, is_now = getattr(old.options, name), getattr(plan.options.on(plan.suite), name)
         if was != is_now:
             differences.append(f"{name} was {was!r}, is {is_now!r}")
     for part in ("metric", "protocol", "space", "sampler"):
-        before, now = old["identity"][part], plan.identity[part]
+        before, now = old.identity[part], plan.identity[part]
         changes: dict[str, list[str]] = {}
         pairs = _searches(old, plan) if part in ("space", "sampler") else {who: who for who in now}
         for who, earlier in sorted(pairs.items()):
@@ -91,13 +89,13 @@ def check_same(
         raise SweepError(f"{whose} started differently: {'; '.join(differences)}. {way_out}")
 
 
-def dropped(old: Record | None, plan: Plan) -> str:
+def dropped(old: RunPlan | None, plan: Plan) -> str:
     """The studies with more trials in the plan `old` than in `plan`, whose suite was edited; "" for
     none."""
     if old is None:
         return ""
-    now = {study.name: Shape.of(study.to_data()).bounds for study in plan.studies}
-    was = {study_name(study): Shape.of(study).bounds for study in old["studies"]}
+    now = {study.name: study.planned.shape.bounds for study in plan.studies}
+    was = {study.name: study.shape.bounds for study in old.studies}
     studies = [
         study
         for study, bounds in was.items()
@@ -106,26 +104,24 @@ def dropped(old: Record | None, plan: Plan) -> str:
     return first_few(studies, 3)
 
 
-def _searches(old: Record, plan: Plan) -> dict[str, str]:
+def _searches(old: RunPlan, plan: Plan) -> dict[str, str]:
     """{name of a search in the plan's identity: its name in the old plan}. The names differ if a
     dataset got settings of its own since, or lost them."""
-    known = {(study["dataset"], study["model"]) for study in old["studies"]}
-    now = {"identity": plan.identity}
+    known = {(study.dataset, study.model) for study in old.studies}
     searches = {}
-    for study in plan.studies:
-        about = {"dataset": study.dataset, "model": study.model, "task": study.task}
-        key, earlier = key_of(now, about), key_of(old, about)
+    for study in (study.planned for study in plan.studies):
+        key, earlier = (search_key(identity, study) for identity in (plan.identity, old.identity))
         if key == earlier or (study.dataset, study.model) in known:
             searches[key] = earlier
     return searches
 
 
-def _fewer_trials(old: Record, plan: Plan) -> list[str]:
+def _fewer_trials(old: RunPlan, plan: Plan) -> list[str]:
     """What would take trials away from the run: --trials below the number that a model of the suite
     has of its own."""
     if plan.options.trials is None:
         return []
-    was = {study_name(study): study["n_trials"] for study in old["studies"]}
+    was = {study.name: study.n_trials for study in old.studies}
     less = {
         study.model: (was[study.name], study.n_trials)
         for study in plan.studies
@@ -134,7 +130,7 @@ def _fewer_trials(old: Record, plan: Plan) -> list[str]:
     return [f"trials of {model} were {n}, are {now}" for model, (n, now) in less.items()][:3]
 
 
-def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
+def code_that_runs(plan: RunPlan, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
     """One line for each of `models` whose class is not tabsweep's: which file a resume will run.
 
     Nothing is imported yet, because a run may come from somebody else. Raises SweepError if the
@@ -142,8 +138,7 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
     was edited, the ids of its trials decide.
     """
     lines = []
-    known = plan.get("own_code", {})
-    began = {code.get("name") or target: code for target, code in known.items()}
+    began = {code.get("name") or target: code for target, code in plan.own_code.items()}
     for target, name in sorted(from_outside(models).items()):
         if not is_there(target):
             continue  # its import says what is missing
@@ -167,11 +162,10 @@ def code_that_runs(plan: Record, models: Iterable[str], *, allow_code_change: bo
     return lines
 
 
-def with_first_code(record: Record, old: Record | None) -> Record:
-    """A plan's record that names, for each class of the user, the code with which the class first
-    came into the run."""
-    known = {**record.get("own_code", {}), **(old or {}).get("own_code", {})}
-    return {**record, "own_code": known} if known else record
+def with_first_code(plan: RunPlan, old: RunPlan | None) -> RunPlan:
+    """The plan that names, for each class of the user, the code with which the class first came
+    into the run."""
+    return replace(plan, own_code={**plan.own_code, **old.own_code}) if old else plan
 
 
 def runs_again(request: Request, plan: Plan, record: Record) -> bool:

@@ -31,7 +31,7 @@ from ..planning.code_identity import computes_with
 from ..planning.costs.estimate import set_limits
 from ..planning.own_models import find_model
 from ..planning.plan import Plan
-from ..planning.plan_record import last_plan, planned_slots
+from ..planning.plan_record import last_plan
 from ..results.evidence_builder import planned_frame
 from ..results.slots_frame import columns_of
 from ..results.trial_scores import ScoreCheck
@@ -87,7 +87,7 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     old = last_plan(ledger) if ledger is not None else None
     request.options = merge_with(old, request)
     check_names(request)
-    data, left_out, notes = gather(request, old)
+    data, left_out, notes = gather(request, old.datasets if old else None)
     plan = Plan(request.suite, request.options, data, left_out, notes)
     plan.check_searches({data.table.task for data in plan.data.values()})
     check_same(old, plan)
@@ -263,7 +263,7 @@ class _Sweep:
             return set()
         lost = integrity_of(self.ledger, ScoreCheck(self.plan.payload)).lost
         if lost:
-            plan = self.plan.record(environment.capture())
+            plan = self.plan.of_run(environment.capture())
             _, rows = planned_frame(self.ledger, columns_of(self.ledger.columns()), plan)
             planned = set(rows["id"])
             again = [reason for id, reason in lost.items() if id in planned]
@@ -308,8 +308,8 @@ class _Sweep:
             self._search.replay()  # it writes nothing, whereas the engine may write links
         self._engine.replay()
         old = last_plan(self.ledger)
-        record = with_first_code(self.plan.record(environment.capture()), old)
-        if old is None or {**old, "time": ""} != {**record, "time": ""}:
+        record = with_first_code(self.plan.of_run(environment.capture()), old).to_record()
+        if old is None or old.to_record() != record:
             self.ledger.append([{**record, "time": utc_now()}])
         self._log.write(
             "start",
@@ -323,7 +323,7 @@ class _Sweep:
         studies = list(self._engine.studies.values())
         about: dict[str, Any] = {
             "known": sum(study.state.n_done for study in studies),
-            "left": {s.name: planned_slots(s.to_data()) for s in self.plan.studies if not s.reason},
+            "left": {s.name: s.planned.shape.n_slots for s in self.plan.studies if not s.reason},
             "workers": self._ray.n_workers,
             "heartbeat": self._heartbeat,
         }

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
-from ...sweeps.study_state import EVAL, TUNE, Shape, StudyState
+from ...sweeps.study_state import EVAL, TUNE, StudyState
 from ...sweeps.trial import DONE, FAILED, canonical, digest
-from ..planning.plan_record import key_of, study_name
+from ..planning.plan_record import PlannedStudy, RunPlan
 from ..results.evidence_builder import planned_rows
 from ..results.learning_curves import CURVE
 
@@ -108,13 +108,13 @@ def project(ledger: Ledger, *, trials_shown: int = TRIALS_SHOWN) -> Projection:
     by_study: dict[str, list[Row]] = defaultdict(list)
     for row in planned:
         by_study[row["study"]].append(row)
-    planned_trials = sum(s["n_trials"] for s in plan["studies"] if not s["reason"])
+    planned_trials = sum(study.n_trials for study in plan.studies if not study.reason)
     alone = _studies_alone(planned_trials, trials_shown)
     results = latest_results(ledger)
     runs = []
-    for study in plan["studies"]:
-        rows = by_study[study_name(study)]
-        if not (rows and _ended(study, rows, plan["metric"][study["task"]])):
+    for study in plan.studies:
+        rows = by_study[study.name]
+        if not (rows and _ended(study, rows, plan.metric[study.task])):
             continue
         run = _study_run(study, rows, plan, shown=not alone)
         if id := run.tags.get(TRIAL_ID):
@@ -122,27 +122,27 @@ def project(ledger: Ledger, *, trials_shown: int = TRIALS_SHOWN) -> Projection:
         run.tags["mlflow.note.content"] += alone
         runs.append(run)
     _rank(runs, plan)
-    suite = plan["suite"]
+    suite = plan.suite
     name = ledger.run.resolve().name
-    note = f"{suite['title']}. The report is under Artifacts.{alone}"
+    note = f"{suite.title}. The report is under Artifacts.{alone}"
     return Projection(
-        experiment=f"{suite['name']}-{plan['options']['budget']}",
-        note=f"{suite['title']}\n\n{' '.join(suite.get('note', '').split())}".strip(),
+        experiment=f"{suite.name}-{plan.options.budget}",
+        note=f"{suite.title}\n\n{' '.join(suite.note.split())}".strip(),
         run_id=digest(next(ledger.records("plan")), length=12),
-        metrics=list(dict.fromkeys(plan["metric"][study["task"]] for study in plan["studies"])),
+        metrics=list(dict.fromkeys(plan.metric[study.task] for study in plan.studies)),
         common=_common_tags(plan, name),
         runs=runs,
         sweep=_sweep_run(name, note, len(runs), planned),
     )
 
 
-def _rank(runs: list[StudyRun], plan: Record) -> None:
+def _rank(runs: list[StudyRun], plan: RunPlan) -> None:
     """Give the runs of studies their ranks: 1 is the best test score on a dataset and fold."""
     ended = {run.name: run for run in runs}
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for study in plan["studies"]:
-        if not study.get("reason"):
-            groups[study["dataset"], study["fold"]].append(study_name(study))
+    for study in plan.studies:
+        if not study.reason:
+            groups[study.dataset, study.fold].append(study.name)
     for names in groups.values():
         if len(names) < 2 or not ended.keys() >= set(names):
             continue
@@ -178,10 +178,10 @@ def _sweep_run(name: str, note: str, n_studies: int, rows: list[Row]) -> Shown:
     )
 
 
-def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown: bool) -> StudyRun:
+def _study_run(study: PlannedStudy, rows: list[Row], plan: RunPlan, *, shown: bool) -> StudyRun:
     from ...reports.metrics import METRICS
 
-    metric, bag = plan["metric"][study["task"]], bool(study.get("bag"))
+    metric, bag = plan.metric[study.task], bool(study.bag)
     search = _search(rows)
     chosen = next((row for row in rows if row["selected"]), None)
     status = FINISHED if chosen is not None or not _failures(search) else NO_SCORE
@@ -192,12 +192,12 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
     tags["status"] = _status_text(status, search)
     tags["mlflow.note.content"] = _description(tags["status"], metric, chosen, rows)
     run = StudyRun(
-        name=study_name(study),
+        name=study.name,
         status=status,
         start_ms=max(began, max(times) - round(1000 * sum(took_s))),
         end_ms=max(times),
         tags=tags,
-        dataset=_dataset(study["dataset"], plan),
+        dataset=_dataset(study.dataset, plan),
     )
     # MLflow lists metrics in the order of their coming.
     if chosen is not None:
@@ -213,11 +213,11 @@ def _study_run(study: Mapping[str, Any], rows: list[Row], plan: Record, *, shown
     return run
 
 
-def _ended(study: Mapping[str, Any], rows: list[Row], metric: str) -> bool:
+def _ended(study: PlannedStudy, rows: list[Row], metric: str) -> bool:
     """Whether the search and the evaluation of a study have ended."""
     from ...reports.metrics import METRICS
 
-    state = StudyState(Shape.of(study))
+    state = StudyState(study.shape)
     for row in rows:
         score = row.get(f"val_{metric}") if row["status"] == DONE else None
         loss = None if score is None else METRICS[metric].loss(score)
@@ -341,14 +341,14 @@ def _points(values: Mapping[str, float | None], time_ms: int, step: int) -> Iter
 # ---------------------------------------------------------------------- words
 
 
-def _common_tags(plan: Record, run: str) -> dict[str, str]:
-    found = plan["environment"]
+def _common_tags(plan: RunPlan, run: str) -> dict[str, str]:
+    found = plan.environment
     versions = [f"{k} {v}" for k, v in sorted(found["libraries"].items()) if v != "absent"]
     tags = {
-        "suite": plan["suite"]["name"],
-        "budget": plan["options"]["budget"],
+        "suite": plan.suite.name,
+        "budget": str(plan.options.budget),
         "run": run,
-        "seed": str(plan["options"]["seed"]),
+        "seed": str(plan.options.seed),
         "python": found["python"],
         "versions": ", ".join(versions),
         "code": found["code"],
@@ -357,40 +357,36 @@ def _common_tags(plan: Record, run: str) -> dict[str, str]:
         "mlflow.source.name": "bench sweep",
         "mlflow.source.type": "LOCAL",
     }
-    if len(plan["spaces"]) == 1:
-        tags["space"] = plan["spaces"][0]
+    if len(plan.spaces) == 1:
+        tags["space"] = plan.spaces[0]
     return {name: value for name, value in tags.items() if value}
 
 
-def _study_tags(
-    study: Mapping[str, Any], rows: list[Row], plan: Record, metric: str
-) -> dict[str, str]:
-    described = plan["datasets"].get(study["dataset"], {})
+def _study_tags(study: PlannedStudy, rows: list[Row], plan: RunPlan, metric: str) -> dict[str, str]:
     failures = _failures(row for row in rows if row["stage"] != EVAL)
     tags = {
-        "dataset": study["dataset"],
-        "protocol": described.get("protocol", ""),
-        "fold": str(study["fold"]),
-        "model": study["model"],
-        "task": study["task"],
+        "dataset": study.dataset,
+        "protocol": plan.datasets[study.dataset].protocol,
+        "fold": str(study.fold),
+        "model": study.model,
+        "task": study.task,
         "metric": metric,
-        "sampler": plan["identity"]["sampler"].get(key_of(plan, study), ""),
-        "rungs": ", ".join(map(str, study.get("rungs") or ())),
-        "fits": f"bag of {study['bag']['bag']}" if study.get("bag") else "",
+        "sampler": plan.search_of(study),
+        "rungs": ", ".join(map(str, study.rungs)),
+        "fits": f"bag of {study.n_members}" if study.bag else "",
         "failures": ", ".join(f"{cause} {n}" for cause, n in sorted(failures.items())) or "none",
     }
     return {name: value for name, value in tags.items() if value}
 
 
-def _dataset(name: str, plan: Record) -> dict[str, str]:
-    described = plan["datasets"].get(name, {})
-    shape = {"num_rows": described.get("n_rows"), "num_features": described.get("n_features")}
+def _dataset(name: str, plan: RunPlan) -> dict[str, str]:
+    described = plan.datasets[name]
     return {
         "name": name[:500],
-        "digest": described.get("sha256", "")[:8] or "unknown",
+        "digest": described.sha256[:8],
         "source_type": "tabsweep",
-        "source": canonical({"name": name, "sha256": described.get("sha256", "")}),
-        "profile": canonical({k: v for k, v in shape.items() if v is not None}),
+        "source": canonical({"name": name, "sha256": described.sha256}),
+        "profile": canonical({"num_rows": described.n_rows, "num_features": described.n_features}),
     }
 
 

@@ -127,8 +127,8 @@ def test_odd_but_usable_columns_are_handled_said_and_cost_no_row():
     assert all(words in mixed for words in ("59", "1", "'broken'"))
     ledger = Ledger(Path("runs/csv-t-quick"))
     plan = last_plan(ledger)
-    assert plan is not None and plan["datasets"]["t"]["n_rows"] == n
-    assert plan["datasets"]["t"]["n_features"] == 4
+    assert plan is not None and plan.datasets["t"].n_rows == n
+    assert plan.datasets["t"].n_features == 4
     tested: dict[str, int] = {}
     for record in ledger.records("result"):
         parts = ledger.predictions.get(record["predictions"])

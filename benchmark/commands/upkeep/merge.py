@@ -9,13 +9,12 @@ from pathlib import Path
 
 import click
 
-from ....sweeps.store.ledger import Ledger, Record
+from ....sweeps.store.ledger import Ledger
 from ...arguments import CHECKPOINTS, SEVERAL_RUNS
 from ...console import ENVIRONMENT, OK, Console, common, count
 from ...errors import SweepError, check_name, check_run, command_on
-from ...planning import suite as suites
-from ...planning.options import DATA, Options
-from ...planning.plan_record import plan_in
+from ...planning.options import DATA
+from ...planning.plan_record import RunPlan, plan_in
 
 CLASS = re.compile(r"(?!.*\.py:)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")  # module:Class
 SHOWN = 10  # refused trials and conflicts that are named on a terminal; --json names all
@@ -73,8 +72,8 @@ def merge(
     plans = [plan_in(ledger) for ledger in ledgers.values()]
     first = plans[0]
     own = own_classes(dict(zip(runs, plans, strict=True)), trust)
-    tables = planned_tables(plans, csv)
-    suite = suites.parse(first["suite"], f"the plan of {runs[0]}")
+    tables = planned_tables([plan.datasets for plan in plans], csv)
+    suite = first.suite
     files = {
         name: file.model_copy(update={"path": tables[name].origin["csv"]["path"]})
         if name in tables
@@ -84,7 +83,7 @@ def merge(
     request = Request(
         suite=suite.model_copy(update={"file": files}),
         options=replace(
-            Options.of(first["options"]),
+            first.options,
             runs=out.parent,
             name=out.name,
             mirror=mirror,
@@ -129,7 +128,7 @@ def check_runs(runs: Sequence[Path], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
 
 
-def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[str]:
+def own_classes(plans: Mapping[Path, RunPlan], trust: Collection[str]) -> list[str]:
     """The models of runs that are classes from outside tabsweep, each of them trusted by name.
 
     A run may come from anybody, and to import a class runs its module: this stands before the first
@@ -138,10 +137,8 @@ def own_classes(plans: Mapping[Path, Record], trust: Collection[str]) -> list[st
     """
     classes: dict[str, None] = {}
     for run, plan in plans.items():
-        suite = suites.parse(plan["suite"], f"the plan of {run}")
-        budget = suite.budget(plan["options"]["budget"])[1]
-        asked = [*plan["options"]["models"], *budget.models]
-        behind = [search.of for search in budget.model.values()]  # a row with a model behind it
+        asked = [*plan.options.models, *plan.budget.models]
+        behind = plan.variants.values()
         for name in (name for name in [*asked, *behind] if ":" in str(name)):
             if not CLASS.fullmatch(str(name)):
                 raise SweepError(

@@ -20,7 +20,6 @@ from ....sweeps.study import Study
 from ....sweeps.study_state import CV
 from ....sweeps.trial import DONE
 from ..plan import INTERPRETER_MB, Plan, StudyPlan
-from ..plan_record import planned_slots
 from .history import costs_in
 from .measured import Cost, Lookup, Work, settings_of, shipped
 
@@ -92,7 +91,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     models: dict[str, float] = defaultdict(float)
     ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
-        n = planned_slots(study.meta)
+        n = study.meta["n_slots"]
         if study.study_s is not None:
             likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
             n = at_end.get((study.name, study.n_trials)) or likely
@@ -213,7 +212,7 @@ class TrialCosts:
         limit = min(limit, study.time_limit_s or math.inf)
         share = _share(study)
         mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
-        slots = planned_slots(study.to_data())
+        slots = study.planned.shape.n_slots
         if study.study_s is not None:  # its search ends with these CPU seconds; the seeds come then
             searched = math.ceil(study.study_s / max(mean, TRIAL_S))
             slots -= study.n_trials - min(study.n_trials, max(1, searched))
@@ -288,7 +287,7 @@ def by_study(plan: Plan) -> dict[str, float]:
     expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
-            cost, planned = costs(study), planned_slots(study.to_data())
+            cost, planned = costs(study), study.planned.shape.n_slots
             part = (cost.slots + _more_fits(study, planned)) / planned
             expected[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(expected)

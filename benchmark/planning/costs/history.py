@@ -9,7 +9,7 @@ from typing import Any
 from ....models.registry_entries import MODELS
 from ....sweeps.store.ledger import Ledger
 from ....sweeps.trial import DONE
-from ..plan_record import last_plan, variants_of
+from ..plan_record import last_plan
 from .measured import Cost, Work, settings_of
 
 TICK_S = 0.01  # in which the CPU seconds of a fit are counted
@@ -26,19 +26,23 @@ def costs_in(ledger: Ledger, defaults: Defaults) -> dict[tuple[str, bool], list[
     if plan is None:
         return {}
     groups: dict[tuple[Any, ...], list[Mapping[str, float]]] = defaultdict(list)
-    of = variants_of(plan)
-    on_gpus = plan["options"]["device"] == "cuda"
+    of = plan.variants
+    on_gpus = plan.options.device == "cuda"
     for record in ledger.records("result"):
-        described = plan["datasets"].get(record["dataset"], {})
-        sizes = described.get("sizes")  # plans of the first versions have none
-        if not sizes or record.get("fidelity") or record["status"] != DONE:
+        described = plan.datasets.get(record["dataset"])
+        if (
+            described is None
+            or not described.sizes
+            or record.get("fidelity")
+            or record["status"] != DONE
+        ):
             continue
         name: str = record["model"]
         model = of.get(name, name)
         gpu = on_gpus and model in MODELS and MODELS[model].gpu_mb > 0
         fold = int(record["fold"])
-        rows = sizes[fold if fold < len(sizes) else 0][0]
-        shape = rows, described["n_features"], max(1, len(described["classes"]))
+        rows = described.sizes[fold if fold < len(described.sizes) else 0][0]
+        shape = rows, described.n_features, max(1, len(described.classes))
         settings = settings_of(record["config"], defaults(model))
         groups[model, gpu, tuple(settings.items()), shape].append(record["costs"])
     costs: dict[tuple[str, bool], list[Cost]] = defaultdict(list)

@@ -12,7 +12,7 @@ from calls import bench
 from small_sweeps import AGAIN, FAST, answer
 from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.rtdl import importance
-from tabsweep.benchmark.planning.plan_record import plan_in
+from tabsweep.benchmark.planning.plan_record import RunPlan, plan_in
 from tabsweep.datasets import catalog
 from tabsweep.datasets.added import store
 from tabsweep.datasets.errors import DatasetUnavailable
@@ -88,7 +88,7 @@ def test_an_archive_is_added_swept_on_its_own_split_and_reported(tmp_path):
     scores = (report / "scores.md").read_text()
     assert all(f"| {name} " in scores for name in names) and "‡" not in scores, "one split"
     plan = plan_in(ledger)
-    protocol = plan["identity"]["protocol"]["rtdl-form"]
+    protocol = plan.identity["protocol"]["rtdl-form"]
     assert protocol == "official, of the added dataset rtdl-form"
     assert "No ensembles on" not in (report / "about.md").read_text()  # they read the data again
     fit = ("fit", "runs/mine-quick", "--dataset", "rtdl-form", "--model", "knn")
@@ -130,7 +130,7 @@ def test_a_suite_may_ask_for_another_protocol_than_the_stored_split(tmp_path):
     call = ("sweep", "--suite", "./mine.toml", "--model", "knn", "--folds", 2, *FAST)
     assert answer(*call)["planned"] == 2 * (1 + 5)
     plan = plan_in(Ledger(Path("runs/mine-quick")))
-    assert plan["identity"]["protocol"] == {"toy": "kfold, of the added dataset toy"}
+    assert plan.identity["protocol"] == {"toy": "kfold, of the added dataset toy"}
 
 
 # ---------------------------------------------------------------------- the authors' own split
@@ -149,7 +149,7 @@ def california(place: Path) -> Path:
 RTDL = ("sweep", "--suite", "rtdl", "--dataset", "california-housing", "--model", "constant", *FAST)
 
 
-def last_scores(run: str) -> tuple[dict, float]:
+def last_scores(run: str) -> tuple[RunPlan, float]:
     """(the run's plan, the test RMSE of its first trial on California Housing)."""
     ledger = Ledger(Path("runs") / run)
     scores = [r["test"] for r in ledger.records("result") if r["dataset"] != "adult"]
@@ -168,9 +168,9 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     said = "california-housing: the authors' own rows and split"
     assert said in run.out and "The split of adult is drawn here." in run.out
     plan, score = last_scores("own")
-    assert plan["datasets"]["california-housing"]["added"] == "rtdl-california-housing"
-    assert plan["datasets"]["california-housing"]["protocol"] == "official"
-    assert plan["datasets"]["adult"]["protocol"] == "rtdl"
+    assert plan.datasets["california-housing"].added == "rtdl-california-housing"
+    assert plan.datasets["california-housing"].protocol == "official"
+    assert plan.datasets["adult"].protocol == "rtdl"
     target = {p: np.load(tmp_path / "california_housing" / f"y_{p}.npy") for p in PARTS}
     expected = np.sqrt(np.mean((target["test"] - target["train"].mean()) ** 2))
     assert score == pytest.approx(expected)
@@ -180,7 +180,7 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     # a run stays what it was begun as, whatever is added or removed later
     again = answer("resume", "runs/drawn", "--workers", 0, "--tracking-uri", "none", code=0)
     assert any("began with the split drawn here" in note for note in again["notes"])
-    assert last_scores("drawn")[0]["datasets"]["california-housing"]["protocol"] == "rtdl"
+    assert last_scores("drawn")[0].datasets["california-housing"].protocol == "rtdl"
     assert answer(*RTDL, "--name", "drawn", "--mirror", mirror)["ran"] == 0
     assert answer("resume", "runs/own", "--workers", 0, "--tracking-uri", "none")["ran"] == 0
     assert bench("data", "remove", "rtdl-california-housing").code == 0
@@ -188,7 +188,7 @@ def test_the_suite_uses_the_authors_split_once_it_was_added_and_says_so(tmp_path
     assert "rtdl-california-housing, which this run began with, was removed" in gone.err
     kept = bench("resume", "runs/own", "--workers", 0, "--tracking-uri", "none", "--mirror", mirror)
     assert kept.code != 0 and "bench data add it again" in kept.err
-    assert set(last_scores("own")[0]["datasets"]) == {"california-housing", "adult"}
+    assert set(last_scores("own")[0].datasets) == {"california-housing", "adult"}
 
 
 def test_a_suites_datasets_that_were_added_need_no_fetching(tmp_path):

@@ -214,7 +214,7 @@ def test_a_file_is_added_with_a_card_and_used_by_suites_beside_files_of_their_ow
     swept = answer("sweep", "--suite", "mine.toml", *FAST, "--name", "m")  # extended by the others
     assert (swept["done"], swept["ran"]) == (3, 2)
     plan = plan_in(Ledger(Path("runs/m")))
-    protocols = {name: one["protocol"] for name, one in plan["datasets"].items()}
+    protocols = {name: one.protocol for name, one in plan.datasets.items()}
     assert protocols == {"iris": "kfold", "added": "temporal", "flats": "grouped"}
     assert bench("resume", "runs/m", *FAST[:4]).code in (0, 5)
     for dataset in ("added", "flats"):
@@ -241,7 +241,7 @@ def test_several_files_make_one_run_and_their_doubts_are_told_by_the_sweep():
     assert "warning: a: tax alone predicts the target with skill 1.000" in ran.err
     assert "warning: b: b.csv: not UTF-8; read as Windows-1252" in ran.err
     plan = plan_in(Ledger(Path("runs/csv-a-b-quick")))
-    assert list(plan["datasets"]) == ["a", "b"]
+    assert list(plan.datasets) == ["a", "b"]
     scores = Path("runs/csv-a-b-quick/report/scores.md").read_text()
     assert "| a " in scores and "| b " in scores
     assert "(see bench data inspect)" in scores and "passport" not in scores
@@ -320,10 +320,10 @@ def test_a_pinball_loss_trains_the_models_that_have_a_quantile_on_it_and_no_othe
     assert ids["rmse"]["knn"] == ids["pinball_90"]["knn"]
     assert not ids["rmse"]["lightgbm"] & ids["pinball_90"]["lightgbm"]
     plan = plan_in(Ledger(Path("runs/pinball_90")))
-    (said,) = (note for note in plan["notes"] if "quantile" in note)
+    (said,) = (note for note in plan.notes if "quantile" in note)
     assert said.endswith("trained on this quantile: lightgbm; trained as for the mean: knn.")
     plans = {name: plan_in(Ledger(Path("runs", name))) for name in ids}
-    constant = {name: one["datasets"]["h"]["constant"][name] for name, one in plans.items()}
+    constant = {name: one.datasets["h"].constant[name] for name, one in plans.items()}
     assert constant["pinball_90"] < 0.7 * constant["rmse"]
     assert said in Path("runs/pinball_90/report/html/index.html").read_text()
 

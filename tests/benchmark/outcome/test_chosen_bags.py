@@ -138,11 +138,11 @@ def test_a_plan_for_minutes_is_written_down_and_a_second_call_goes_on_with_it(fi
     assert bench(*asked, *FAST).code == 0
     run = Path("runs/csv-t-2-minutes")
     plan = plan_in(Ledger(run))
-    budget = plan["suite"]["budgets"]["2-minutes"]
-    assert budget["bag"] == 8 and budget["note"].startswith("Planned for 2 min on")
+    budget = plan.suite.budgets["2-minutes"]
+    assert budget.bag == 8 and budget.note.startswith("Planned for 2 min on")
     done = answer("status", run)
     assert bench(*asked, *FAST).code == 0
-    assert plan_in(Ledger(run))["suite"] == plan["suite"] and answer("status", run) == done
+    assert plan_in(Ledger(run)).suite == plan.suite and answer("status", run) == done
     for more in (("--trials", 3), ("--budget", "all"), ("--bag", 3)):
         ran = bench(*asked, *FAST, *more)
         assert (ran.code, len(ran.err.splitlines())) == (2, 1) and "leave" in ran.err, ran

@@ -11,7 +11,6 @@ from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipp
 from tabsweep.benchmark.planning.options import Options
 from tabsweep.benchmark.planning.own_tables import csv_suite
 from tabsweep.benchmark.planning.plan import Plan
-from tabsweep.benchmark.planning.plan_record import planned_slots
 from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.running.progress import Pace, Progress
 from tabsweep.benchmark.running.request import Request
@@ -140,7 +139,7 @@ def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     assert found.cells == 16  # one trial of the search, then the seeds
     assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
     (spread,) = by_study(short).values()
-    assert planned_slots(short.studies[0].to_data()) * spread == pytest.approx(16 * mean)
+    assert short.studies[0].planned.shape.n_slots * spread == pytest.approx(16 * mean)
     long = limited("knn", trials=20_000, study_s=2.0, model={})
     found = estimate(long, own=None, others=(), workers=1)
     assert found.cells < 100 and 3600 * found.cpu_hours < 6

@@ -77,7 +77,7 @@ def test_a_plan_says_which_models_a_gpu_serves_and_why_lightgbm_is_left_out(
     on_gpus = notes[0].partition(";")[0]
     assert ("lightgbm" in on_gpus) == (device != "cpu") and "xgboost, catboost" in on_gpus
     assert notes[1:] == [] if says is None else says in notes[1] and "lightgbm" in notes[1]
-    assert plan.record({})["notes"] == plan.notes
+    assert plan.of_run({}).notes == plan.notes
     assert not [note for note in plan_of("cpu").notes if "GPU" in note]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import run_records
 from calls import bench
 from tabsweep.benchmark.arguments import flag_of
 from tabsweep.benchmark.commands.running import sweep
@@ -56,7 +57,7 @@ def test_a_run_that_is_started_again_keeps_what_each_option_says():
     suite = suites.load("smoke")
     for one in KEPT:
         before, now = value_of(one.name), value_of(one.name, second=True)
-        old = {"options": Options(**{one.name: before}).to_data()}
+        old = run_records.whole_plan({}, [], options=Options(**{one.name: before}))
         for asked, stays, larger, both in (
             (None, before, before, before),
             (now, now, now, (*before, *now) if isinstance(before, tuple) else None),

@@ -21,10 +21,10 @@ CALL += ("--trials", 1, *FAST, "--name", "sized")
 def test_a_run_has_the_draws_of_every_size_and_keeps_them():
     assert bench(*CALL, "--sizes", "60,120").code == 0
     plan = plan_in(Ledger(Path("runs/sized")))
-    (facts,) = plan["datasets"].values()
-    assert facts["protocol"] == "nested-60x3-120x2"
-    assert [s["fold"] for s in plan["studies"]] == [6001, 6002, 6003, 12001, 12002]
-    assert facts["sizes"] == [[60, 15, 419]] * 3 + [[120, 30, 419]] * 2
+    (facts,) = plan.datasets.values()
+    assert facts.protocol == "nested-60x3-120x2"
+    assert [study.fold for study in plan.studies] == [6001, 6002, 6003, 12001, 12002]
+    assert facts.sizes == [[60, 15, 419]] * 3 + [[120, 30, 419]] * 2
     n_results = sum(1 for _ in Ledger(Path("runs/sized")).records("result"))
     assert bench("resume", "runs/sized").code == 0
     assert sum(1 for _ in Ledger(Path("runs/sized")).records("result")) == n_results == 5

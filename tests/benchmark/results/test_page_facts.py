@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from golden_run import unpack
+from tabsweep.benchmark.planning.plan_record import PlannedDataset
 from tabsweep.benchmark.results.evidence_builder import evidence_of
 from tabsweep.benchmark.results.learning_curves import CURVE, with_curves
 from tabsweep.benchmark.results.page_facts import facts_of, with_cards
@@ -41,8 +42,9 @@ def test_a_run_without_counts_has_the_columns_of_its_card(run):
 
 
 def test_facts_of_a_file_of_the_user_come_from_its_plan_alone():
-    described = {"csv": {"path": "x.csv"}, "n_features": 2, "warnings": ["w"], "sizes": [[6, 2, 2]]}
-    found = facts_of({"mine": described})["mine"]
+    of = {"csv": {"path": "x.csv"}, "warnings": ["w"], "sizes": [[6, 2, 2]]}
+    planned = PlannedDataset("binary", 10, 2, "sha", "kfold", **of)
+    found = facts_of({"mine": planned})["mine"]
     assert found["own"] and found["warnings"] == ["w"] and found["sizes"] == [6.0, 2.0, 2.0]
     empty = pd.DataFrame({"dataset": ["mine"], "task": ["binary"], "fold": [0], "model": ["m"]})
     rows = empty.assign(index=0, stage="tune", seed=0, status="done", test_roc_auc=0.5)

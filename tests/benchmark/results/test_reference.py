@@ -19,7 +19,12 @@ NAME = "uci-small-reference"
 
 
 @pytest.mark.parametrize(
-    "script", ["make_reference.py", pytest.param("make_pictures.py", marks=pytest.mark.locked)]
+    "script",
+    [
+        "make_reference.py",
+        "make_by_size.py",
+        pytest.param("make_pictures.py", marks=pytest.mark.locked),
+    ],
 )
 def test_the_page_and_the_pictures_show_what_the_study_says(script):
     made = [sys.executable, str(ROOT / "docs" / script), "--check"]

@@ -26,7 +26,7 @@ def count_of(tmp_path: Path) -> Callable[..., RunStatus]:
 
 def test_an_asynchronous_search_has_one_slot_a_configuration_wherever_it_ends(count_of):
     records = [
-        plan(rungs=[4, 2, 1], **{"async": "asha"}),
+        plan(rungs=(4, 2, 1), asynchronous="asha"),
         result(0, stage="rung0"),
         result(1, stage="rung1"),
         result(2),

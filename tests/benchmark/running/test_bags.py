@@ -196,7 +196,7 @@ def test_two_members_are_the_halves_computed_by_hand(task, work):
     predictions = ledger.predictions.get(record["predictions"])
 
     table = table_from_file("mine.csv", Reading("y"))
-    fold = make_folds(table, plan_in(ledger)["datasets"]["mine"]["protocol"], seed=5)[0]
+    fold = make_folds(table, plan_in(ledger).datasets["mine"].protocol, seed=5)[0]
     rows = np.sort(np.concatenate([fold.train, fold.val]))
     out, tests = None, []
     halves = splitter(2, shuffle=True, random_state=5).split(rows, table.target[rows])

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from calls import bench
-from run_records import NAME, plan
+from run_records import NAME
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running.progress import Progress
 from tabsweep.sweeps.store.ledger import Ledger
@@ -25,9 +25,8 @@ DONE = SimpleNamespace(status="done", cause="", costs={}, info={})
 def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress = Progress(quiet=False, color=False)
     progress.begin(7, "r")
-    (study,) = plan(seeds=3)["studies"]
     state = SimpleNamespace(n_slots=4, best_loss=None)
-    ended = SimpleNamespace(name=NAME, meta=study, state=state, judged_loss=None)
+    ended = SimpleNamespace(name=NAME, meta={"n_slots": 7}, state=state, judged_loss=None)
     for index in range(4):
         slot = Slot(NAME, "tune", index)
         progress.listen("result", {"slot": slot, "result": failure("error", "\x1b[2Jbad")})

@@ -157,9 +157,9 @@ def test_a_sweep_by_weights_from_the_file_to_the_saved_model():
     assert found["done"] == 2 and found["planned"] == 2
     run = Path("runs/w")
     plan = plan_in(Ledger(run))
-    reasons = {s["model"]: s["reason"] for s in plan["studies"]}
+    reasons = {study.model: study.reason for study in plan.studies}
     assert reasons == {"constant": "", "mine": "", "svm": "svm takes no weights of rows"}
-    assert plan["datasets"]["people"]["csv"]["weight"] == "w"
+    assert plan.datasets["people"].csv["weight"] == "w"
     assert "count by their weights" in (run / "report" / "scores.md").read_text()
     assert bench("analyse", run, "--metric", "accuracy", "--out", "c").code == 0
     again = pd.read_csv("c/metric-accuracy.csv").query("model == 'constant'")
@@ -192,7 +192,7 @@ def test_a_fold_with_a_part_of_no_weight_is_a_planned_absence():
     late = bench("sweep", *asked, "--model", "constant", *FAST, "--trials", 1, "--name", "late")
     (said,) = [line for line in late.err.splitlines() if "nothing runs" in line]
     assert late.code == 0 and "weight 0" in said and "no model can" in said
-    (reason,) = {s["reason"] for s in plan_in(Ledger(Path("runs/late")))["studies"][:1]}
+    (reason,) = {study.reason for study in plan_in(Ledger(Path("runs/late"))).studies[:1]}
     assert reason.startswith("all training") and reason.endswith("of fold 0 have weight 0")
 
 

@@ -5,23 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.plan_record import PlannedDataset, PlannedStudy, RunPlan
 from tabsweep.sweeps.store.ledger import Ledger
 
 NAME = "iris/0/knn"
 
 
-def plan(*, n_trials: int = 4, seeds: int = 1, second: int = 0, **more: Any) -> dict[str, Any]:
-    study = {"dataset": "iris", "task": "multiclass", "fold": 0, "model": "knn"}
-    return {
-        "kind": "plan",
-        "suite": {"name": "tiny"},
-        "options": {"budget": "quick"},
-        "metric": {"multiclass": "accuracy"},
-        "datasets": {"iris": {"task": "multiclass"}},
-        "studies": [{**study, "n_trials": n_trials, "n_seeds": seeds, "reason": "", **more}],
-        "left_out": {},
-        "time": f"2030-01-01T00:00:{second:02d}.000Z",
+def whole_plan(tasks: dict[str, str], studies: list[PlannedStudy], **more: Any) -> RunPlan:
+    """A plan of these studies on datasets {name: task}; the suite has the budgets of `smoke`."""
+    suite = suites.load("smoke").model_copy(update={"name": "tiny", "title": "Tiny tables"})
+    given: dict[str, Any] = {
+        "suite_data": suite.model_dump(mode="json"),
+        "options": Options(budget="quick"),
+        "identity": {"sampler": {}},
+        "metric": {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"},
+        "datasets": {
+            name: PlannedDataset(task, 150, 4, "ab" * 32, "kfold") for name, task in tasks.items()
+        },
+        "studies": studies,
+        **{"left_out": {}, "notes": [], "samplers": [], "spaces": [], "environment": {}},
     }
+    return RunPlan(**given | more)
+
+
+def plan(*, n_trials: int = 4, seeds: int = 1, second: int = 0, **more: Any) -> dict[str, Any]:
+    study = PlannedStudy("iris", "multiclass", 0, "knn", n_trials, seeds, **more)
+    record = whole_plan({"iris": "multiclass"}, [study]).to_record()
+    return {**record, "time": f"2030-01-01T00:00:{second:02d}.000Z"}
 
 
 def result(index: int, *, stage: str = "tune", cause: str | None = None, **more: Any) -> dict:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import run_records
+from tabsweep.benchmark.planning.plan_record import PlannedStudy
 from tabsweep.benchmark.tracking.mapping import project
 from tabsweep.benchmark.tracking.store import default_uri, opened
 from tabsweep.sweeps.store.ledger import Ledger
@@ -18,30 +19,18 @@ SECRET = "s3cr3t-pass"
 
 
 def plan(n_trials: int = 4, *, nonce: int = 0, seeds: int = 1) -> dict[str, Any]:
-    studies = [
-        {
-            "dataset": dataset,
-            "fold": fold,
-            "model": model,
-            "task": "binary" if dataset == "wine" else "regression",
-            "n_trials": n_trials,
-            "n_seeds": seeds,
-            "reason": "",
-        }
-        for dataset, fold, model in STUDIES
-    ]
-    return {
-        "kind": "plan",
-        "suite": {"name": "tiny", "title": "Tiny tables", "note": "for tests"},
-        "options": {"budget": "quick", "seed": 0},
-        "identity": {
+    tasks = {"boston": "regression", "wine": "binary"}
+    planned = run_records.whole_plan(
+        tasks,
+        [
+            PlannedStudy(dataset, tasks[dataset], fold, model, n_trials, seeds)
+            for dataset, fold, model in STUDIES
+        ],
+        identity={
             "sampler": {"knn on regression data": "random, lag 1", "svm on boston": "grid"},
         },
-        "metric": {"binary": "roc_auc", "regression": "rmse"},
-        "datasets": {"boston": {"sha256": "ab" * 32, "protocol": "kfold", "n_rows": 506}},
-        "studies": studies,
-        "spaces": ["default"],
-        "environment": {
+        spaces=["default"],
+        environment={
             "python": "3.11",
             "libraries": {"numpy": "2.0", "ray": "absent"},
             "code": "abc",
@@ -50,8 +39,8 @@ def plan(n_trials: int = 4, *, nonce: int = 0, seeds: int = 1) -> dict[str, Any]
             "memory_mb": 1000,
             "system": "Linux",
         },
-        "time": f"2026-01-01T00:00:00.{nonce:03d}Z",
-    }
+    )
+    return {**planned.to_record(), "time": f"2026-01-01T00:00:00.{nonce:03d}Z"}
 
 
 def result(

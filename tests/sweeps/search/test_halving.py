@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from engine_cases import ScriptedPool, make_study, run
 from hypothesis import given
 from hypothesis import strategies as st
+from run_records import whole_plan
 from small_sweeps import write_suite
 from tabsweep.benchmark.outcome.run_report import make_report
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options
+from tabsweep.benchmark.planning.plan_record import PlannedStudy
 from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results, promises_of
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
@@ -161,8 +164,9 @@ def test_workers_on_a_cluster_give_the_same_bytes_as_one_process(done, tmp_path,
 
 
 def test_the_report_says_where_another_sweep_may_give_other_bytes():
-    plan = {"studies": [{"model": "xgboost", "async": "asha"}, {"model": "knn", "async": None}]}
-    first, second = promises_of([plan], ["wine/0/svm"])
+    whole = PlannedStudy("wine", "multiclass", 0, "knn", 1, 1)
+    asha = replace(whole, model="xgboost", asynchronous="asha")
+    first, second = promises_of([whole_plan({}, [asha, whole])], ["wine/0/svm"])
     assert "xgboost" in first and "ASHA" in first and "knn" not in first
     assert "wine/0/svm" in second
-    assert promises_of([{"studies": plan["studies"][1:]}], []) == []
+    assert promises_of([whole_plan({}, [whole])], []) == []
