@@ -2,7 +2,7 @@
 
 An entrant stands beside other runs (`bench report --beside`) when its own runs are gone. A study
 that runs dataset by dataset may be exported after each of them: earlier datasets stay, and of a
-dataset the models that the runs do not have.
+dataset the studies (model and fold) that the runs do not have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.records import latest_results
 from ..planning.plan_record import SINGLE, RunPlan, plan_in
 from ..results.csv_lines import COSTS
-from ..results.entrants import CARD, RESULTS, TRIALS, DatasetFacts, Entrant, results_file
+from ..results.entrants import (
+    CARD,
+    RESULTS,
+    TRIALS,
+    DatasetFacts,
+    Entrant,
+    ResultsFile,
+    results_file,
+)
 from ..results.evidence_builder import evidence_of
 from ..results.learning_curves import CURVE
 
@@ -42,8 +50,8 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     {"datasets", "kept", "left_out", "rows", "trials", "failed", "cpu_hours"}.
 
     A dataset is complete where every planned study of it has ended. Where the folder holds an
-    entrant of the same budget already, its other datasets are kept, and the other models of these
-    datasets where data and folds are the same. Raises EvidenceError where no
+    entrant of the same budget already, its other datasets are kept, and the other studies of these
+    datasets where data and protocol are the same. Raises EvidenceError where no
     dataset is complete or the folder holds other results, DataError where these are damaged,
     LedgerError for a run that cannot be read.
     """
@@ -61,7 +69,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     trials = trials[trials["dataset"].isin(complete)]
     new = {name: _facts(name, trials, plans, evidence) for name in complete}
     same = {name for name in complete if name in stood and _same_rows(stood[name], new[name])}
-    replaced = set(zip(trials["dataset"], trials["model"], strict=True))
+    replaced = set(trials[STUDY].astype({"fold": str}).itertuples(index=False, name=None))
     stays = _Stays(set(kept), same, replaced)
     rows = _joined(folder / RESULTS, stays, _rows(trials))
     tuning = _joined(folder / TRIALS, stays, _tuning_trials(evidence, trials, ledgers))
@@ -79,7 +87,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
         commit=_distinct(facts.commit for facts in datasets.values()),
         licence="Apache-2.0",
         sha256=file_sha256(folder / RESULTS),
-        note=f"{_note(datasets)} {evidence.meta.get('budget', '')}".strip(),
+        note=f"{_note(datasets)} A model has {ResultsFile(folder / RESULTS, folder).budget()}.",
         models=(before.models if before else {}) | behind,
         datasets=datasets,
     )
@@ -109,15 +117,15 @@ def _standing(folder: Path, reference: str) -> Entrant | None:
 
 class _Stays(NamedTuple):
     """Which stored rows stay: those of the datasets `kept`, and in the datasets `same` those of the
-    models that are not `replaced`, (dataset, model)."""
+    studies that are not `replaced`, (dataset, fold, model)."""
 
     kept: set[str]
     same: set[str]
-    replaced: set[tuple[str, str]]
+    replaced: set[tuple[str, str, str]]
 
     def of(self, stored: pd.DataFrame) -> pd.Series:
         """A mask of the stored rows."""
-        places = pd.MultiIndex.from_frame(stored[["dataset", "method"]])
+        places = pd.MultiIndex.from_frame(stored[["dataset", "split", "method"]])
         others = stored["dataset"].isin(self.same) & ~places.isin(list(self.replaced))
         return stored["dataset"].isin(self.kept) | others
 
@@ -138,7 +146,7 @@ def _joined(path: Path, stays: _Stays, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def _same_rows(stood: DatasetFacts, new: DatasetFacts) -> bool:
-    return (stood.rows, stood.drawn, stood.folds) == (new.rows, new.drawn, new.folds)
+    return (stood.rows, stood.drawn) == (new.rows, new.drawn)
 
 
 def _both(
@@ -160,6 +168,7 @@ def _both(
             for key in ("commit", "lock", "processor")
         }
         | {
+            "folds": sorted({*stood.folds, *new.folds}),
             "last_record": max(stood.last_record, new.last_record),
             "trials": len(tuning) + int(evaluated.sum()),
             "failed": int(failed),

@@ -142,8 +142,11 @@ class ResultsFile:
         tuning = pd.read_csv(self.path.parent / TRIALS, usecols=study)
         runs = pd.read_csv(self.path, usecols=[*study, "seed"])
         (tried, less), (seeds, fewer) = (_each(frame, study) for frame in (tuning, runs))
+        folds, some = _each(runs.drop_duplicates(study), study[:2])
+        drawn = f"{count(folds, 'fold')}{some}" if some else ""
         searched = f"{count(tried, 'configuration')} a study{less}"
-        return f"{searched}, {count(seeds, 'evaluation seed')}{fewer}"
+        evaluated = f"{count(seeds, 'evaluation seed')}{fewer}"
+        return ", ".join(filter(None, (drawn, searched, evaluated)))
 
     def _known(self, models: Iterable[str]) -> dict[str, Any]:
         """Families, names and papers of the models that the registry has."""
@@ -163,9 +166,9 @@ class ResultsFile:
         return {"subset": subset, "subset_note": why}
 
 
-def _each(rows: pd.DataFrame, study: list[str]) -> tuple[int, str]:
-    """(rows that the studies of most methods have, ' (constant: 1)' of those with others)."""
-    of = rows.groupby(study).size().groupby("method").max()
+def _each(rows: pd.DataFrame, keys: list[str]) -> tuple[int, str]:
+    """(rows that the groups of most methods have, ' (constant: 1)' of those with others)."""
+    of = rows.groupby(keys).size().groupby("method").max()
     usual = int(of.mode().max())
     others = [f"{method}: {n}" for method, n in of[of != usual].items()]
     return usual, f" ({first_few(others, 8)})" if others else ""

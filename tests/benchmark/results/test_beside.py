@@ -309,6 +309,15 @@ def test_an_entrant_grows_by_datasets_and_models_whose_runs_are_gone(exported, t
     assert stood.commit in wine.commit
     found = answer("beside", "check", mine, "--rows", "3")
     assert len(found) == 3 and all(row["same"] for row in found)
+    rows = pd.read_csv(mine / "results.csv.gz", dtype=str)
+    one_fold = ["--model", "decision-tree", "--dataset", "wine", "--folds", 1]
+    answer("sweep", *fast, "--name", "one-fold", *one_fold)
+    answer("beside", "export", place / "one-fold", "--out", mine, "--title", "Theirs")
+    with_it, grown = pd.read_csv(mine / "results.csv.gz", dtype=str), read_card(mine)
+    others = with_it[with_it["method"] != "decision-tree"].reset_index(drop=True)
+    assert len(with_it) == len(others) + 1 and others.equals(rows)
+    assert grown.datasets["wine"].folds == card.datasets["wine"].folds
+    assert "folds (decision-tree: 1), " in grown.note
     card_file = mine / "entrant.toml"
     card_file.write_text(card_file.read_text().replace("budget quick", "budget standard"))
     assert "name another folder" in bench(*export).err
