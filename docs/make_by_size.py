@@ -162,7 +162,7 @@ def of_models(evidence: Evidence, models: list[str], folds: list[int]) -> Eviden
         frame[frame["model"].isin(models) & frame["fold"].isin(folds)]
         for frame in (evidence.trials, evidence.planned)
     )
-    return Evidence.of(trials, planned, evidence.meta)
+    return Evidence.of(trials, planned, evidence.facts)
 
 
 def with_folds(evidence: Evidence, folds: list[int]) -> Evidence:

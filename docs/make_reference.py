@@ -390,7 +390,7 @@ def page() -> str:
         best=BEST,
         sizes_said=sizes_said(evidence),
         n_subset=len(evidence.subset),
-        why=evidence.meta["subset_note"],
+        why=evidence.facts.subset_note,
         n_boosting=len(of_families(evidence, BOOSTED)),
         sweep=SWEEP,
         datasets=", ".join(datasets),

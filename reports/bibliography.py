@@ -45,11 +45,11 @@ def entries(evidence: Evidence, names: Mapping[str, str]) -> tuple[dict[str, Ent
     taken: dict[str, str] = {}
     models, datasets = {}, {}
     for model in evidence.models:
-        source = (evidence.meta.get("families") or {}).get(model, ("", "", ""))[2]
+        source = evidence.facts.families.get(model, ("", "", ""))[2]
         if source:
             models[model] = _of_model(model, names.get(model, model), source, taken)
     for dataset in evidence.datasets():
-        facts = (evidence.meta.get("facts") or {}).get(dataset, {})
+        facts = evidence.facts.of_datasets.get(dataset, {})
         if citation := facts.get("citation"):
             title = facts.get("title") or names.get(dataset, dataset)
             datasets[dataset] = _of_dataset(dataset, title, citation, taken)

@@ -1,7 +1,7 @@
 """Evidence: the tidy frames that a report reads, their columns, and the laws that they must obey.
 
 `benchmark` builds an Evidence from a ledger, or from a CSV file of another tool. Everything in a
-report is computed from its frames and from `meta`.
+report is computed from its frames and its `facts`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pandas.api.types import infer_dtype
 
 from ..common.errors import Error
 from ..common.tasks import TASKS
+from .facts import Facts
 from .metrics import METRICS, metric, metrics_of
 
 STAGES = ("tune", "eval")
@@ -64,52 +65,6 @@ PLANNED_COLUMNS: dict[str, str] = {
     "reason": "empty, or why the study is a planned absence (unsupported, left out)",
 }
 
-META_KEYS: dict[str, str] = {
-    "suite": "name of the suite (str)",
-    "suite_hash": "hash of the suite (str)",
-    "budget": "name of the budget, with its numbers if wanted (str)",
-    "seed": "seed of the sweep (int)",
-    "sampler": "name of the sampler (str)",
-    "metric": "headline metric of each task: {task: name}",
-    "protocol": "how rows became folds: {dataset: text}",
-    "overlapping": "datasets whose stored test parts overlap, so that their spread is no standard "
-    "error; default: those whose protocol text starts with 'official'",
-    "sizes": "training rows of the folds of datasets that several were drawn of: {dataset: {fold: "
-    "rows}}",
-    "test_over_train": "n_test / n_train of folds that partition a dataset: {dataset: float}",
-    "constants": "test scores of a constant prediction on each dataset: {dataset: {metric: float}}",
-    "rows": "number of rows of each dataset: {dataset: int}",
-    "subset": "the independent, learnable datasets that the tests are repeated on: [name]",
-    "subset_note": "one sentence with the reason why the others are not in it (str)",
-    "left_out": "datasets of the suite that could not be had: {dataset: reason}",
-    "notes": "sentences at the head of the report and in the notes of its tables: [str]",
-    "notes_of": "the datasets that a note is about, where it is not about all: {note: [name]}",
-    "families": "the family, summary and paper of each model: {model: [text, text, text]}",
-    "of_papers": "models that a paper proposes whose tables the package reproduces: [name]",
-    "names": "how a paper calls a model or dataset: {name: text}",
-    "facts": "what a dataset's page shows beside results: {dataset: facts of page_facts.py}",
-    "curves": "learning curves of chosen fits: {model: [{dataset, fold, by (steps of), points}]}",
-    "intervals": "what a dataset's intervals are worth: {model: keys of statistics.conformal}",
-    "bags": "ensembles of bags: {dataset: what sections/out_of_fold.py describes}",
-    "features": "what models lose without a feature: {dataset: frame}",
-    "answers": "of one dataset's test rows: {model: (targets (n,), predictions (n, C) or (n,))}",
-    "tuned": "how models were tuned that are no trials of the run: {source: sentence}",
-    "runs": "the folders of the runs, as they were named: [str]",
-    "default_first": "models whose first trial in a study is the default configuration: [name]",
-    "foreign": "whether these are results of another tool, whose rows are not known (bool)",
-    "kind": "'ensemble' where a row of the trials is an ensemble, not one run of a model (str)",
-    "ensembles": "one sentence on how the ensembles were made (str)",
-    "seedless": "models whose rows are means of several runs, or need no seeds: [name]",
-    "damage": "what of the runs was found damaged when they were read: [str]",
-    "fit_warnings": "warnings that libraries gave in fits: {model: {category: count}}",
-    "last_record_utc": "time of the last record (str)",
-    "versions": "library versions: {name: version}",
-    "environment": "hardware and operating system: {name: text}",
-    "code": "commit or source hash of the package (str)",
-    "lock": "hash of the lock file (str)",
-}
-
-
 STUDY = ["dataset", "fold", "model"]
 
 # Attributes computed from the frames alone; a copy with the same frames keeps them.
@@ -130,7 +85,7 @@ class Evidence:
     `trials` has one row per trial (TRIAL_COLUMNS and, for any metric of `metrics.METRICS`, the
     columns val_<metric> and test_<metric>; NaN or None where a metric is undefined or the trial has
     no result). `planned` has one row per study (PLANNED_COLUMNS): a (dataset, fold, model) of the
-    plan, run or not. `meta` has the keys META_KEYS, all optional except `metric`.
+    plan, run or not. `facts` is what else is known (`Facts`).
 
     The score of a study is the mean over its `eval` trials if the plan has any, all of them done;
     otherwise the test score of the one tuning trial marked `selected`. `ensembles`, where there are
@@ -143,7 +98,7 @@ class Evidence:
 
     trials: pd.DataFrame
     planned: pd.DataFrame
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
     ensembles: pd.DataFrame | None = None
     importance: pd.DataFrame | None = None
 
@@ -152,7 +107,7 @@ class Evidence:
         cls,
         trials: pd.DataFrame,
         planned: pd.DataFrame | None = None,
-        meta: Mapping[str, Any] | None = None,
+        facts: Facts | None = None,
     ) -> Evidence:
         """Evidence with optional columns filled, rows in canonical order, and every law checked.
 
@@ -161,22 +116,26 @@ class Evidence:
         """
         trials = _canonical_trials(trials).reset_index(drop=True)
         planned = _plan_of(trials) if planned is None else _canonical_plan(planned)
-        evidence = cls(trials, planned, dict(meta or {}))
+        evidence = cls(trials, planned, facts or Facts())
         if not evidence._in_strict_order:  # rows from a ledger are, and need no copy
             keys = [*STUDY, "stage", "index", "seed"]
             trials = trials.sort_values(keys, kind="stable", ignore_index=True)
-            evidence = cls(trials, planned, evidence.meta)
+            evidence = cls(trials, planned, evidence.facts)
         evidence.validate()
         return evidence
 
     def but(self, **changes: Any) -> Evidence:
-        """A copy with other `meta`, `ensembles` or `importance`; frames are not checked again."""
+        """A copy with other `facts`, `ensembles` or `importance`; frames are not checked again."""
         made = replace(self, **changes)
         if made.trials is self.trials and made.planned is self.planned:
             known = {name: self.__dict__[name] for name in _OF_FRAMES if name in self.__dict__}
             made.__dict__.update(known)
-            made._check_meta()
+            made._check_metrics()
         return made
+
+    def knowing(self, **facts: Any) -> Evidence:
+        """A copy with these of its facts."""
+        return self.but(facts=replace(self.facts, **facts))
 
     def validate(self) -> None:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.
@@ -194,7 +153,7 @@ class Evidence:
         self._refuse_duplicates()
         self._refuse_two_tasks()
         self._refuse_unplanned()
-        self._check_meta()
+        self._check_metrics()
         self.__dict__["_held"] = True
 
     def _refuse_duplicates(self) -> None:
@@ -231,12 +190,7 @@ class Evidence:
                 f"fold {key[1]}, model {key[2]!r}"
             )
 
-    def _check_meta(self) -> None:
-        unknown = sorted(set(self.meta) - set(META_KEYS))
-        if unknown:
-            raise EvidenceError(
-                f"unknown key {unknown[0]!r} in meta; known: {', '.join(META_KEYS)}"
-            )
+    def _check_metrics(self) -> None:
         for task in self.tasks:
             name = self.headline(task)
             known = metrics_of(task)
@@ -298,7 +252,7 @@ class Evidence:
     @cached_property
     def own(self) -> list[str]:
         """The models that are classes of the user's own, sorted by name."""
-        families = self.meta.get("families") or {}
+        families = self.facts.families
         return [m for m in self.models if m in families and families[m][0] == "external"]
 
     def datasets(self, task: str | None = None) -> list[str]:
@@ -307,13 +261,10 @@ class Evidence:
         return sorted(set(rows["dataset"]))
 
     def headline(self, task: str) -> str:
-        """Name of the metric that the task's tables show; EvidenceError where meta has none."""
-        try:
-            return metric(str(self.meta["metric"][task])).name
-        except (KeyError, TypeError):
-            raise EvidenceError(
-                f"meta['metric'] must name a metric for the task {task!r}"
-            ) from None
+        """Name of the metric that the task's tables show; EvidenceError where no fact names it."""
+        if task not in self.facts.metric:
+            raise EvidenceError(f"facts.metric must name a metric for the task {task!r}")
+        return metric(self.facts.metric[task]).name
 
     def test_metrics(self, task: str) -> list[str]:
         """Metrics of the task that its trials carry test scores of, the headline first."""
@@ -326,7 +277,7 @@ class Evidence:
     def _evaluation_runs(self) -> pd.DataFrame:
         """STUDY and `n`: the runs that evaluated its choice; without those of `seedless` models."""
         runs = self.trials.loc[self.having("stage", "eval"), STUDY]
-        runs = runs[~runs["model"].isin(self.meta.get("seedless") or [])]
+        runs = runs[~runs["model"].isin(self.facts.seedless)]
         return runs.groupby(STUDY, sort=True).size().rename("n").reset_index()
 
     @cached_property
@@ -349,16 +300,14 @@ class Evidence:
     @cached_property
     def overlapping(self) -> set[str]:
         """Datasets whose spread over folds must not be called a standard error."""
-        named = self.meta.get("overlapping")
-        if named is not None:
-            return set(named)
-        protocol = self.meta.get("protocol") or {}
-        return {d for d, text in protocol.items() if str(text).lower().startswith("official")}
+        if self.facts.overlapping is not None:
+            return set(self.facts.overlapping)
+        return {d for d, t in self.facts.protocol.items() if t.lower().startswith("official")}
 
     @property
     def subset(self) -> list[str]:
-        """The independent, learnable datasets, sorted; all datasets where meta names none."""
-        named = self.meta.get("subset")
+        """The independent, learnable datasets, sorted; all datasets where no fact names them."""
+        named = self.facts.subset
         return self.datasets() if named is None else sorted(set(named) & set(self.datasets()))
 
 

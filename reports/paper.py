@@ -78,7 +78,7 @@ def files(
     critical-difference the widest); references.bib; `setup`, a paragraph on how they were
     computed; `main`, which compiles to all of it.
 
-    A model or dataset is called what `meta["names"]` says, models stand in the order of their
+    A model or dataset is called what the fact `names` says, models stand in the order of their
     mean rank, and one of the user's own is marked. `matrices`: one for each scope; `missed` gets a
     sentence on each figure that could not be drawn.
     """
@@ -98,7 +98,7 @@ def files(
     if (tests := tables.get(f"tests-reference-{scope}")) and _is_full(tests.panels[0]):
         made.append(_reference(tests, whole, names))
     made.append(_costs(tables["costs"], names))
-    if facts := evidence.meta.get("facts"):
+    if facts := evidence.facts.of_datasets:
         made.insert(0, _datasets(evidence, facts, names))
     texts = {table.name: to_latex([table]) for table in made}
     pdfs: dict[str, bytes | None] = {}
@@ -128,7 +128,7 @@ def files(
         pdfs[name] = optional.made(f"The figure {FOLDER}{name}.pdf", pdf, None, missed)
         texts[name] = paper_figures.to_latex(name, plot, caption, names)
     packages += ["\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.16}\n"] * bool(drawn)
-    of_models, of_data = bibliography.entries(evidence, evidence.meta.get("names") or {})
+    of_models, of_data = bibliography.entries(evidence, evidence.facts.names)
     sources = {entry.key: entry.text for entry in (*of_models.values(), *of_data.values())}
     packages += [LETTERS] * (not all(map(str.isascii, [*texts.values(), *sources.values()])))
     main = MAIN.replace("%PACKAGES%", "".join(packages))
@@ -153,7 +153,7 @@ class _Names:
         """`order`: the models by mean rank, then those that are not ranked, by name."""
         ranked = [] if widest.why_not else widest.order()[0]
         rest = [model for model in evidence.models if model not in ranked]
-        names = evidence.meta.get("names") or {}
+        names = evidence.facts.names
         self.order = [*ranked, *rest]
         self.own = set(evidence.own)
         self.model_of, self.dataset_of = (
@@ -196,7 +196,7 @@ def _datasets(
     for dataset in evidence.datasets():
         known = facts.get(dataset) or {}
         kinds, sizes = known.get("kinds") or {}, known.get("sizes") or [None] * 3
-        numbers = [(evidence.meta.get("rows") or {}).get(dataset)]
+        numbers = [evidence.facts.rows.get(dataset)]
         numbers += [kinds.get(kind, 0) if kinds else None for kind in ("numeric", "categorical")]
         numbers += [len(known.get("classes") or ()) or None, *sizes]
         cells = (TableCell("–" if n is None else f"{n:,.0f}") for n in numbers)

@@ -32,7 +32,7 @@ def plots(
     drawn: dict[str, tuple[Plot | Wins, str]] = {}
     if matrix.why_not:
         return drawn
-    of = looks(evidence.models, evidence.meta.get("families") or {})
+    of = looks(evidence.models, evidence.facts.families)
     n = footnotes.count(len(matrix.datasets), "dataset")
     order = matrix.order()[0]
     best = [m for i, m in enumerate(order) if i < MOST or m in evidence.own]

@@ -169,12 +169,12 @@ def _regimes(
 def rescored_section(evidence: Evidence, name: str, notes: Sequence[str]) -> Section:
     """The file `metric-<name>`: the score tables for the evidence of `rescored.with_metric`."""
     said = [
-        *map(str, evidence.meta.get("notes") or []),
+        *evidence.facts.notes,
         f"{METRICS[name].label} was computed again from the stored predictions; the configurations "
         "are those that validation chose by the sweep's own metric.",
         *notes,
     ]
-    evidence = evidence.but(meta={**evidence.meta, "notes": said})
+    evidence = evidence.knowing(notes=said)
     table = studies(evidence)
     blocks = {
         (task, name): cells(evidence, table[table["task"] == task], name) for task in evidence.tasks
@@ -246,32 +246,29 @@ def _pages(evidence: Evidence, parts: Parts) -> dict[str, str]:
 
 
 def _noting(evidence: Evidence, missed: list[str]) -> Evidence:
-    notes = [*(evidence.meta.get("notes") or []), *missed]
-    return evidence.but(meta={**evidence.meta, "notes": notes})
+    return evidence.knowing(notes=[*evidence.facts.notes, *missed])
 
 
 def about(evidence: Evidence, parts: list[Section], html: bool = True) -> str:
     """The file about.md: suite, protocol, versions, machine and the list of files."""
-    meta, esc = evidence.meta, escape.markdown
+    facts, esc = evidence.facts, escape.markdown
     lines = ["# About this report", ""]
-    lines += [f"> {esc(escape.one_line(str(note)))}\n" for note in meta.get("notes") or []]
+    lines += [f"> {esc(escape.one_line(note))}\n" for note in facts.notes]
     models = {"models": footnotes.join(evidence.models, limit=100)}
     lines += _list({**footnotes.about(evidence), "datasets": len(evidence.datasets()), **models})
     for task in evidence.tasks:
         title = footnotes.TASK_TITLES[task].capitalize()
         named = footnotes.metric_title(evidence.headline(task))
         lines += ["", f"## {title}: {esc(named)}", ""]
-        protocol = meta.get("protocol") or {}
+        protocol = facts.protocol
         lines += _list({d: protocol.get(d, "protocol not stated") for d in evidence.datasets(task)})
-    for title, key in (
-        ("Left out", "left_out"),
-        ("Versions", "versions"),
-        ("Environment", "environment"),
+    for title, known in (
+        ("Left out", facts.left_out),
+        ("Versions", facts.versions),
+        ("Environment", facts.environment),
     ):
-        facts = dict(meta.get(key) or {})
-        if facts:
-            lines += ["", f"## {title}", ""]
-            lines += _list({str(k): facts[k] for k in sorted(facts, key=str)})
+        if known:
+            lines += ["", f"## {title}", "", *_list({name: known[name] for name in sorted(known)})]
     lines += ["", "## Files", ""]
     for part in parts:
         names = ", ".join(f"`{part.name}.{ending}`" for ending in part.endings)

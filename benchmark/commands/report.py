@@ -103,7 +103,7 @@ def report(
         if only or datasets:
             evidence = choice.only(evidence, only, datasets)
             evidence = noting(evidence, of_choice(evidence, only, datasets))
-        notes = evidence.meta["notes"]
+        notes = [*evidence.facts.notes]
         made = parts_and_files(evidence, out or file.folder / "report", **how)
         for note in notes:
             console.tell(f"note: {note}")

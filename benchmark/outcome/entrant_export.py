@@ -268,7 +268,7 @@ def _facts(
         commit=_distinct(str(e.get("code", "")) for e in environments),
         lock=_distinct(str(e.get("lock", ""))[:16] for e in environments),
         processor=_distinct(str(e.get("cpu", "unknown processor")) for e in environments),
-        last_record=str(evidence.meta.get("last_record_utc", "")),
+        last_record=evidence.facts.last_record_utc,
         trials=len(mine),
         failed=int((mine["status"] == "failed").sum()),
         cpu_hours=round(float(mine.drop_duplicates("id")["cpu_s"].sum()) / 3600, 3),

@@ -200,9 +200,9 @@ def with_features(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
     trials = evidence.trials[evidence.trials["selected"].astype(bool)]
     key = [*KEY, "fold", "config"]
     chosen = pd.MultiIndex.from_frame(trials[key].astype(object))
-    bags = {name: weights_text(of["weights"]) for name, of in evidence.meta.get("bags", {}).items()}
+    bags = {name: weights_text(of["weights"]) for name, of in evidence.facts.bags.items()}
     taken = (rows["model"] == ENSEMBLE) & (rows["config"] == rows["dataset"].map(bags))
     rows = rows[taken | pd.MultiIndex.from_frame(rows[key]).isin(chosen)]
     rows = rows.drop_duplicates([*key, "feature"])
     features = {name: over_folds(mine) for name, mine in rows.groupby("dataset", sort=True)}
-    return evidence.but(meta={**evidence.meta, "features": features})
+    return evidence.knowing(features=features)

@@ -56,7 +56,7 @@ def regimes_of(
     from ...reports.metrics import metric
     from ...reports.sections.regimes import COLUMNS, DEFAULT, ENSEMBLED, TUNED
 
-    begins = set(evidence.meta["default_first"])
+    begins = set(evidence.facts.default_first)
     table = studies(evidence)
     table = table if only is None else table[table["dataset"] == only]
     trials = evidence.trials[evidence.having("stage", TUNE)]

@@ -79,7 +79,7 @@ def make_report(
         if mine or datasets:
             evidence = choice.only(evidence, mine, datasets)
         if shown is not None:
-            evidence = evidence.but(meta={**evidence.meta, "runs": list(shown)})
+            evidence = evidence.knowing(runs=list(shown))
         from ..results.answers import with_answers
         from ..results.greedy_ensembles import with_bags
         from ..results.learning_curves import with_curves
@@ -185,8 +185,7 @@ def parts_and_files(evidence: Evidence, out: Path, missed: Sequence[str] = (), *
     html = how.pop("html", True)
     parts = parts_of(evidence, **how)
     files = write(evidence, out, parts, html=html)
-    damage = evidence.meta.get("damage") or []
-    return Made(files, parts.sections, damage, [*missed, *parts.missed])
+    return Made(files, parts.sections, [*evidence.facts.damage], [*missed, *parts.missed])
 
 
 @contextmanager

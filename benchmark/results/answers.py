@@ -21,7 +21,7 @@ MOST = 1_000_000  # test rows of all models together
 def with_answers(
     evidence: Evidence, runs: Iterable[Path], *, mirror: str | None = None, cache: str | None = None
 ) -> Evidence:
-    """The evidence with `answers` in its meta, where it is about one dataset: the test rows of all
+    """The evidence with the fact `answers`, where it is about one dataset: the test rows of all
     folds together, of each fold the first trial that counts; and of a regression with `intervals`,
     what those by validation residuals are worth. A model whose predictions are gone is left out;
     nothing is added where the dataset cannot be read."""
@@ -55,4 +55,4 @@ def with_answers(
                 intervals[model] = {k: float(np.mean([w[k] for w in worth])) for k in worth[0]}
     if not answers or n_rows > MOST:
         return evidence
-    return evidence.but(meta={**evidence.meta, "answers": answers, "intervals": intervals})
+    return evidence.knowing(answers=answers, intervals=intervals)

@@ -10,7 +10,7 @@ as well as methods. They are ranked with nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ def with_published(
 def _told_of(joined: Evidence, file: ResultsFile, source: str) -> Evidence:
     """The evidence with a sentence on how the models of a source were tuned."""
     said = {source: f"models of {file.card.title or source}, {file.budget()}."}
-    return joined.but(meta={**joined.meta, "tuned": {**(joined.meta.get("tuned") or {}), **said}})
+    return joined.knowing(tuned={**joined.facts.tuned, **said})
 
 
 def _notes(file: ResultsFile, source: str, same: Sequence[_Pair], joined: Evidence) -> list[str]:
@@ -176,7 +176,7 @@ def _notes(file: ResultsFile, source: str, same: Sequence[_Pair], joined: Eviden
     means = [f"Each value of [{source}] is a mean of {file.card.means_of} runs."]
     who = f"Models marked [{source}] are published results, not trials of this run"
     if file.is_ours and same:
-        tuned = joined.meta["tuned"][source].rstrip(".")
+        tuned = joined.facts.tuned[source].rstrip(".")
         who = f"Not trials of this run: {tuned}; [{source}] marks those that the run has, too"
     return [
         f"{who}; comparable with ours (same rows, same metric) on: {ranked}.",
@@ -235,26 +235,20 @@ def _joined(
     trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
     planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
 
-    def both(key: str) -> list[str]:
-        known = [named[model] for model in theirs.meta.get(key) or []]
-        return [*(evidence.meta.get(key) or []), *known]
-
-    families, names = (theirs.meta[key] for key in ("families", "names"))
+    mine, other = evidence.facts, theirs.facts
     called = {
-        now: names[method] + now.removeprefix(method)
+        now: other.names[method] + now.removeprefix(method)
         for method, now in named.items()
-        if method in names
+        if method in other.names
     }
-    meta = {
-        **evidence.meta,
-        **{key: both(key) for key in ("seedless", "of_papers")},
-        "families": {
-            **(evidence.meta.get("families") or {}),
-            **{named[method]: of for method, of in families.items()},
-        },
-        "names": {**(evidence.meta.get("names") or {}), **called},
-    }
-    made = Evidence.of(trials, planned, meta)
+    facts = replace(
+        mine,
+        seedless=[*mine.seedless, *(named[model] for model in other.seedless)],
+        of_papers=[*mine.of_papers, *(named[model] for model in other.of_papers)],
+        families={**mine.families, **{named[m]: of for m, of in other.families.items()}},
+        names={**mine.names, **called},
+    )
+    made = Evidence.of(trials, planned, facts)
     groups = [evidence.ensembles] if evidence.ensembles is not None else []
     if theirs.ensembles is not None and groups:
         groups.append(renamed(theirs.ensembles))

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ import pandas as pd
 from ...common.tasks import BINARY, REGRESSION, TASKS
 from ...common.text import one_line, suggest
 from ...reports.evidence import Evidence, EvidenceError
+from ...reports.facts import Facts
 from ...reports.metrics import DEFAULT_METRIC, METRICS, metrics_of
 from ...sweeps.trial import CAUSES, DONE, FAILED, UNSUPPORTED, canonical
 from .csv_lines import COSTS, ENSEMBLE, TEST, VAL, Lines, literal, scored_lines, some
@@ -80,34 +81,34 @@ def read_results(
     trials = _trials(lines.at(run), task_of, splits)
     tasks_of_runs = set(trials["task"])
     scored = ((cells["part"] == TEST) & ~np.isnan(value)).to_numpy()
-    metric = {
+    metric: dict[str, str] = {
         task: _headline(lines.at(scored & (run | (task not in tasks_of_runs))), task, task_of)
         for task in TASKS
         if task in task_of.values()
     }
-    meta: dict[str, Any] = {
-        "suite": lines.name,
-        "suite_hash": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "metric": metric,
-        "notes": notes,
-        "foreign": True,
-    }
     if alone:
-        meta["kind"] = ENSEMBLE
         notes.append("Every line is of an ensemble; a seed is the number of an ensemble.")
     for task, name in metric.items():
         if task in tasks_of_runs and f"test_{name}" not in trials:
             trials[f"test_{name}"] = np.nan  # every trial of the task failed
-    evidence = Evidence.of(trials, meta=meta)
+    facts = Facts(
+        suite=lines.name,
+        suite_hash=hashlib.sha256(path.read_bytes()).hexdigest(),
+        metric=metric,
+        notes=notes,
+        foreign=True,
+        kind=ENSEMBLE if alone else "",
+        ensembles="" if run.all() else ENSEMBLES,
+    )
+    evidence = Evidence.of(trials, facts=facts)
     if run.all():
         return evidence
-    meta["ensembles"] = ENSEMBLES
     groups = lines.at(~run)
     if only := sorted(set(groups.cells["dataset"]) - set(trials["dataset"])):
         notes.append(
             f"Ensembles without single runs, in no table but those of seeds: {some(only)}."
         )
-    return evidence.but(ensembles=_ensembles(groups, task_of, splits), meta=meta)
+    return evidence.but(ensembles=_ensembles(groups, task_of, splits))
 
 
 def _check_words(lines: Lines) -> None:

@@ -118,16 +118,14 @@ class ResultsFile:
         # In our own results, a model with one run per study draws no random numbers.
         n_runs = read.trials.groupby(STUDY).size().groupby("model").max()
         once = n_runs.index[n_runs == 1] if drawn else ()
-        meta = {
-            **read.meta,
+        return read.knowing(
             **of_protocols(drawn),
             **self._known(read.models),
             **(self._of_ours() if drawn else {}),
-            "notes": [*self.notes, *([] if drawn else [unknown]), *read.meta["notes"]],
-            "suite": card.title or read.meta["suite"],
-            "seedless": read.models if card.means_of else [*once],
-        }
-        return read.but(meta=meta)
+            notes=[*self.notes, *([] if drawn else [unknown]), *read.facts.notes],
+            suite=card.title or read.facts.suite,
+            seedless=read.models if card.means_of else [*once],
+        )
 
     @property
     def is_ours(self) -> bool:
@@ -156,7 +154,7 @@ class ResultsFile:
         return {"families": families_of(ours), "names": names, "of_papers": of_papers(ours)}
 
     def _of_ours(self) -> dict[str, Any]:
-        """What of the meta of a run the results of one keep: which datasets are independent and can
+        """The facts of a run that the results of one keep: which datasets are independent and can
         be learned."""
         cards = {n: catalog.card(n) for n in self.card.datasets if n in catalog.built_in()}
         known = {name: (card.learnable, card.overlaps) for name, card in cards.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from ...common.counting import count
 from ...common.text import first_few
+from ...reports.facts import Facts
 from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.study_state import EVAL, TUNE, StudyState
@@ -168,13 +170,16 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
     frames = [frame for _, frame in parts if len(frame)] or [parts[0][1]]
     trials = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     kinds = {"cpus": sorted(cpus - {""}), "gpus": sorted(gpus - {""})}
-    meta = meta_of(plans, trials, last_record=max(times), **kinds)
-    meta["notes"] += repeated
-    meta["runs"] = [str(run) for run in folders]
-    meta["damage"] = [text for ledger in ledgers for text in damage_of(ledger)]
-    meta["notes"] += [f"{text}." for ledger in ledgers for text in ledger.notices]
-    meta["notes"] += [f"Incomplete: {text}." for text in meta["damage"]]
-    meta["fit_warnings"] = {model: dict(sorted(warned[model].items())) for model in sorted(warned)}
+    damage = [text for ledger in ledgers for text in damage_of(ledger)]
+    notices = [f"{text}." for ledger in ledgers for text in ledger.notices]
+    known = facts_of_plans(plans, trials, last_record=max(times), **kinds)
+    facts = replace(
+        known,
+        runs=[str(run) for run in folders],
+        damage=damage,
+        notes=[*known.notes, *repeated, *notices, *(f"Incomplete: {text}." for text in damage)],
+        fit_warnings={model: dict(sorted(warned[model].items())) for model in sorted(warned)},
+    )
     planned = [
         {
             "dataset": study.dataset,
@@ -192,16 +197,14 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
         if column not in trials:
             trials[column] = float("nan")  # nothing succeeded: a table of failures
     trials = trials.drop(columns="study", errors="ignore")
-    return Evidence.of(trials, pd.DataFrame(planned), meta)
+    return Evidence.of(trials, pd.DataFrame(planned), facts)
 
 
 def noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evidence:
     """The evidence with more notes, and with more that was found damaged, each of it once."""
-    damaged = [*(evidence.meta.get("damage") or []), *damage]
-    said = [*(evidence.meta.get("notes") or []), *notes]
-    return evidence.but(
-        meta={**evidence.meta, "notes": said, "damage": list(dict.fromkeys(damaged))}
-    )
+    damaged = [*evidence.facts.damage, *damage]
+    said = [*evidence.facts.notes, *notes]
+    return evidence.knowing(notes=said, damage=list(dict.fromkeys(damaged)))
 
 
 def slots_in_the_end(columns: Columns, plan: RunPlan) -> dict[str, int]:
@@ -240,9 +243,9 @@ def agree(first: RunPlan, other: RunPlan, *, content: bool) -> None:
                 )
 
 
-def meta_of(
+def facts_of_plans(
     plans: list[RunPlan], frame: pd.DataFrame, *, last_record: str, cpus: list[str], gpus: list[str]
-) -> dict[str, Any]:
+) -> Facts:
     """The settings, versions and notes that tables show. last_record: its time; cpus,
     gpus: the processors that trials ran on."""
     first = plans[0]
@@ -266,40 +269,40 @@ def meta_of(
     limits = {note: where for note in promises[-1:] if where}  # the note on limits is the last
     environment = first.environment
     mixed = f" (results come from {len(cpus)} types)" if len(cpus) > 1 else ""
-    return {
-        "suite": ", ".join(dict.fromkeys(plan.suite.name for plan in plans)),
-        "budget": f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
+    return Facts(
+        suite=", ".join(dict.fromkeys(plan.suite.name for plan in plans)),
+        budget=f"{', '.join(dict.fromkeys(names))}: {count(len(folds), 'fold')}, "
         f"{_range(trials, 'configuration')} a study, {_evaluated(plans, seeds)}",
-        "seed": first.options.seed,
-        "sampler": ", ".join(sorted({name for plan in plans for name in plan.samplers})),
-        "metric": first.metric,
+        seed=first.options.seed,
+        sampler=", ".join(sorted({name for plan in plans for name in plan.samplers})),
+        metric=first.metric,
         **of_protocols(
             {name: described.protocol for name, described in sorted(datasets.items())},
             [name for name, described in datasets.items() if described.added],
         ),
-        "rows": {name: described.n_rows for name, described in sorted(datasets.items())},
-        "constants": {name: described.constant for name, described in datasets.items()},
-        "subset": subset,
-        "subset_note": why,
-        "default_first": default_first(plans, all(b.start_with_default for b in budgets)),
-        "left_out": {n: r for plan in plans for n, r in plan.left_out.items()},
-        "notes": list(dict.fromkeys(notes)),
-        "notes_of": {**limits, **warnings},
-        "families": families_of(behind(plans)),
-        "of_papers": of_papers(behind(plans)),
-        "names": names_of(plans),
-        "facts": facts_of(datasets),
-        "last_record_utc": last_record,
-        "versions": environment["libraries"],
-        "environment": {
+        rows={name: described.n_rows for name, described in sorted(datasets.items())},
+        constants={name: described.constant for name, described in datasets.items()},
+        subset=subset,
+        subset_note=why,
+        default_first=default_first(plans, all(b.start_with_default for b in budgets)),
+        left_out={n: r for plan in plans for n, r in plan.left_out.items()},
+        notes=list(dict.fromkeys(notes)),
+        notes_of={**limits, **warnings},
+        families=families_of(behind(plans)),
+        of_papers=of_papers(behind(plans)),
+        names=names_of(plans),
+        of_datasets=facts_of(datasets),
+        last_record_utc=last_record,
+        versions=environment["libraries"],
+        environment={
             "cpu": ("; ".join(cpus) or environment["cpu"]) + mixed,
             **({"gpu": "; ".join(gpus) + ": equal bytes are not promised"} if gpus else {}),
             **{name: str(environment[name]) for name in ("cores", "memory_mb", "system")},
             **{k: v for k, v in environment.items() if k == "instructions"},
         },
-        "code": environment["code"],
-        "lock": environment["lock"],
-    }
+        code=environment["code"],
+        lock=environment["lock"],
+    )
 
 
 def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
@@ -311,7 +314,7 @@ def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
 
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
-    """Meta's `protocol`, `overlapping`, `sizes` and `test_over_train` of {dataset: protocol}.
+    """The facts `protocol`, `overlapping`, `sizes`, `test_over_train` of {dataset: protocol}.
     `added`: those with one stored split, which overlaps no other."""
     from ...datasets.protocols import N_FOLDS, NUMBERS, described, draws_of
 

@@ -156,7 +156,7 @@ def table_ensemble(blocks: Sequence[Block], metric: Metric) -> TableEnsemble | N
 
 
 def with_bags(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
-    """The evidence with `bags` in its meta (see `reports/sections/out_of_fold.py`), where runs have
+    """The evidence with the fact `bags` (see `reports/sections/out_of_fold.py`), where runs have
     any. `where`: mirror and cache. A dataset whose predictions are gone is named as damage."""
     from ...reports.metrics import METRICS
     from .evidence_builder import noting
@@ -184,4 +184,4 @@ def with_bags(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidenc
             }
     notes = [f"No bags on {name}: {why}" for name, why in left_out.items()] if bags else []
     evidence = noting(evidence, *notes, damage=damage)
-    return evidence.but(meta={**evidence.meta, "bags": bags}) if bags else evidence
+    return evidence.knowing(bags=bags) if bags else evidence

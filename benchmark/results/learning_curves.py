@@ -23,7 +23,7 @@ CURVE = "curve"
 
 
 def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
-    """Add meta's `curves`: {model: [{dataset, fold, by, points}]}, the validation loss against the
+    """The fact `curves`: {model: [{dataset, fold, by, points}]}, the validation loss against the
     training steps of the chosen fits, for models that are trained in steps.
 
     At most MOST_CURVES per model. None are added if the runs hold more than MOST_RECORDS records.
@@ -43,7 +43,7 @@ def with_curves(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
         if curve is not None and len(curve["points"]) > 1:
             entry = {"dataset": row["dataset"], "fold": row["fold"], **curve}
             curves.setdefault(row["model"], []).append(entry)
-    return evidence.but(meta={**evidence.meta, "curves": curves}) if curves else evidence
+    return evidence.knowing(curves=curves) if curves else evidence
 
 
 def _chosen(trials: pd.DataFrame) -> pd.DataFrame:

@@ -29,15 +29,15 @@ def behind(plans: Iterable[RunPlan]) -> dict[str, str]:
     return dict(sorted(of.items()))
 
 
-def families_of(behind: Mapping[str, str]) -> dict[str, list[str]]:
-    """{model: [family, summary, paper]}; a variant has those of the model `behind` it, a class of
+def families_of(behind: Mapping[str, str]) -> dict[str, tuple[str, str, str]]:
+    """{model: (family, summary, paper)}; a variant has those of the model `behind` it, a class of
     the user's is "external"."""
     from ...models.in_context.entries import IN_CONTEXT
     from ...models.registry_entries import MODELS
 
-    unknown = ["external", "", ""]
+    unknown = "external", "", ""
     specs = {name: MODELS.get(of) or IN_CONTEXT.get(of) for name, of in behind.items()}
-    return {n: [s.family, s.summary, s.paper] if s else unknown for n, s in specs.items()}
+    return {n: (s.family, s.summary, s.paper) if s else unknown for n, s in specs.items()}
 
 
 def of_papers(behind: Mapping[str, str]) -> list[str]:
@@ -139,13 +139,13 @@ def with_cards(evidence: Evidence) -> Evidence:
     from ...datasets.errors import DataError
 
     facts = {}
-    for name, known in evidence.meta["facts"].items():
+    for name, known in evidence.facts.of_datasets.items():
         try:
             card = None if known["own"] else catalog.card(known["added"] or name)
         except DataError:  # there is none, or none any more, or another version wrote it
             card = None
         facts[name] = {**known, **(_of_card(card, known) if card else {})}
-    return evidence.but(meta={**evidence.meta, "facts": facts})
+    return evidence.knowing(of_datasets=facts)
 
 
 def _of_card(card: Card, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Sides:
 
 def has_sizes(evidence: Evidence) -> bool:
     """Whether several training sizes of a dataset were drawn."""
-    return any(len(set(of.values())) > 1 for of in (evidence.meta.get("sizes") or {}).values())
+    return any(len(set(of.values())) > 1 for of in evidence.facts.sizes.values())
 
 
 def sized(evidence: Evidence) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def sized(evidence: Evidence) -> pd.DataFrame:
     folds = errors_by_fold(evidence)
     known = {
         (dataset, int(fold)): size
-        for dataset, of in (evidence.meta.get("sizes") or {}).items()
+        for dataset, of in evidence.facts.sizes.items()
         for fold, size in of.items()
     }
     size = [known.get(place) for place in zip(folds["dataset"], folds["fold"], strict=True)]
@@ -98,7 +98,7 @@ def ranked(errors: pd.DataFrame) -> list[Ranked]:
 
 def of_families(evidence: Evidence, names: Sequence[str]) -> list[str]:
     """The models of these families, sorted."""
-    families: Mapping[str, Sequence[str]] = evidence.meta.get("families") or {}
+    families: Mapping[str, Sequence[str]] = evidence.facts.families
     return [m for m in evidence.models if m in families and families[m][0] in names]
 
 

@@ -63,7 +63,7 @@ def _beside_default(results: Results, task: str, metric: str) -> pd.DataFrame:
         & evidence.having("task", task),
         [*place, "index", "selected", column],
     ]
-    begins = trials["model"].isin(list(evidence.meta.get("default_first") or []))
+    begins = trials["model"].isin(evidence.facts.default_first)
     chosen = trials["selected"].astype(bool)
     first = trials[begins & (trials["index"] == 0) & ~chosen].assign(other="")
     pairs.append(trials[chosen].merge(first, on=place, suffixes=("", "_default")))

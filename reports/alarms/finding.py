@@ -112,7 +112,7 @@ class Results:
         least `least`, and 3/n in the n test rows of so many folds, where they are known."""
         if not METRICS[metric].bounded:
             return 0.0
-        rows = (self.evidence.meta.get("rows") or {}).get(dataset)
+        rows = self.evidence.facts.rows.get(dataset)
         return max(least, SEEN_NONE / (TEST_SHARE * rows) / folds) if rows else least
 
 

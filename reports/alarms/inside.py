@@ -90,7 +90,7 @@ def _other_variance(rows: pd.DataFrame, rmse: pd.Series, r2: pd.Series) -> pd.Se
 def seeds_alike(results: Results) -> Iterator[Finding]:
     """Runs under several seeds that have the same scores, of a model that has a seed."""
     rows = results.counted[results.evidence.having("stage", "eval")[results.counted.index]]
-    seedless = set(results.evidence.meta.get("seedless") or [])
+    seedless = results.evidence.facts.seedless
     rows = rows[~rows["model"].isin(list(seedless))]
     sizes = rows.groupby(STUDY)["seed"].transform("size")
     rows = rows[sizes >= SEVERAL]
@@ -105,7 +105,7 @@ def seeds_alike(results: Results) -> Iterator[Finding]:
         for row in first.to_numpy(dtype=float).tolist()
     ]
     long = pd.Series(told, index=first.index)
-    families = results.evidence.meta.get("families") or {}
+    families = results.evidence.facts.families
     by_model = same.groupby(level="model")
     for model, mine in by_model:
         family = (families.get(model) or ("external",))[0]
@@ -187,7 +187,7 @@ def out_of_proportion(results: Results) -> Iterator[Finding]:
 
 def leaks(results: Results) -> Iterator[Finding]:
     """Datasets of which the passport says that a feature tells the target."""
-    facts_of = results.evidence.meta.get("facts") or {}
+    facts_of = results.evidence.facts.of_datasets
     if not any("flags" in facts for facts in facts_of.values()):
         raise NotChecked("no passports")
     for dataset, facts in facts_of.items():

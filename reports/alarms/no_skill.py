@@ -43,7 +43,7 @@ def _constants(
 ) -> np.ndarray:  # (n_datasets, n_models)
     """The error of a constant prediction that each score is compared with: of a model that is one,
     of the plan, or a guess from the other models' errors."""
-    known = evidence.meta.get("constants") or {}
+    known = evidence.facts.constants
     usual = NO_SKILL.get(metric, np.nan)
     values = np.array([(known.get(name) or {}).get(metric, usual) for name in scores.index])
     for name in filter(is_constant, scores):

@@ -28,5 +28,5 @@ def with_metric(
     found = found.reshape(len(trials), 2)
     trials = trials.assign(**{f"val_{name}": found[:, 0], f"test_{name}": found[:, 1]})
     planned = evidence.planned[evidence.planned["task"].isin(tasks)]
-    meta = {**evidence.meta, "metric": dict.fromkeys(tasks, name)}
-    return replace(evidence, trials=trials, planned=planned, meta=meta, ensembles=None)
+    facts = replace(evidence.facts, metric=dict.fromkeys(tasks, name))
+    return replace(evidence, trials=trials, planned=planned, facts=facts, ensembles=None)

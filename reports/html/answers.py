@@ -24,7 +24,7 @@ Answers = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {model: (targets, predi
 def of_answers(source: Source, name: str) -> dict[str, Any]:
     """{"answered": figures, "confusion": a table or None, "worth": that of the intervals or
     None} of the dataset, empty without answers."""
-    answers: Answers = source.evidence.meta.get("answers") or {}
+    answers: Answers = source.evidence.facts.answers
     nothing: dict[str, Any] = {"answered": [], "confusion": None, "worth": None}
     task = source.cells[name][0].task
     metric = METRICS[source.evidence.headline(task)]
@@ -38,7 +38,7 @@ def of_answers(source: Source, name: str) -> dict[str, Any]:
         drawn = [_predicted(source, order[0], answers)]
         return nothing | {"answered": drawn, "worth": _worth(source, order)}
     drawn = _curves(source, order, answers) if task == "binary" else []
-    facts = (source.evidence.meta.get("facts") or {}).get(name) or {}
+    facts = source.evidence.facts.of_datasets.get(name) or {}
     confusion = _confusion(order[0], answers, facts.get("classes"))
     return nothing | {"answered": drawn, "confusion": confusion}
 
@@ -96,7 +96,7 @@ def _confusion(
 
 def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:
     """Coverage, width, pinball loss and CRPS of the models' intervals."""
-    known = source.evidence.meta.get("intervals") or {}
+    known = source.evidence.facts.intervals
     models = [model for model in order if model in known]
     if not models:
         return None

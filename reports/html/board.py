@@ -35,7 +35,7 @@ def data(
     and None where the cell is not complete.
     """
     models, datasets, subset = evidence.models, evidence.datasets(), set(evidence.subset)
-    rows = evidence.meta.get("rows") or {}
+    rows = evidence.facts.rows
     task_of = dict(zip(headline["dataset"], headline["task"], strict=True))
     planned = ~pd.isna(_grid(headline, "state", datasets, models))
     return {

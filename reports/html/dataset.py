@@ -38,7 +38,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
     evidence = source.evidence
     task = source.cells[name][0].task
     metric = METRICS[evidence.headline(task)]
-    rows = (evidence.meta.get("rows") or {}).get(name)
+    rows = evidence.facts.rows.get(name)
     shown = _shown(trials)
     return {
         "title": escape.one_line(name),
@@ -49,7 +49,7 @@ def page(source: Source, name: str, trials: pd.DataFrame) -> dict[str, Any]:
             ("metric", footnotes.metric_title(metric.name)),
             *([("rows", f"{rows:,}")] if rows else []),
             ("folds", str(max(cell.n_planned for cell in source.cells[name]))),
-            ("protocol", (evidence.meta.get("protocol") or {}).get(name, "not stated")),
+            ("protocol", evidence.facts.protocol.get(name, "not stated")),
         ],
         "notes": _notes(source, name),
         **_data(source, name),
@@ -111,7 +111,7 @@ def _scores(source: Source, cells: Sequence[Any], metric_name: str) -> list[dict
         )
     entries.sort(key=lambda entry: entry["order"])
     dataset, models = cells[0].dataset, source.evidence.models
-    constant = (source.evidence.meta.get("constants") or {}).get(dataset, {}).get(metric_name)
+    constant = source.evidence.facts.constants.get(dataset, {}).get(metric_name)
     if constant is None or any(map(is_constant, models)):
         return entries
     told = dict.fromkeys(("spread", "folds", "state", "cause", "fit", "predict", "cpu"), "")
@@ -170,9 +170,9 @@ def _figures(
 
 def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]:
     """What each model loses on test rows without a feature, where that was computed."""
-    known = (source.evidence.meta.get("features") or {}).get(name)
+    known = source.evidence.facts.features.get(name)
     made, looks = [], source.looks
-    where = "rows out of fold" if name in (source.evidence.meta.get("bags") or {}) else "test rows"
+    where = "rows out of fold" if name in source.evidence.facts.bags else "test rows"
     first = next(iter(looks.values()))  # an ensemble is no model with a colour of its own
     for model, mine in () if known is None else known.groupby("model", sort=False):
         rows = [
@@ -195,7 +195,7 @@ def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]
 def _data(source: Source, name: str) -> dict[str, Any]:
     """The variables of the sections on the data; `data_known` is False for another tool's results,
     of which nothing is known but the scores."""
-    facts = (source.evidence.meta.get("facts") or {}).get(name)
+    facts = source.evidence.facts.of_datasets.get(name)
     if facts is None:
         return {"data_known": False}
     classes = facts["classes"]
@@ -246,8 +246,8 @@ def _data(source: Source, name: str) -> dict[str, Any]:
 
 def _notes(source: Source, name: str) -> list[str]:
     """The notes of the report that are about this dataset, or about all."""
-    about = source.evidence.meta.get("notes_of") or {}
-    notes = [str(note) for note in source.evidence.meta.get("notes") or []]
+    about = source.evidence.facts.notes_of
+    notes = [*source.evidence.facts.notes]
     return [note for note in notes if name in about.get(note, [name])]
 
 

@@ -123,7 +123,7 @@ def _score(value: float | None, scale: float) -> str:
 
 def _learning(source: Source, name: str) -> list[dict[str, str]]:
     """Validation loss against steps, of chosen fits; of several datasets as shares of the fall."""
-    curves = (source.evidence.meta.get("curves") or {}).get(name) or []
+    curves = source.evidence.facts.curves.get(name) or []
     if not curves:
         return []
     alone = len(curves) == 1

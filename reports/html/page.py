@@ -78,13 +78,12 @@ class Source:
 
     def family(self, model: str) -> tuple[str, str, str]:
         """Family, summary and paper of a model; of an unknown one "external" and nothing."""
-        known = (self.evidence.meta.get("families") or {}).get(model)
-        return tuple(known) if known else ("external", "", "")
+        return self.evidence.facts.families.get(model, ("external", "", ""))
 
     @cached_property
     def looks(self) -> dict[str, Look]:
         """{model: (colour, dash)}, see `looks.looks`."""
-        return looks(self.evidence.models, self.evidence.meta.get("families") or {})
+        return looks(self.evidence.models, self.evidence.facts.families)
 
     @cached_property
     def dataset_looks(self) -> dict[str, Look]:
@@ -125,7 +124,7 @@ class Source:
             "fit": speed.seconds(fit),
             "predict": speed.seconds(predict),
             "cpu": speed.seconds(self.cpu.get(place, math.nan)),
-            "command": commands.explain(self.evidence.meta.get("runs") or [], *place),
+            "command": commands.explain(self.evidence.facts.runs, *place),
         }
 
     @cached_property
@@ -177,8 +176,7 @@ def own_names(source: Source) -> list[str]:
 def index(source: Source) -> dict[str, Any]:
     """The variables of the first page; `data` is the document that its script reads."""
     evidence = source.evidence
-    meta = evidence.meta
-    runs = meta.get("runs") or []
+    facts = evidence.facts
     alone = len(source.names) == 1  # no ranks: its scores stand in the leaderboard's place
     # Of one table the models are compared out of fold: by all rows but the test part's.
     first = [source.parts[out_of_fold.NAME]] if alone and out_of_fold.NAME in source.parts else []
@@ -214,8 +212,8 @@ def index(source: Source) -> dict[str, Any]:
         for cell in source.cells[name]
     }
     return {
-        "title": f"{meta.get('suite') or 'Results'}: comparison of models",
-        "notes": [str(note) for note in meta.get("notes") or []],
+        "title": f"{facts.suite or 'Results'}: comparison of models",
+        "notes": [*facts.notes],
         "verdict": (first or [source.parts["leaderboard"]])[0].remarks[0],
         "first": first,
         "lead": _lead(evidence),
@@ -225,8 +223,8 @@ def index(source: Source) -> dict[str, Any]:
         **_coverage(source),
         "alone": alone,
         "data": {"kind": "index", "own": own_names(source)} if alone else data,
-        "next": [commands.fit(runs), commands.features(runs, source.names[0])]
-        if alone and (meta.get("facts") or {}).get(source.names[0], {}).get("own")
+        "next": [commands.fit(facts.runs), commands.features(facts.runs, source.names[0])]
+        if alone and facts.of_datasets.get(source.names[0], {}).get("own")
         else [],
         "standings": standings,
         "families": [(name, SHADES * i) for i, name in enumerate(FAMILIES) if SHADES * i in there],
@@ -251,9 +249,9 @@ def index(source: Source) -> dict[str, Any]:
         "links": links,
         "protocols": footnotes.protocols(evidence, source.names),
         "about": [*footnotes.about(evidence).items()],
-        "versions": sorted((meta.get("versions") or {}).items()),
-        "environment": sorted((meta.get("environment") or {}).items()),
-        "left_out": sorted((meta.get("left_out") or {}).items()),
+        "versions": sorted(facts.versions.items()),
+        "environment": sorted(facts.environment.items()),
+        "left_out": sorted(facts.left_out.items()),
     }
 
 
@@ -378,7 +376,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
         "file": source.files[name],
         "task": footnotes.TASK_TITLES[task],
         "metric": METRICS[source.evidence.headline(task)].label,
-        "rows": (source.evidence.meta.get("rows") or {}).get(name),
+        "rows": source.evidence.facts.rows.get(name),
         "whole": sum(cell.state == COMPLETE for cell in cells),
         "planned": len(cells),
         "best": footnotes.join((cell.model for cell in cells if cell.best), limit=3),

@@ -16,11 +16,11 @@ def per_1000_rows(evidence: Evidence) -> dict[tuple[str, str], tuple[float, floa
     Of the trials whose test scores count: the evaluation runs, or the chosen tuning trial. A fit is
     divided by the rows that it learns from. Predictions are those of a batch of 1,000 rows, where
     the trial measured it; else those of the validation and test rows, divided by their number. NaN
-    where seconds or rows (meta's `facts`) are not known.
+    where seconds or rows (the fact `of_datasets`) are not known.
     """
     sizes = {
         name: facts["sizes"]
-        for name, facts in (evidence.meta.get("facts") or {}).items()
+        for name, facts in evidence.facts.of_datasets.items()
         if facts.get("sizes")
     }
     counts = counting(evidence) & evidence.having("status", "done")

@@ -52,7 +52,7 @@ _ABOUT = {
 
 def about(evidence: Evidence) -> dict[str, object]:
     """{title: value} of what is known of the run."""
-    known = {title: evidence.meta.get(key) for title, key in _ABOUT.items()}
+    known = {title: getattr(evidence.facts, key) for title, key in _ABOUT.items()}
     return {title: value for title, value in known.items() if value not in (None, "")}
 
 
@@ -77,16 +77,15 @@ def headlines(evidence: Evidence, tasks: Iterable[str]) -> str:
 def setting(evidence: Evidence) -> list[str]:
     """The suite's own notes, then suite, budget, sampler and seed, then what was left out and
     which cells rest on fewer seeds than others."""
-    meta = evidence.meta
+    facts = evidence.facts
     words = [
-        f"{key} {escape.visible(str(meta[key]))}"
+        f"{key} {escape.visible(str(value))}"
         for key in ("suite", "budget", "sampler", "seed")
-        if meta.get(key) not in (None, "")
+        if (value := getattr(facts, key)) not in (None, "")
     ]
-    others = (meta.get("tuned") or {}).values()
-    apart = [f"Not of this run: {escape.visible(str(told))}" for told in others]
+    apart = [f"Not of this run: {escape.visible(told)}" for told in facts.tuned.values()]
     line = [" ".join(["Setting: " + ", ".join(words) + ".", *apart])] if words else apart
-    notes = [*map(str, meta.get("notes") or []), *line, *_left_out(evidence)]
+    notes = [*facts.notes, *line, *_left_out(evidence)]
     return [*notes, *fewer_seeds(evidence)]
 
 
@@ -111,7 +110,7 @@ def few_mark(evidence: Evidence, dataset: object, model: object) -> str:
 
 
 def _left_out(evidence: Evidence) -> list[str]:
-    left_out = evidence.meta.get("left_out") or {}
+    left_out = evidence.facts.left_out
     if not left_out:
         return []
     reasons: dict[str, list[str]] = {}
@@ -124,7 +123,7 @@ def _left_out(evidence: Evidence) -> list[str]:
 def left_out_of_subset(evidence: Evidence) -> str:
     """The datasets that are not in the subset, and the reason if it is known."""
     names = sorted(set(evidence.datasets()) - set(evidence.subset))
-    why = str(evidence.meta.get("subset_note") or "").strip()
+    why = evidence.facts.subset_note
     if all(name in why for name in names):
         return why
     return f"Not in the subset: {join(names)}. {why}".strip()
@@ -132,7 +131,7 @@ def left_out_of_subset(evidence: Evidence) -> str:
 
 def protocols(evidence: Evidence, datasets: Iterable[str]) -> list[str]:
     """One note per protocol text; with several protocols each names its datasets."""
-    protocol = evidence.meta.get("protocol") or {}
+    protocol = evidence.facts.protocol
     texts: dict[str, list[str]] = {}
     for dataset in sorted(datasets):
         if protocol.get(dataset):

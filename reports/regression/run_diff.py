@@ -130,7 +130,7 @@ def compare_runs(
 def _agree(base: Evidence, other: Evidence) -> None:
     """Raise ValueError if the runs differ in the metric of a task or the protocol of a dataset."""
     for part, what in (("metric", "metric of the task"), ("protocol", "protocol of")):
-        first, second = base.meta.get(part) or {}, other.meta.get(part) or {}
+        first, second = (getattr(one.facts, part) for one in (base, other))
         held = {*base.tasks, *base.datasets()} & {*other.tasks, *other.datasets()}
         for key in sorted(set(first) & set(second) & held):
             if first[key] != second[key]:

@@ -70,7 +70,7 @@ def whole_comparison(
 def _budgets(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame) -> list[str]:
     """Sentences on the number of ensembles, and on the budgets of both sides. frame: the
     comparison's."""
-    budget = evidence.meta.get("budget")
+    budget = evidence.facts.budget
     lines = []
     if published.shape == "ensembles" and evidence.ensembles is not None:
         n = evidence.ensembles.groupby(STUDY).size()

@@ -30,7 +30,7 @@ def comparison_frame(evidence: Evidence, what: PublishedTable) -> pd.DataFrame:
         if what.shape == "ensembles":
             block = _ensembles(evidence, metric)
         else:
-            alone = f"test_{metric}" in mine and evidence.meta.get("kind") != seeds.ENSEMBLE
+            alone = f"test_{metric}" in mine and evidence.facts.kind != seeds.ENSEMBLE
             block = cells(evidence, mine, metric) if alone else NO_CELLS
             if what.replicates and len(block):
                 block = _over_seeds(evidence, block, metric)
@@ -100,7 +100,7 @@ def _over_seeds(evidence: Evidence, block: pd.DataFrame, metric: str) -> pd.Data
 def _ensembles(evidence: Evidence, metric: str) -> pd.DataFrame:
     """Cells as of `_over_seeds`, whose runs are the ensembles of one fold. A cell without ensembles
     is left out, and one whose ensembles are of several folds."""
-    alone = evidence.meta.get("kind") == seeds.ENSEMBLE
+    alone = evidence.facts.kind == seeds.ENSEMBLE
     runs = evidence.trials if alone else evidence.ensembles
     if runs is None or f"test_{metric}" not in runs:
         return NO_CELLS
@@ -133,7 +133,7 @@ def _absence(evidence: Evidence, what: PublishedTable, dataset: str, model: str)
         return NOT_HERE
     if what.shape == "ensembles":
         return "no ensembles in this run"
-    alone = evidence.meta.get("kind") == seeds.ENSEMBLE
+    alone = evidence.facts.kind == seeds.ENSEMBLE
     return "ours: ensembles only" if alone else "not scored by this metric in this run"
 
 

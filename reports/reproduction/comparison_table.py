@@ -107,7 +107,7 @@ def _metrics_of(part: pd.DataFrame, what: PublishedTable) -> str:
 
 def _other_rows(evidence: Evidence, what: PublishedTable) -> str:
     """What is to be kept in mind about the rows that ours were scored on."""
-    if evidence.meta.get("foreign"):
+    if evidence.facts.foreign:
         return FOREIGN
     return OTHER_SPLIT if what.replicates else f" {EXPECTED}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -50,8 +51,8 @@ def fitted(
             model=frame["model"].replace(models), dataset=frame["dataset"].replace(named)
         )
 
-    meta = {**evidence.meta, "metric": _headlines(evidence, published)}
-    made = Evidence.of(renamed(evidence.trials), renamed(evidence.planned), meta)
+    facts = replace(evidence.facts, metric=_headlines(evidence, published))
+    made = Evidence.of(renamed(evidence.trials), renamed(evidence.planned), facts)
     if evidence.ensembles is not None:
         made = replace(made, ensembles=renamed(evidence.ensembles))
     return made, [*model_hints, *dataset_hints]
@@ -64,23 +65,30 @@ def with_models_of(evidence: Evidence, run: Evidence, models: Iterable[str]) -> 
     def mine(frame: pd.DataFrame) -> pd.DataFrame:
         return frame[frame["model"].isin(chosen) & frame["dataset"].isin(datasets)]
 
-    about = {key: evidence.meta.get(key) or {} for key in ("families", "names")}
-    added = {key: {m: (run.meta.get(key) or {}).get(m) for m in chosen} for key in about}
-    meta = {key: {**about[key], **{m: v for m, v in added[key].items() if v}} for key in about}
-    notes = [*evidence.meta.get("notes", []), *run.meta.get("notes", [])]
+    facts, theirs = evidence.facts, run.facts
     made = Evidence.of(
         pd.concat([evidence.trials, mine(run.trials)], ignore_index=True),
         pd.concat([evidence.planned, mine(run.planned)], ignore_index=True),
-        {**evidence.meta, **meta, "notes": notes},
+        replace(
+            facts,
+            families={**facts.families, **_of(theirs.families, chosen)},
+            names={**facts.names, **_of(theirs.names, chosen)},
+            notes=[*facts.notes, *theirs.notes],
+        ),
     )
     groups = [evidence.ensembles, None if run.ensembles is None else mine(run.ensembles)]
     known = [group for group in groups if group is not None]
     return made.but(ensembles=pd.concat(known, ignore_index=True)) if known else made
 
 
+def _of(known: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
+    """What is known of these models."""
+    return {model: value for model, value in known.items() if model in models}
+
+
 def _headlines(evidence: Evidence, published: PublishedTable) -> dict[str, str]:
     """The metric of each task: the table's first that the task's trials have, else their own."""
-    found = {task: evidence.headline(task) for task in evidence.meta["metric"]}
+    found = {task: evidence.headline(task) for task in evidence.facts.metric}
     for task in evidence.tasks:
         held = evidence.test_metrics(task)
         theirs = [m.metric for m in published.measures.values() if m.metric in held]

@@ -156,11 +156,11 @@ def plot(evidence: Evidence) -> Plot | None:
     ranked = by_size.ranked(errors)
     if not ranked:
         return None
-    known = evidence.meta.get("families") or {}
+    known = evidence.facts.families
     families = {model: known[model][0] for model in evidence.models if model in known}
     drawn = []
     of = looks(evidence.models, known)
-    shown = {*ranked[-1].models[:MOST], *(evidence.meta.get("of_papers") or [])}
+    shown = {*ranked[-1].models[:MOST], *evidence.facts.of_papers}
     for line in by_size.lines(errors, families):
         whole = line.name == f"all of {line.family}"
         if len(line.sizes) > 1 and (whole or line.name in shown) and line.family != "baseline":

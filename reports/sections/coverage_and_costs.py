@@ -26,7 +26,7 @@ def coverage(evidence: Evidence, studies: pd.DataFrame) -> Section:
     tables = [_folds_table(evidence, studies)]
     failures = _failures(evidence)
     if len(failures):
-        tables.append(_failures_table(failures, bool(evidence.meta.get("runs"))))
+        tables.append(_failures_table(failures, bool(evidence.facts.runs)))
     head, frame = _summary(evidence, studies), _coverage_frame(evidence, studies)
     about = "what was run, what failed and why"
     return Section("coverage", "Coverage", tuple(tables), frame, head, about)
@@ -107,7 +107,7 @@ def _absences(studies: pd.DataFrame) -> list[str]:
 
 def _fit_warnings(evidence: Evidence) -> list[str]:
     """A note on warnings that libraries gave in fits, as {category: count} by model."""
-    warned = evidence.meta.get("fit_warnings") or {}
+    warned = evidence.facts.fit_warnings
     parts = [
         f"{escape.label(model)}: {', '.join(f'{name} {n}' for name, n in counts.items())}"
         for model, counts in warned.items()

@@ -51,13 +51,13 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
     """Empty, or the reason why a dataset has no test; `scores`: (n_folds, n_models), complete."""
     if scores.shape[1] < 2:
         return f"n/a: needs at least 2 models with complete scores, has {scores.shape[1]}"
-    if dataset in (evidence.meta.get("sizes") or {}):
+    if dataset in evidence.facts.sizes:
         return "n/a: its folds are draws of several sizes, tested on the same rows"
     if dataset in evidence.overlapping:
         return "n/a: the stored test parts overlap, for which the correction does not hold"
     if len(scores) < MIN_FOLDS:
         return f"n/a: needs at least {MIN_FOLDS} folds, has {len(scores)}"
-    if dataset not in (evidence.meta.get("test_over_train") or {}):
+    if dataset not in evidence.facts.test_over_train:
         return "n/a: the sizes of its training and test parts are not known"
     return ""
 
@@ -72,7 +72,7 @@ def _rows(
     reason = why_not(evidence, dataset, scores)
     if reason:
         return [{**base, "note": reason}]
-    ratio = float(evidence.meta["test_over_train"][dataset])
+    ratio = float(evidence.facts.test_over_train[dataset])
     loss = scores.to_numpy(dtype=np.float64) * METRICS[metric].sign
     best = int(snap(loss.mean(axis=0)).argmin())
     others = [j for j in range(loss.shape[1]) if j != best]

@@ -52,7 +52,7 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
             f"{footnotes.count(len(flagged), 'finding')} on {footnotes.count(cells, 'cell')}. A "
             "finding is a reason to look, not a verdict: the tables hold these cells as they are."
         )
-    if flagged and not evidence.meta.get("foreign"):  # another tool's results are no trials
+    if flagged and not evidence.facts.foreign:  # another tool's results are no trials
         remark += " The trials behind a cell: bench explain scores DATASET MODEL --run RUN; their "
         remark += "ids are in the CSV."
     for name, reason in skipped.items():

@@ -22,18 +22,17 @@ from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 NAME, TITLE = "out-of-fold", "Scores out of fold"
 ENSEMBLE = "ensemble"
 ROW_S = "predict_1k_single_s"  # seconds of 1,000 rows one by one: milliseconds of one
-KEY = "bags"  # of the evidence's meta: {dataset: what `facts` describes}
 HEADER = ("model", "out of fold", "test", "share", "CPU s", "ms per row")
 
 
 def section(evidence: Evidence) -> Section | None:
     """The file `out-of-fold`, None where nothing was fitted as a bag.
 
-    `evidence.meta["bags"]`: {dataset: {weights: {model: share}, val, test: its scores, n_rows,
+    `evidence.facts.bags`: {dataset: {weights: {model: share}, val, test: its scores, n_rows,
     taken, single: the score of the best model alone}} of each dataset with bags; the weights are
     empty where there is no ensemble.
     """
-    bags: Mapping[str, Mapping[str, Any]] = evidence.meta.get(KEY) or {}
+    bags = evidence.facts.bags
     rows = evidence.trials[counting(evidence) & evidence.having("status", "done")]
     made = []
     for dataset, of in sorted(bags.items()):
@@ -101,7 +100,7 @@ def _table(
             costs = TableCell(share), TableCell(fixed(row["cpu_s"], 1)), TableCell(ms)
             label = TableCell(escape.label(str(row["model"])))
             lines.append((label, scores["val"][i], scores["test"][i], *costs))
-        constant = (evidence.meta.get("constants") or {}).get(dataset, {}).get(metric)
+        constant = evidence.facts.constants.get(dataset, {}).get(metric)
         if constant is not None:
             score = TableCell(ScoreText.of(metric, part["test"].astype(float).tolist())(constant))
             none = TableCell()

@@ -61,7 +61,7 @@ def as_evidence(evidence: Evidence, frame: pd.DataFrame) -> Evidence:
     )
     for metric in sorted(set(frame["metric"])):
         trials[f"test_{metric}"] = frame["score"].where(frame["metric"] == metric).astype(float)
-    return Evidence.of(trials[known], planned, evidence.meta)
+    return Evidence.of(trials[known], planned, evidence.facts)
 
 
 def section(

@@ -178,7 +178,7 @@ def _spread_notes(evidence: Evidence, block: pd.DataFrame) -> list[str]:
             "folds (ddof 1). Folds share training rows, so it understates the uncertainty."
         )
     if overlap.any():
-        sized = set(known.loc[overlap, "dataset"]) <= set(evidence.meta.get("sizes") or {})
+        sized = set(known.loc[overlap, "dataset"]) <= set(evidence.facts.sizes)
         parts = "All draws have the same test rows" if sized else "The stored test parts overlap"
         notes.append(
             f"{_OVERLAP_MARK} {parts}: after the mean is the spread "

@@ -108,7 +108,7 @@ def frame(evidence: Evidence) -> pd.DataFrame:
     planned = studies(evidence)
     broken = planned["state"] != COMPLETE
     runs = evidence.trials[evidence.having("stage", "eval")]
-    parts = {str(evidence.meta.get("kind") or SINGLE): runs}
+    parts = {evidence.facts.kind or SINGLE: runs}
     if evidence.ensembles is not None:
         parts[ENSEMBLE] = evidence.ensembles
     rows = []
@@ -227,9 +227,9 @@ def _with_one_run(evidence: Evidence, task: str, judged: pd.DataFrame) -> list[s
 
 def _ensembles(evidence: Evidence) -> str:
     """How the ensembles were made, if somebody else made them."""
-    if evidence.meta.get("kind") == ENSEMBLE:
+    if evidence.facts.kind == ENSEMBLE:
         return "Ensembles: every run of this evidence is one."
-    return str(evidence.meta.get("ensembles") or ENSEMBLES)
+    return evidence.facts.ensembles or ENSEMBLES
 
 
 def _rows(

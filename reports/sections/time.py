@@ -64,7 +64,7 @@ def plot(evidence: Evidence, ranked: pd.DataFrame) -> Plot | None:
     """Mean rank against time; None without two times. `ranked`: `at_times.ranks_at`."""
     if ranked["time"].nunique() < 2:
         return None
-    of = looks(evidence.models, evidence.meta.get("families") or {})
+    of = looks(evidence.models, evidence.facts.families)
     drawn = [
         Curve(
             str(model),

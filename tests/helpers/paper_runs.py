@@ -9,6 +9,7 @@ from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.datasets import catalog
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.sweeps.search.space import Space
 
 METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
@@ -24,7 +25,7 @@ def scored(
     values: Mapping[tuple[str, str], Sequence[float]],
     tasks: Mapping[str, str] | str,
     metrics: Mapping[str, str] = METRICS,
-    **meta: object,
+    **facts: object,
 ) -> Evidence:
     """A run of one fold: (dataset, model) -> test scores of its evaluation seeds, the first of
     which is also that of the one trial. tasks: of each dataset, or of all."""
@@ -40,4 +41,4 @@ def scored(
                         **{"selected": stage == "tune", f"test_{metrics[task]}": score},
                     }
                 )
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": dict(metrics), **meta})
+    return Evidence.of(pd.DataFrame(rows), facts=Facts(metric=dict(metrics), **facts))

@@ -97,9 +97,7 @@ def test_models_and_datasets_with_a_source_are_cited(tmp_path):
         "binary-0": {"title": "Adult", "citation": "Kohavi {Scaling up} 100 %"},
         "binary-1": {"citation": "R. Kohavi, B. Q: Scaling Up. KDD (1996) 2-9. UCI."},
     }
-    written = texts(
-        evidence().but(meta=evidence().meta | {"families": families, "facts": facts}), tmp_path
-    )
+    written = texts(evidence().knowing(families=families, of_datasets=facts), tmp_path)
     entries = written["paper/references.bib"].decode().split("@")[1:]
     keys = [entry.partition(",")[0].partition("{")[2] for entry in entries]
     assert keys[:2] + keys[3:] == ["prokhorenkova-et-al-2018", "knn", "binary-0", "binary-1"]
@@ -204,7 +202,7 @@ def test_the_datasets_are_a_table_and_scores_on_one_split_have_the_deviation_of_
     for s, part in enumerate(seeds):
         part["test_roc_auc"] = 0.8 + 0.01 * s
     facts = {"kinds": {"numeric": 3}, "sizes": [70.0, 20.0, 10.0], "classes": {"no": 1, "yes": 2}}
-    known = {"facts": {"binary-0": facts}, "rows": {"binary-0": 1100}}
+    known = {"of_datasets": {"binary-0": facts}, "rows": {"binary-0": 1100}}
     found = evidence_of(pd.concat([frame, *seeds], ignore_index=True), **known)
     written = texts(found, tmp_path)
     row = "binary-0 & 1,100 & 3 & 0 & 2 & 70 & 20 & 10"

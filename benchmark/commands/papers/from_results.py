@@ -74,7 +74,7 @@ def reproduce_from_results(
             return code
         names = names_in_tables(chosen, options)
         evidence, rows = with_models_of(evidence, mine, names), [*rows, *names]
-    notes = evidence.meta["notes"]
+    notes = evidence.facts.notes
     section = whole_comparison(evidence, published, rows)
     for note in notes:
         console.tell(f"note: {note}")

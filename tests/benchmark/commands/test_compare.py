@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from calls import bench, working_in
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.regression import run_diff, run_diff_section
 from tabsweep.reports.report import render
 
@@ -19,7 +21,7 @@ MODELS = ["a", "b"]
 FAST = ("--workers", 0, "--tracking-uri", "none")
 
 
-def run(score=None, *, datasets=DATASETS, models=MODELS, folds=2, cause=None, **meta):
+def run(score=None, *, datasets=DATASETS, models=MODELS, folds=2, cause=None, **facts):
     """Evidence of one chosen trial a fold. `score(dataset, model, fold)` times the usual is its
     RMSE; None fails."""
     rows = []
@@ -38,7 +40,7 @@ def run(score=None, *, datasets=DATASETS, models=MODELS, folds=2, cause=None, **
                         "id": f"{d}{m}{f}{value:.17g}",
                     }
                 )
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}, **meta})
+    return Evidence.of(pd.DataFrame(rows), facts=Facts(metric={"regression": "rmse"}, **facts))
 
 
 def factor(**of_model: float):
@@ -92,7 +94,7 @@ def test_an_accuracy_of_one_is_an_error_of_nothing_and_no_nan():
         row = {"dataset": "d", "task": "binary", "fold": 0, "model": "m", "index": 0}
         row |= {"stage": "tune", "seed": 0, "status": "done", "selected": True}
         frame = pd.DataFrame([row | {"test_accuracy": value}])
-        return Evidence.of(frame, meta={"metric": {"binary": "accuracy"}})
+        return Evidence.of(frame, facts=Facts(metric={"binary": "accuracy"}))
 
     assert compare(accuracy(1.0), accuracy(1.0)).cells["change"][0] == 0.0
     assert compare(accuracy(1.0), accuracy(0.9)).cells["change"][0] == math.inf
@@ -131,16 +133,16 @@ def test_one_id_with_two_results_is_said_to_be_not_deterministic():
 
 
 @pytest.mark.parametrize(
-    "meta, says",
+    "facts, says",
     [
         ({"protocol": {"d1": "holdout"}}, "protocol of d1 is 'kfold' in one and 'holdout'"),
         ({"metric": {"regression": "mae"}}, "metric of the task regression is 'rmse' in one"),
     ],
 )
-def test_runs_with_another_protocol_or_metric_are_refused(meta, says):
+def test_runs_with_another_protocol_or_metric_are_refused(facts, says):
     other = run()
     frame = other.trials.assign(test_mae=1.0)
-    new = Evidence(frame, other.planned, {**other.meta, **meta})
+    new = Evidence(frame, other.planned, replace(other.facts, **facts))
     with pytest.raises(ValueError, match=says):
         run_diff.compare_runs(run(protocol={"d1": "kfold"}), new)
 
@@ -185,7 +187,7 @@ def seeded(rng, *, folds, seeds, by_fold=0.02, by_seed=0.0):
             }
             for s in range(seeds)
         ]
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}})
+    return Evidence.of(pd.DataFrame(rows), facts=Facts(metric={"regression": "rmse"}))
 
 
 @pytest.mark.parametrize("by_seed", [0.0, 0.01])
@@ -219,7 +221,7 @@ def test_one_correction_spans_the_models_with_one_pair_a_dataset_and_those_with_
     def thinned(evidence, worse=1.0):
         kept = evidence.trials[(evidence.trials["model"] == "m00") | (evidence.trials["fold"] == 0)]
         by = np.where(kept["model"] == "m00", worse, 1.0)
-        return Evidence.of(kept.assign(test_rmse=kept["test_rmse"] * by), meta=evidence.meta)
+        return Evidence.of(kept.assign(test_rmse=kept["test_rmse"] * by), facts=evidence.facts)
 
     between = 0
     for worse in np.linspace(1.0, 1.04, 11):

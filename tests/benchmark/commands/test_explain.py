@@ -16,6 +16,7 @@ from small_sweeps import write_own_models, write_suite
 from tabsweep.benchmark.papers.catalog import published_tables
 from tabsweep.reports import explain as trace
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 
 PUBLISHED = published_tables()
 FAST = ("--workers", 0, "--tracking-uri", "none")
@@ -168,7 +169,7 @@ def test_another_library_version_is_said_before_it_surprises(work, monkeypatch):
 
 # ---------------------------------------------------------------------- cells that are not whole
 
-META = {"metric": {"binary": "accuracy"}}
+FACTS = Facts(metric={"binary": "accuracy"})
 
 
 def evidence(scores: dict[str, list[float | None]], dataset: str = "d") -> Evidence:
@@ -183,7 +184,7 @@ def evidence(scores: dict[str, list[float | None]], dataset: str = "d") -> Evide
         for model, values in scores.items()
         for fold, value in enumerate(values)
     ]
-    return Evidence.of(pd.DataFrame(rows), meta=META)
+    return Evidence.of(pd.DataFrame(rows), facts=FACTS)
 
 
 def test_a_partial_cell_says_so_and_is_in_no_ranking():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from tabsweep.benchmark.outcome import importance
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 
 
 def configs_of(n=60, seed=0):
@@ -31,7 +32,7 @@ def evidence_of(losses, configs, folds):
     scores = {"val_rmse": losses, "test_rmse": losses}
     texts = [json.dumps(config) for config in configs]
     frame = pd.DataFrame({**place, **trial, "config": texts, **scores})
-    return Evidence.of(frame, None, {"metric": {"regression": "rmse"}})
+    return Evidence.of(frame, None, Facts(metric={"regression": "rmse"}))
 
 
 @pytest.mark.parametrize("cause", ["rate", "kind", "depth"])
@@ -90,7 +91,7 @@ def test_the_trials_of_a_model_on_all_datasets_are_put_together():
     configs = configs_of()
     one = evidence_of([c["depth"] for c in configs], configs, np.arange(60) // 15)
     frame = one.trials.assign(dataset=[f"d{fold}" for fold in one.trials["fold"]])
-    found = importance.with_importance(Evidence.of(frame, None, one.meta)).importance
+    found = importance.with_importance(Evidence.of(frame, None, one.facts)).importance
     assert set(found["model"]) == {one.trials["model"].iloc[0]}
     assert found.iloc[0]["parameter"] == "depth" and found.iloc[0]["importance"] > 0.9
 
@@ -99,5 +100,5 @@ def test_of_too_many_models_nothing_is_computed_and_a_note_says_so():
     configs, n = configs_of(), importance.MOST_MODELS + 1
     one = evidence_of(np.arange(60.0), configs, np.zeros(60, dtype=int))
     frame = pd.concat([one.trials.assign(model=f"m{i}") for i in range(n)])
-    found = importance.with_importance(Evidence.of(frame, None, one.meta))
-    assert found.importance is None and f"{n} models" in found.meta["notes"][-1]
+    found = importance.with_importance(Evidence.of(frame, None, one.facts))
+    assert found.importance is None and f"{n} models" in found.facts.notes[-1]

@@ -13,6 +13,7 @@ from tabsweep.benchmark.papers.experiment_result import Setting
 from tabsweep.benchmark.papers.hopular.costs import MODES, measure
 from tabsweep.benchmark.papers.published_values import published_table
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.reproduction.comparison import whole_comparison
 
 
@@ -35,7 +36,7 @@ def run_of(seconds, *, dataset="california-housing", n=4):
                     **{"fit_s": cost, "predict_s": 1.0, "cpu_s": cost, "peak_ram_mb": 100.0 + i},
                 }
             )
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": {"regression": "rmse"}})
+    return Evidence.of(pd.DataFrame(rows), facts=Facts(metric={"regression": "rmse"}))
 
 
 def test_training_times_and_their_ratio_stand_beside_those_of_the_paper():

@@ -358,7 +358,7 @@ def test_the_reference_study_is_ranked_by_datasets_that_are_independent_and_can_
     evidence = results_file(Path("uci-small-reference")).evidence()
     left = {"congressional-voting", "statlog-australian-credit", "statlog-heart"}
     assert set(evidence.datasets()) - set(evidence.subset) == {*left, "vertebral-column3"}
-    assert all(name in evidence.meta["subset_note"] for name in left)
-    assert evidence.meta["families"]["mlp-ple"][0] == "feature network"
-    assert {"npt", "hopular", "saint-cheatt"} <= set(evidence.meta["of_papers"])
-    assert "xgboost" not in evidence.meta["of_papers"]
+    assert all(name in evidence.facts.subset_note for name in left)
+    assert evidence.facts.families["mlp-ple"][0] == "feature network"
+    assert {"npt", "hopular", "saint-cheatt"} <= set(evidence.facts.of_papers)
+    assert "xgboost" not in evidence.facts.of_papers

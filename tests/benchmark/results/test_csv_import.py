@@ -59,7 +59,7 @@ def means(evidence, metric="accuracy"):
 
 
 def notes(evidence) -> str:
-    return " ".join(evidence.meta["notes"])
+    return " ".join(evidence.facts.notes)
 
 
 def parts(*words: str, **names: str) -> str:
@@ -104,13 +104,13 @@ def test_lines_of_these_shapes_give_the_means(body, head, wanted):
 
 def test_scores_are_means_over_splits_and_the_task_follows_from_the_metric():
     evidence = read(GOOD)
-    assert evidence.meta["metric"] == {"binary": "accuracy", "regression": "rmse"}
+    assert evidence.facts.metric == {"binary": "accuracy", "regression": "rmse"}
     found = cell(evidence, "wine", "a", "accuracy")
     assert found["mean"] == pytest.approx(0.85) and found["spread"] == pytest.approx(0.05)
     assert cell(evidence, "yacht", "b", "rmse")["mean"] == 2.5
     body = "\n".join(f"{line},multiclass" for line in GOOD.splitlines() if "wine" in line)
     evidence = read(body, f"{HEAD},task")  # a column says what no metric can
-    assert evidence.tasks == ["multiclass"] and not evidence.meta["notes"]
+    assert evidence.tasks == ["multiclass"] and not evidence.facts.notes
 
 
 def test_seeds_of_a_split_are_averaged_first_and_never_count_as_splits():
@@ -125,7 +125,7 @@ def test_several_metrics_of_a_trial_are_one_trial_on_several_lines_or_one():
     evidence = read(lines)
     assert len(evidence.trials) == 6
     assert evidence.test_metrics("binary") == ["accuracy", "log_loss"]
-    assert evidence.meta["metric"]["regression"] == "rmse"
+    assert evidence.facts.metric["regression"] == "rmse"
     evidence = read("a,d,0,.9,.95\nb,d,0,.8,.85", "method,dataset,seed,accuracy,roc_auc")
     assert means(evidence, "roc_auc") == {"d a": 0.95, "d b": 0.85}
 
@@ -144,7 +144,7 @@ def test_splits_with_names_are_numbered_in_natural_order_and_the_report_says_so(
     splits = ("fold-10", "fold-9", "holdout")
     evidence = read("\n".join(f"a,wine,{s},0,accuracy,0.{i + 1}" for i, s in enumerate(splits)))
     assert list(evidence.trials["test_accuracy"]) == [0.2, 0.1, 0.3]
-    assert "numbered in this order: fold-9, fold-10, holdout" in evidence.meta["notes"][-1]
+    assert "numbered in this order: fold-9, fold-10, holdout" in evidence.facts.notes[-1]
 
 
 def test_a_method_that_lacks_a_split_is_partial_and_one_that_lacks_a_dataset_is_not_planned():
@@ -294,7 +294,7 @@ def test_ensembles_are_no_runs_of_their_cell():
     assert list(evidence.ensembles["test_accuracy"]) == [0.85, 0.87]
     assert list(evidence.ensembles["seeds"]) == ["0_1", "2_3"]
     alone = read("\n".join(KINDS.splitlines()[2:]), KIND)
-    assert means(alone) == {"d a": 0.86} and alone.meta["kind"] == "ensemble"
+    assert means(alone) == {"d a": 0.86} and alone.facts.kind == "ensemble"
     assert alone.ensembles is None
     assert read("\n".join(KINDS.splitlines()[:2]), KIND).ensembles is None
 

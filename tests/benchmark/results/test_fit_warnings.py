@@ -30,7 +30,7 @@ def test_warnings_of_fits_are_counted_and_two_kinds_of_gpu_warn_and_stand_in_the
     assert "2 kinds of GPUs (NVIDIA A100, NVIDIA H100)" in " ".join(done.err.split())
     run = tmp_path / "runs" / "w"
     both = "NVIDIA A100, bf16, torch 2.13.0; NVIDIA H100, bf16, torch 2.13.0"
-    gpu = evidence_of([run]).meta["environment"]["gpu"]
+    gpu = evidence_of([run]).facts.environment["gpu"]
     assert gpu == f"{both}: equal bytes are not promised"
     counts = [
         record["info"]["warnings"]["ConvergenceWarning"]
@@ -39,7 +39,7 @@ def test_warnings_of_fits_are_counted_and_two_kinds_of_gpu_warn_and_stand_in_the
     ]
     assert counts and sum(counts) >= len(counts)
     expected = {"mlp-sklearn": {"ConvergenceWarning": sum(counts)}}
-    assert evidence_of([run]).meta["fit_warnings"] == expected
+    assert evidence_of([run]).facts.fit_warnings == expected
     coverage = (run / "report" / "coverage.md").read_text(encoding="utf-8")
     assert f"mlp-sklearn: ConvergenceWarning {sum(counts)}" in coverage
     lines = [line for line in json.loads(logs.out)["lines"] if line.get("warnings")]
@@ -48,7 +48,7 @@ def test_warnings_of_fits_are_counted_and_two_kinds_of_gpu_warn_and_stand_in_the
     ledger = Ledger(run, write=True)
     ledger.write_columns()
     ledger.close()
-    assert evidence_of([run]).meta["fit_warnings"] == expected
+    assert evidence_of([run]).facts.fit_warnings == expected
 
 
 def test_counts_of_a_foreign_run_that_are_none_are_passed_over() -> None:

@@ -94,7 +94,7 @@ def test_tables_page_status_explain_and_tracking_name_what_a_score_is_of(runs):
         report = runs / name / "report"
         for path in ("scores.md", "leaderboard.md", "html/index.html", "scores.tex"):
             assert "Scores are of bags" in (report / path).read_text(), path
-        assert evidence_of([runs / name]).meta["budget"].endswith(words)
+        assert evidence_of([runs / name]).facts.budget.endswith(words)
         assert answer("status", runs / name)["fits"] == "bags of 3"
         shown = bench("explain", "scores", "iris", "decision-tree", "--run", runs / name)
         assert "scores are of bags of 3" in shown.out

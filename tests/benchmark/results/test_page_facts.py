@@ -12,6 +12,7 @@ from tabsweep.benchmark.results.page_facts import facts_of, with_cards
 from tabsweep.datasets.catalog import card, load_dataset, splits
 from tabsweep.datasets.passport import counted, passport
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import latest_results
 
@@ -34,11 +35,11 @@ def test_a_plan_counts_what_the_passport_counts():
 
 def test_a_run_without_counts_has_the_columns_of_its_card(run):
     evidence = evidence_of([run])
-    facts = with_cards(evidence).meta["facts"]["iris"]
+    facts = with_cards(evidence).facts.of_datasets["iris"]
     assert not facts["passport"] and facts["licence"] == card("iris").licence
     assert set(facts["classes"].values()) == {None} and len(facts["classes"]) == 3
-    assert evidence.meta["runs"] == [str(run)]
-    assert set(evidence.meta["families"]) == set(evidence.models)
+    assert evidence.facts.runs == [str(run)]
+    assert set(evidence.facts.families) == set(evidence.models)
 
 
 def test_facts_of_a_file_of_the_user_come_from_its_plan_alone():
@@ -48,19 +49,19 @@ def test_facts_of_a_file_of_the_user_come_from_its_plan_alone():
     assert found["own"] and found["warnings"] == ["w"] and found["sizes"] == [6.0, 2.0, 2.0]
     empty = pd.DataFrame({"dataset": ["mine"], "task": ["binary"], "fold": [0], "model": ["m"]})
     rows = empty.assign(index=0, stage="tune", seed=0, status="done", test_roc_auc=0.5)
-    one = Evidence.of(rows, None, {"metric": {"binary": "roc_auc"}, "facts": {"mine": found}})
-    assert "licence" not in with_cards(one).meta["facts"]["mine"]
+    one = Evidence.of(rows, None, Facts(metric={"binary": "roc_auc"}, of_datasets={"mine": found}))
+    assert "licence" not in with_cards(one).facts.of_datasets["mine"]
 
 
 def test_the_curves_of_chosen_trials_are_read_from_their_records(run):
     evidence = evidence_of([run])
-    assert "curves" not in with_curves(evidence, [run]).meta  # a version that kept none
+    assert not with_curves(evidence, [run]).facts.curves  # a version that kept none
     chosen = evidence.trials[evidence.trials["selected"]].iloc[0]
     ledger = Ledger(run, write=True)
     record = ledger.at(latest_results(ledger)[chosen["id"]])
     curve = {"by": "epochs", "points": [[1, 0.5], [2, 0.25]]}
     ledger.append([{**record, "info": {**record["info"], CURVE: curve}}])
     ledger.close()
-    found = with_curves(evidence_of([run]), [run]).meta["curves"]
+    found = with_curves(evidence_of([run]), [run]).facts.curves
     place = {"dataset": chosen["dataset"], "fold": chosen["fold"]}
     assert found == {chosen["model"]: [{**place, **curve}]}

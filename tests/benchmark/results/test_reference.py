@@ -48,8 +48,8 @@ def test_its_folds_are_those_of_its_suite_and_a_model_without_random_numbers_lac
     evidence = results_file(Path(NAME)).evidence()
     facts = read_card(folder_of(Path(NAME))).datasets
     assert evidence.overlapping == {name for name in facts if facts[name].drawn[0] == "official"}
-    assert evidence.meta["test_over_train"]["boston"] == 1 / 9 and not evidence.fewer_seeds
-    assert not any("not recorded here" in note for note in evidence.meta["notes"])
+    assert evidence.facts.test_over_train["boston"] == 1 / 9 and not evidence.fewer_seeds
+    assert not any("not recorded here" in note for note in evidence.facts.notes)
 
 
 def test_one_model_stands_among_all_of_it(tmp_path, monkeypatch):

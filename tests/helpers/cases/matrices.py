@@ -7,9 +7,10 @@ import pandas as pd
 from tabsweep.reports.aggregation.cells import cells, studies
 from tabsweep.reports.aggregation.ranking_matrix import ranking_matrices
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 
 
-def evidence(scores, models=None, *, task="binary", metric="accuracy", **meta):
+def evidence(scores, models=None, *, task="binary", metric="accuracy", **facts):
     """(n_datasets, n_models) or (n_datasets, n_models, n_folds) scores, NaN where there is none.
 
     Every (dataset, model, fold) is planned; datasets are d00, d01, ..., models m0, m1, ...
@@ -25,8 +26,8 @@ def evidence(scores, models=None, *, task="binary", metric="accuracy", **meta):
             continue
         trial = {"index": 0, "stage": "tune", "seed": 0, "status": "done", "selected": True}
         rows.append({**place, **trial, f"test_{metric}": value})
-    meta = {"metric": {task: metric}, **meta}
-    return Evidence.of(pd.DataFrame(rows), pd.DataFrame(plan), meta)
+    known = Facts(metric={task: metric}, **facts)
+    return Evidence.of(pd.DataFrame(rows), pd.DataFrame(plan), known)
 
 
 def headline(made):

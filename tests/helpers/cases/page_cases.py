@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from report_cases import METRIC, TASKS
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 
 HOSTILE = [
     '=HYPERLINK("http://evil.example","x")',
@@ -76,10 +77,10 @@ def results(models=MODELS, n=8, n_trials=4, n_folds=2, seed=0):
     return frame
 
 
-def evidence_of(frame, **meta):
+def evidence_of(frame, **facts):
     rows = {f"data-{i}": 400 * (i + 1) for i in range(8)}
-    facts = {"metric": METRIC, "suite": "test", "budget": "quick", "rows": rows, **meta}
-    return Evidence.of(frame, None, facts)
+    known = {"metric": METRIC, "suite": "test", "budget": "quick", "rows": rows, **facts}
+    return Evidence.of(frame, None, Facts(**known))
 
 
 def drawn(text):

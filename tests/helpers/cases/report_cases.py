@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 
 HOSTILE = [
     '=HYPERLINK("http://evil.example","x")',
@@ -85,9 +86,9 @@ def mixed(n=7):
     return {f"{task}-{i}": task for task in TASKS for i in range(n)}
 
 
-def evidence_of(frame, planned=None, **meta):
+def evidence_of(frame, planned=None, **facts):
     tasks = {t: METRIC[t] for t in TASKS}
-    return Evidence.of(frame, planned, {"metric": tasks, "suite": "test", **meta})
+    return Evidence.of(frame, planned, Facts(**{"metric": tasks, "suite": "test", **facts}))
 
 
 def texts(evidence, folder, **options):

@@ -35,11 +35,11 @@ def hostile():
     frame["dataset"] = frame["dataset"].map(names)
     frame["message"] = frame["message"].where(frame["message"] == "", HOSTILE[1])
     frame["config"] = json.dumps({HOSTILE[1]: HOSTILE[0], "<!--": "<img src=x onerror=alert(1)>"})
-    meta = {"notes": HOSTILE, "suite": HOSTILE[1], "environment": {HOSTILE[1]: HOSTILE[2]}}
+    facts = {"notes": HOSTILE, "suite": HOSTILE[1], "environment": {HOSTILE[1]: HOSTILE[2]}}
     importance = pd.DataFrame(
         [(HOSTILE[1], HOSTILE[1], 1.0, 20)],
         columns=["model", "parameter", "importance", "n_trials"],
     )
-    one = evidence_of(frame, **meta)
-    one = Evidence(one.trials, one.planned, one.meta, None, importance)
+    one = evidence_of(frame, **facts)
+    one = Evidence(one.trials, one.planned, one.facts, None, importance)
     return write.pages(one, report.parts_of(one))

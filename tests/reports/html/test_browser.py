@@ -78,7 +78,7 @@ def in_python(evidence, *, models=MODELS, keep=lambda d: True):
     wanted = part[part["model"].isin(models) & part["dataset"].map(keep)]
     trials = evidence.trials
     inside = trials["model"].isin(models) & trials["dataset"].map(keep)
-    one = Evidence.of(trials[inside], wanted, evidence.meta)
+    one = Evidence.of(trials[inside], wanted, evidence.facts)
     source = page.Source.of(one, report.parts_of(one))
     costs = source.costs.set_index(["dataset", "model"])["cpu_s"]
     ranked = source.widest.datasets

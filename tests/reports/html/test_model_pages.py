@@ -38,9 +38,9 @@ RUN = "runs/a  'b' $(c) <i>"
 NOTES = {"about data-1 alone": ["data-1"], "about data-0 alone": ["data-0"]}
 
 
-def meta():
+def facts():
     return {
-        "facts": {"data-0": FACTS},
+        "of_datasets": {"data-0": FACTS},
         "families": {
             "forest": ["classical", "many trees", "Breiman 2001"],
             "net": ["gbdt", "", ""],
@@ -63,7 +63,7 @@ def meta():
 
 @pytest.fixture(scope="module")
 def known():
-    return evidence_of(results(n=3, n_trials=6), **meta())
+    return evidence_of(results(n=3, n_trials=6), **facts())
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_copied_command_names_the_run_whatever_its_folder_is_called(made):
 
 
 def test_a_folder_with_a_character_that_nobody_sees_has_no_command(known):
-    one = known.but(meta=known.meta | {"runs": ["runs/a\nb"]})
+    one = known.knowing(runs=["runs/a\nb"])
     assert not any(
         "bench explain scores" in t for t in write.pages(one, report.parts_of(one)).values()
     )
@@ -138,7 +138,7 @@ def test_seconds_are_those_of_the_configurations_that_count(known):
 
 
 def test_predictions_that_were_measured_in_a_batch_count_instead():
-    one = evidence_of(results(n=3, n_trials=6).assign(predict_1k_s=0.25), **meta())
+    one = evidence_of(results(n=3, n_trials=6).assign(predict_1k_s=0.25), **facts())
     found = speed.per_1000_rows(one)
     assert found["data-0", "forest"] == pytest.approx((1.0 / 0.2, 0.25))
     assert np.isnan(found["data-1", "forest"][0]) and found["data-1", "forest"][1] == 0.25
@@ -183,9 +183,9 @@ def titled(text):
     return {one["title"]: one for one in drawn(text)}
 
 
-def page_on(dataset, answers, **meta):
+def page_on(dataset, answers, **facts):
     frame = results()
-    evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers, **meta)
+    evidence = evidence_of(frame[frame["dataset"] == dataset], answers=answers, **facts)
     return write.pages(evidence, report.parts_of(evidence))["index.html"]
 
 

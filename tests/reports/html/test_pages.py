@@ -32,7 +32,7 @@ def test_the_folder_holds_an_index_and_a_page_a_dataset_and_a_model(pages, evide
 
 def test_the_same_results_in_any_order_give_the_same_bytes(pages, evidence):
     shuffled = results().sample(frac=1.0, random_state=1)
-    again = evidence_of(shuffled, subset=evidence.subset, notes=evidence.meta["notes"])
+    again = evidence_of(shuffled, subset=evidence.subset, notes=evidence.facts.notes)
     assert write.pages(again, report.parts_of(again)) == pages
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from tabsweep.reports.aggregation.ranking_rules import in_brackets, rank_figures, ranked
 from tabsweep.reports.evidence import Evidence, EvidenceError
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.reproduction.comparison import compare, whole_comparison, write_comparison
 from tabsweep.reports.reproduction.names import fitted
 from tabsweep.reports.reproduction.published_table import Measure, PublishedTable
@@ -34,7 +35,7 @@ YACHT = table(
 )
 
 
-def ours(scores, *, task="regression", metric="rmse", dataset="yacht", **meta):
+def ours(scores, *, task="regression", metric="rmse", dataset="yacht", **facts):
     """Evidence of one dataset. scores: {model: a score a fold}; two trials a study."""
     rows = [
         {
@@ -46,7 +47,7 @@ def ours(scores, *, task="regression", metric="rmse", dataset="yacht", **meta):
         for fold, score in enumerate(values)
         for index in range(2)
     ]
-    return Evidence.of(pd.DataFrame(rows), meta={"metric": {task: metric}, **meta})
+    return Evidence.of(pd.DataFrame(rows), facts=Facts(metric={task: metric}, **facts))
 
 
 def cell(section, dataset, method):
@@ -98,7 +99,7 @@ def test_a_table_of_several_metrics_names_that_of_each_dataset():
     )
     classes = ours({"mlp": [0.9, 1.0]}, task="binary", metric="accuracy", dataset="wdbc")
     found = pd.concat([ours({"mlp": [1.0, 1.2]}).trials, classes.trials])
-    evidence = Evidence.of(found, meta={"metric": {"regression": "rmse", "binary": "accuracy"}})
+    evidence = Evidence.of(found, facts=Facts(metric={"regression": "rmse", "binary": "accuracy"}))
     titles = {p.rows[0][0].text: p.title for p in compare(evidence, published).tables[0].panels}
     assert titles == {"wdbc": "accuracy, % ↑", "yacht": "RMSE ↓"}
     assert all(p.title == "" for p in compare(ours({"npt": [1.0]}), YACHT).tables[0].panels)

@@ -98,7 +98,7 @@ def test_a_reference_that_is_nowhere_is_refused_and_one_that_is_not_ranked_gets_
 def test_each_kind_of_claim_stands_in_its_own_section_and_says_what_it_is_about():
     made = evidence(spread())
     runs = [made.trials.assign(stage="eval", seed=k, index=k, selected=False) for k in range(5)]
-    with_seeds = Evidence.of(pd.concat([made.trials, *runs]), meta=made.meta)
+    with_seeds = Evidence.of(pd.concat([made.trials, *runs]), facts=made.facts)
     parts = {s.name: s for s in report.parts_of(with_seeds).sections}
     for name, claim in (("seeds", "Across seeds"), ("folds", "Across folds")):
         assert any(n.startswith(claim) for t in parts[name].tables for n in t.notes)

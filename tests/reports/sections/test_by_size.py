@@ -12,6 +12,7 @@ import pytest
 from tabsweep.reports.aggregation import by_size
 from tabsweep.reports.aggregation.sides import chosen_of, side
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.report import parts_of, write
 from tabsweep.reports.sections.by_size import crossing_words, sentence
 from tabsweep.reports.statistics.crossing import crossing
@@ -43,13 +44,13 @@ def simulated(n_datasets: int, crosses_at: float, *, noise: float = 0.0) -> Evid
                      "val_rmse": error * np.exp(0.1 * rng.normal()), "test_rmse": error}
                 )  # fmt: skip
     names = sorted({row["dataset"] for row in rows})
-    meta = {
-        "metric": {"regression": "rmse"},
-        "families": FAMILIES,
-        "sizes": dict.fromkeys(names, FOLDS),
-        "overlapping": names,
-    }
-    return Evidence.of(pd.DataFrame(rows), meta=meta)
+    facts = Facts(
+        metric={"regression": "rmse"},
+        families=FAMILIES,
+        sizes=dict.fromkeys(names, FOLDS),
+        overlapping=names,
+    )
+    return Evidence.of(pd.DataFrame(rows), facts=facts)
 
 
 @pytest.mark.parametrize("rows", [500.0, 1000.0, 2000.0])
@@ -123,6 +124,6 @@ def test_more_rows_help_where_the_error_falls_by_more_than_draws_differ():
     assert more.doubled == pytest.approx(more.errors[-1] * 2**-0.4, rel=0.05)
     assert "More rows would help" in sentence(falling, by_size.sized(falling), "d00")
     trials = falling.trials.assign(test_rmse=lambda t: 2.0 + 0.1 * (t["fold"] % 3))
-    flat = Evidence.of(trials, meta=falling.meta)
+    flat = Evidence.of(trials, facts=falling.facts)
     said = sentence(flat, by_size.sized(flat), "d00")
     assert "More rows would hardly help" in said and json.dumps(said)

@@ -11,8 +11,8 @@ from tabsweep.reports.statistics import tests as stats
 D = np.array([0.012, 0.004, 0.009, -0.002, 0.015, 0.007, 0.003, 0.011, 0.006, 0.001])
 
 
-def folds_section(scores, **meta):
-    made = evidence(scores, **meta)
+def folds_section(scores, **facts):
+    made = evidence(scores, **facts)
     table, head = headline(made)
     return folds.section(made, table, head)
 
@@ -39,7 +39,7 @@ def test_holm_corrects_over_the_models_of_the_dataset():
 
 @pytest.mark.fault(17)
 @pytest.mark.parametrize(
-    "shape, meta, reason",
+    "shape, facts, reason",
     [
         ((1, 1, 10), {"test_over_train": {"d00": 1 / 9}}, "at least 2 models"),
         ((1, 2, 2), {"test_over_train": {"d00": 1 / 9}}, "at least 3 folds, has 2"),
@@ -47,8 +47,8 @@ def test_holm_corrects_over_the_models_of_the_dataset():
         ((1, 2, 10), {"protocol": {"d00": "official: stored"}}, "test parts overlap"),
     ],
 )
-def test_folds_that_test_nothing_say_why(shape, meta, reason):
-    section = folds_section(np.random.default_rng(0).uniform(0.5, 0.9, shape), **meta)
+def test_folds_that_test_nothing_say_why(shape, facts, reason):
+    section = folds_section(np.random.default_rng(0).uniform(0.5, 0.9, shape), **facts)
     (note,) = section.frame["note"]
     assert note.startswith("n/a: ") and reason in note
     assert reason in section.tables[0].panels[0].rows[0][-1].text

@@ -11,6 +11,7 @@ import pytest
 from report_cases import evidence_of, rows_of, texts
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.sections import implausible
 
 MODELS = ["constant", "a", "b", "c", "d"]
@@ -27,8 +28,8 @@ def honest(seed=0, n_folds=3):
     return frame
 
 
-def found(frame, **meta):
-    evidence = evidence_of(frame, **meta)
+def found(frame, **facts):
+    evidence = evidence_of(frame, **facts)
     table = studies(evidence)
     return implausible.findings(evidence, table, headline_cells(evidence, table))
 
@@ -200,7 +201,9 @@ def test_five_broken_sets_of_talents_published_table_are_found():
     for name in rows["metric"].unique():
         rows[f"test_{name}"] = rows["mean"].where(rows["metric"] == name)
     metrics = {"binary": "accuracy", "multiclass": "accuracy", "regression": "rmse"}
-    evidence = Evidence.of(rows.drop(columns=["metric", "mean", "std"]), None, {"metric": metrics})
+    evidence = Evidence.of(
+        rows.drop(columns=["metric", "mean", "std"]), facts=Facts(metric=metrics)
+    )
     table = studies(evidence)
     findings = implausible.findings(evidence, table, headline_cells(evidence, table))
     nobody = [f for f in findings if f.cause.startswith("nobody learned")]

@@ -91,7 +91,7 @@ def evidence(n: int, *, ensembles: bool = False, tasks: str = "rb") -> Evidence:
         for (dataset, model), scores in values.items()
         for i, of_five in enumerate(scores.reshape(-1, 5))
     ]
-    return Evidence(made.trials, made.planned, made.meta, pd.DataFrame(joined))
+    return Evidence(made.trials, made.planned, made.facts, pd.DataFrame(joined))
 
 
 def test_the_report_has_a_file_of_seeds_only_where_there_are_several(tmp_path):
@@ -99,7 +99,7 @@ def test_the_report_has_a_file_of_seeds_only_where_there_are_several(tmp_path):
     assert {"seeds.md", "seeds.tex", "seeds.csv"} <= names
     single = evidence(3)
     trials = single.trials[single.trials["stage"] == "tune"]
-    names = {p.name for p in report.write(Evidence.of(trials, meta=single.meta), tmp_path / "b")}
+    names = {p.name for p in report.write(Evidence.of(trials, facts=single.facts), tmp_path / "b")}
     assert "seeds.md" not in names
 
 
@@ -131,7 +131,7 @@ def test_a_model_with_one_run_is_named_and_the_smallest_p_is_of_both_numbers_of_
         made.trials["index"] > 0
     )  # the one that is far behind
     few = (made.trials["model"] == "catboost") & (made.trials["index"] > 1)
-    short = Evidence.of(made.trials[~(rest | few)], meta=made.meta)
+    short = Evidence.of(made.trials[~(rest | few)], facts=made.facts)
     (table,) = seeds.section(short).tables
     assert any("with one run: mlp on california-housing" in note for note in table.notes)
     (note,) = [note for note in table.notes if note.startswith(seeds.TOO_FEW)]
@@ -141,5 +141,5 @@ def test_a_model_with_one_run_is_named_and_the_smallest_p_is_of_both_numbers_of_
 def test_a_study_without_all_of_its_seeds_is_left_out():
     made = evidence(5)
     last = (made.trials["model"] == "mlp") & (made.trials["index"] == 4)
-    short = Evidence.of(made.trials[~last], made.planned, made.meta)
+    short = Evidence.of(made.trials[~last], made.planned, made.facts)
     assert "mlp" not in set(seeds.frame(short)["model"])

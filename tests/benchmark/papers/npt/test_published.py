@@ -10,6 +10,7 @@ import pytest
 from paper_runs import planned, scored
 from tabsweep.benchmark.papers.catalog import published_tables
 from tabsweep.reports.evidence import Evidence
+from tabsweep.reports.facts import Facts
 from tabsweep.reports.reproduction.comparison import compare
 
 
@@ -59,8 +60,8 @@ def test_the_variants_of_a_search_are_ranked_on_each_fold_from_zero():
         for fold, values in losses.items()
         for i, loss in enumerate(values)
     ]  # fmt: skip
-    meta = {"metric": {"regression": "rmse"}}
-    found = compare(Evidence.of(pd.DataFrame(rows), meta=meta), table)
+    facts = Facts(metric={"regression": "rmse"})
+    found = compare(Evidence.of(pd.DataFrame(rows), facts=facts), table)
     frame = found.frame.set_index("method")
     assert frame["ours"].sum() == 28 and set(frame["n_folds"]) == {2}  # the third fold has no all
     assert frame["published"].sum() == pytest.approx(28, abs=0.1)
@@ -69,4 +70,4 @@ def test_the_variants_of_a_search_are_ranked_on_each_fold_from_zero():
     assert frame["ours"].is_monotonic_increasing
     assert found.tables[0].panels[0].title == "boston"
     others = [{**row, "config": json.dumps({**configs[0], "steps": 250})} for row in rows]
-    assert compare(Evidence.of(pd.DataFrame(others), meta=meta), table).frame.empty
+    assert compare(Evidence.of(pd.DataFrame(others), facts=facts), table).frame.empty

@@ -251,7 +251,7 @@ def test_targets_that_are_not_the_runs_own_give_no_ensemble_and_a_note(folder, m
     monkeypatch.setattr(catalog, "load_dataset", other)
     made = seed_ensembles.with_ensembles(evidence_of([folder]), [folder])
     assert made.ensembles is None
-    (note,) = (n for n in made.meta["notes"] if n.startswith("No ensembles on iris: "))
+    (note,) = (n for n in made.facts.notes if n.startswith("No ensembles on iris: "))
     assert "the data is not what the run was made with" in note and "1" * 16 in note
 
 
