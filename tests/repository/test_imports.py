@@ -62,7 +62,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("paper_figures", "bibliography"),
         ("alarms", "analyses", "sections", "html", "regression", "reproduction"),
         ("output", "aggregation"),
-        ("evidence",),
+        ("evidence", "facts",),
         ("statistics", "metrics", "optional"),
     ),
 }
