@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .events import Listener, StudyEnded, TrialEnded, TrialLost
 from .scheduling.attempts import Attempts, Verdict
 from .scheduling.estimates import Estimates, seconds_of
 from .scheduling.heartbeat import Heartbeat
-from .scheduling.interface import Listener, Reused, SourceChanged, Stop, Tally
+from .scheduling.interface import Reused, SourceChanged, Stop, Tally
 from .scheduling.known_results import KnownResults
 from .scheduling.ready_studies import Backlog, ReadyStudies, UnfinishedStudies
 from .scheduling.replay import replay
@@ -25,7 +26,7 @@ from .study import Slot, Study
 from .trial import Result, Trial
 from .workers.pool import ClusterLost, Job, JobOutcome, WorkerPool
 
-__all__ = ["Engine", "Listener", "Reused", "SourceChanged", "Stop", "Tally"]
+__all__ = ["Engine", "Reused", "SourceChanged", "Stop", "Tally"]
 
 POLL_S = 0.2  # of each round of the loop: the longest wait for a trial to end, and to fill slots
 
@@ -52,7 +53,7 @@ class Engine:
         retry: Callable[[Record], bool] = lambda record: False,
         lost: Collection[str] = (),
         allow_code_change: bool = False,
-        listener: Listener = lambda event, details: None,
+        listener: Listener = lambda event: None,
         stop: Stop | None = None,
         grace_s: float = 30.0,
         still_owner: Callable[[], None] = lambda: None,
@@ -141,8 +142,8 @@ class Engine:
         except ClusterLost as error:
             self._absorb(error.ended)
             raise
-        for event, details in self._pool.news():
-            self._listener(event, details)
+        for event in self._pool.news():
+            self._listener(event)
         self._absorb(outcomes)
         queued = len(self._backlog) + len(self._ready)
         self._heartbeat.beat(self._pool, queued, ended=len(outcomes))
@@ -272,9 +273,8 @@ class Engine:
         """Run a trial again before any new one; the other slots that it fills wait behind."""
         trial = outcome.job.trial
         if verdict.death is not None:
-            about = {"trial": trial, "attempt": outcome.job.attempt, "worker": outcome.worker}
-            details = {"cause": verdict.death, "output": verdict.output}
-            self._listener("retry", {**about, **details})
+            attempt, worker = outcome.job.attempt, outcome.worker
+            self._listener(TrialLost(trial, verdict.death, attempt, worker, verdict.output))
         for position, slot in enumerate(self._in_flight.pop(trial.id)):
             waiting = (self.studies[slot.study], slot, trial)
             self._backlog.add(waiting, first=position == 0)
@@ -284,15 +284,12 @@ class Engine:
     ) -> None:
         study.close(slot, result)
         self.tally.add(result, reused=reused)
-        self._listener(
-            "reused" if reused else "result",
-            {"study": study, "slot": slot, "trial": trial, "result": result, **about},
-        )
+        self._listener(TrialEnded(study, slot, trial, result, reused=reused, **about))
         if not study.finished:
             self._ready.push(study)
             return
         self._records.write_end(study)
-        self._listener("study", {"study": study})
+        self._listener(StudyEnded(study))
         self._unfinished.remove(study)
         if self._pool is not None:
             self._keep_cpus_for_gpus()

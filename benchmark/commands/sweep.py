@@ -47,6 +47,7 @@ from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
+from ..running.events import Planned, Started
 from ..running.minutes import with_minutes
 from ..running.progress import Pace, Progress, waiting
 from ..running.ray_session import check_workers
@@ -83,8 +84,7 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
         with waiting(console):
             chosen, tables = csv_suite(options.csv, options.target, options.reading(), options.runs)
     if options.minutes is not None:
-        workers = available_cpus() if options.workers is None else options.workers
-        asked = with_minutes(Request(chosen, options, tables=tables), workers)
+        asked = with_minutes(Request(chosen, options, tables=tables), cpus_for(options))
         chosen, options = asked.suite, asked.options
         console.tell(chosen.budget(options.budget)[1].note)
     options = options.on(chosen)
@@ -186,8 +186,7 @@ def dry_run(console: Console, request: Request) -> int:
     """Show what would run and for how long, from what is cached; nothing is written."""
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
-    workers = request.options.workers
-    workers = available_cpus() if workers is None else workers
+    workers = cpus_for(request.options)
     cost = estimate(plan, own=own, others=siblings(request), workers=workers)
     console.data({**asdict(cost), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
@@ -205,6 +204,12 @@ def dry_run(console: Console, request: Request) -> int:
     if plan.nothing_runs:
         console.warn(plan.nothing_runs)
     return OK
+
+
+def cpus_for(options: Options) -> int:
+    """The CPUs that an estimate counts with: as many workers as were asked for, else this machine's
+    (of a cluster it is not known before the sweep has joined it)."""
+    return available_cpus() if options.workers is None else options.workers
 
 
 def cost_lines(cost: Estimate, workers: int) -> list[str]:
@@ -258,29 +263,29 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
     tracking_uri = request.options.tracking_uri
     begins_untracked = tracking_uri == "none" and not was_planned(request.folder)
 
-    def listen(event: str, details: Mapping[str, Any]) -> None:
+    def listen(event: Any) -> None:
         nonlocal syncer
-        if event == "plan":
-            plan = details["plan"]
+        if isinstance(event, Planned):
+            plan = event.plan
             for line in by_reason(plan.left_out):
                 console.warn(f"left out: {line}")
             tell_of_plan(console, plan)
             if cost_first:
-                workers, own = details["workers"], details["ledger"]
-                cost = estimate(plan, own=own, others=siblings(request), workers=workers)
+                workers, others = cpus_for(request.options), siblings(request)
+                cost = estimate(plan, own=event.ledger, others=others, workers=workers)
                 console.say(f"{count(cost.cells, 'trial')}, {cost.to_run} to run")
                 for line in cost_lines(cost, workers):
                     console.say(line)
-            left = details["left"]
-            total = details["known"] + sum(left.values())
+            left = event.left
+            total = event.known + sum(left.values())
             expected = by_study(plan)
             timed = [study.name for study in plan.studies if study.study_s is not None]
             rest = {name: left[name] * expected[name] for name in timed if name in left}
-            pace = Pace(expected, details["workers"], rest)
+            pace = Pace(expected, event.workers, rest)
             work = sum(n * pace.seconds(study) for study, n in left.items())
-            progress.begin(total, request.name, known=details["known"], pace=pace, work=work)
-            details["heartbeat"].left_s = progress.left_s
-        elif event == "started":
+            progress.begin(total, request.name, known=event.known, pace=pace, work=work)
+            event.heartbeat.left_s = progress.left_s
+        elif isinstance(event, Started):
             if begins_untracked:
                 note = "bench resume leaves MLflow off\n"
                 (request.folder / TRACKING_OFF).write_text(note, encoding="utf-8")
@@ -290,7 +295,7 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
                 (request.folder / TRACKING_OFF).unlink(missing_ok=True)
                 syncer = Syncer(request.folder, uri=tracking_uri)
         else:
-            progress.listen(event, details)
+            progress.listen(event)
 
     outcome = None
     behind = None

@@ -47,6 +47,7 @@ from ..planning.plan import Options
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine
+from ..running.events import Planned
 from ..running.minutes import with_minutes
 from ..running.progress import Progress
 from ..running.ray_session import available_cpus
@@ -444,18 +445,17 @@ def _run(request: Request, verbose: int) -> None:
         if verbose:
             print(text, file=sys.stderr)
 
-    def listen(event: str, details: Mapping[str, Any]) -> None:
-        if event != "plan":
-            progress.listen(event, details)
+    def listen(event: Any) -> None:
+        if not isinstance(event, Planned):
+            progress.listen(event)
             return
-        plan = details["plan"]
-        for line in by_reason(plan.left_out):
+        for line in by_reason(event.plan.left_out):
             tell(f"left out: {line}")
         for table in request.tables.values():
             for warning in table.table.warnings:
                 tell(warning)
-        total = details["known"] + sum(details["left"].values())
-        progress.begin(total, request.name, known=details["known"])
+        total = event.known + sum(event.left.values())
+        progress.begin(total, request.name, known=event.known)
 
     try:
         outcome = engine.run(request, listener=listen, stop=Stop())

@@ -34,6 +34,7 @@ from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.benchmark.running import request, sweep
 from tabsweep.benchmark.running.event_log import EventLog
 from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.events import TrialEnded
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
@@ -116,7 +117,7 @@ def swept(
     ledger: Ledger,
     trial: Callable[[Trial, Any], Result],
     slots: int,
-    listener: Callable[[str, Any], None] = lambda event, details: None,
+    listener: Callable[[Any], None] = lambda event: None,
 ) -> Course:
     """Run studies on Ray workers, which run `trial`; closes the ledger."""
     course, process = Course(), psutil.Process()
@@ -125,10 +126,10 @@ def swept(
     rss = process.memory_info().rss
     course.add(0.0)
 
-    def listen(event: str, details: Any) -> None:
-        listener(event, details)
-        if event in ("result", "reused"):
-            course.add(details["result"].costs["fit_s"])
+    def listen(event: Any) -> None:
+        listener(event)
+        if isinstance(event, TrialEnded):
+            course.add(event.result.costs["fit_s"])
 
     Engine(studies, ledger=ledger, pool=lambda: pool, listener=listen).run()
     course.growth_mb = (process.memory_info().rss - rss) / 2**20

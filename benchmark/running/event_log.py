@@ -21,6 +21,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...sweeps.events import (
+    Event,
+    NodeJoined,
+    NodeLost,
+    StudyEnded,
+    TrialEnded,
+    TrialLost,
+    Warned,
+    WorkerJoined,
+    WorkerLost,
+)
 from ...sweeps.store.records import utc_now
 from ...sweeps.trial import DONE, FAILED
 
@@ -32,6 +43,13 @@ LEVELS = {
     "lost node": WARNING,
     "warning": WARNING,
     "abort": ERROR,
+}
+NAMES = {  # of what a worker pool reports
+    WorkerJoined: "worker",
+    WorkerLost: "lost worker",
+    NodeJoined: "node",
+    NodeLost: "lost node",
+    Warned: "warning",
 }
 
 
@@ -101,36 +119,34 @@ class EventLog:
         own = {"time": utc_now(), "pid": os.getpid(), "level": level, "event": event}
         self._events.write({"host": self._host, **details, **own}, sync=event not in UNSYNCED)
 
-    def listen(self, event: str, details: Mapping[str, Any]) -> None:
+    def listen(self, event: Event) -> None:
         """Log an event of the engine or the worker pool; results without output or failure are in
         the ledger alone."""
-        if event == "retry":
-            trial = details["trial"]
-            about = {"study": trial.place, "cause": details["cause"], **self._where(details)}
-            self.write("retry", trial=trial.id, **about)
-            self._tell_trial(
-                trial=trial.id, status="died", output=details.get("output", ""), **about
-            )
-        elif event == "study":
-            study, state = details["study"], details["study"].state
-            self.write("study", study=study.name, best=state.best, loss=state.best_loss)
-        elif event == "result":
-            self._result(details)
-        elif event in ("worker", "node", "lost worker", "lost node", "warning"):
-            if event == "worker":
-                self._hosts[details["worker"]] = details["host"]
-            self.write(event, **details)
+        match event:
+            case TrialLost(trial, cause):
+                about = {"study": trial.place, "cause": cause, **self._where(event)}
+                self.write("retry", trial=trial.id, **about)
+                self._tell_trial(trial=trial.id, status="died", output=event.output, **about)
+            case StudyEnded(study):
+                best = study.state.best
+                self.write("study", study=study.name, best=best, loss=study.state.best_loss)
+            case TrialEnded(reused=False):
+                self._result(event)
+            case WorkerJoined() | WorkerLost() | NodeJoined() | NodeLost() | Warned():
+                if isinstance(event, WorkerJoined):
+                    self._hosts[event.worker] = event.host
+                self.write(NAMES[type(event)], **vars(event))
 
-    def _result(self, details: Mapping[str, Any]) -> None:
-        result, slot, trial = details["result"], details["slot"], details.get("trial")
+    def _result(self, event: TrialEnded) -> None:
+        result, slot = event.result, event.slot
         about = {
             "study": slot.study,
             "stage": slot.stage,
             "index": slot.index,
-            "trial": trial.id if trial else None,
+            "trial": event.trial.id,
             "cause": result.cause,
             "message": result.message,
-            **self._where(details),
+            **self._where(event),
         }
         failed = result.status == FAILED
         if result.status != DONE:
@@ -146,11 +162,10 @@ class EventLog:
         """Append a line on a trial, not synced: that would cost every trial milliseconds."""
         self._trials.write({"time": utc_now(), **line}, sync=False)
 
-    def _where(self, details: Mapping[str, Any]) -> dict[str, Any]:
+    def _where(self, event: TrialEnded | TrialLost) -> dict[str, Any]:
         """The attempt number of a trial, its worker and its host."""
-        worker = details.get("worker")
-        host = self._hosts.get(worker, self._host) if worker else None
-        return {"attempt": details.get("attempt"), "worker": worker, "host": host}
+        host = self._hosts.get(event.worker, self._host) if event.worker else None
+        return {"attempt": event.attempt, "worker": event.worker, "host": host}
 
     def close(self) -> None:
         """Close both files."""

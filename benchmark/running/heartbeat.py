@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...common.files import write_atomically
+from ...sweeps.events import Beat, Event
 from ...sweeps.store.records import utc_now
 
 MOST_BYTES = 4 * 2**20  # read of a heartbeat; the file may be something else
@@ -23,7 +24,7 @@ RUNNING = "running"
 
 
 class Heartbeat:
-    """Writes `live.json` at every "beat" event. `left_s`: the seconds to go, as the display of the
+    """Writes `live.json` at every `Beat`. `left_s`: the seconds to go, as the display of the
     driver has them; None where nobody estimates them."""
 
     def __init__(self, run: Path) -> None:
@@ -31,16 +32,12 @@ class Heartbeat:
         self.left_s: Callable[[], float] | None = None
         self._beats = 0
 
-    def listen(self, event: str, details: Mapping[str, Any]) -> None:
-        """A listener of the engine, which emits "beat" every few seconds.
-
-        `workers` as the worker pool lists them (name, host, threads, gpus, trial, since_s,
-        waiting), `queued`: how many trials wait.
-        """
-        if event == "beat":
-            queue = {"queued": details["queued"]}
+    def listen(self, event: Event) -> None:
+        """A listener of the engine."""
+        if isinstance(event, Beat):
+            queue = {"queued": event.queued}
             left = {} if self.left_s is None else {"left_s": round(self.left_s(), 1)}
-            self._write(RUNNING, workers=list(details["workers"]), queue=queue, **left)
+            self._write(RUNNING, workers=list(event.workers), queue=queue, **left)
 
     def end(self, state: str) -> None:
         """Write the final state: "ended", "interrupted" or "aborted"."""

@@ -9,12 +9,26 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...sweeps.events import (
+    Beat,
+    Event,
+    NodeJoined,
+    NodeLost,
+    StudyEnded,
+    TrialEnded,
+    TrialLost,
+    Warned,
+)
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import Console, count, duration, printable
 from ..planning.costs.estimate import START_S, TRIAL_S
+from .events import Waiting
+
+if TYPE_CHECKING:
+    from ...sweeps.study import Study
 
 EVERY_S = 14.0  # of silence, then a line: a busy machine has a second to print it within 15 s
 WIDTH = 24  # of the bar in a notebook
@@ -218,54 +232,50 @@ class Progress:
 
     # ------------------------------------------------------------------ events
 
-    def listen(self, event: str, details: Mapping[str, Any]) -> None:
+    def listen(self, event: Event | Waiting) -> None:
         """Count and show an event of the engine."""
-        if event in ("result", "reused"):
-            self._waits = ""
-            result, slot = details["result"], details["slot"]
-            self.states[result.status] += 1
-            self._count_down(slot.study, result if event == "result" else None)
-            if result.cause and result.cause != "unsupported":
-                self._say(
-                    f"failed: {slot.study} trial {slot.index}: {result.cause}: {result.message}"
-                )
-            self._advance()
-        elif event == "retry":
-            self._say(f"retry: {details['trial'].place} after {details['cause']}")
-        elif event == "study":
-            study = details["study"]
-            self._pace.end(study.name)
-            if "n_slots" in study.meta:  # failures may have left fewer slots than were planned
-                spared = study.meta["n_slots"] - study.state.n_slots
-                self.total -= spared
-                self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
-            loss = study.state.best_loss
-            metric = study.meta.get("metric", "loss")
-            own = f"{study.name}: " + (
-                f"best val {metric} {score_of(loss, metric):.4g}"
-                if loss is not None
-                else "no score"
-            )
-            if self.verbose:
-                self._say(own)
-            self._best = self._leading(study) or own
-        elif event == "warning":
-            self._say(f"warning: {details['message']}")
-        elif event == "beat":
-            workers = details["workers"]
-            self._pace.found(len(workers))
-            if self._waits and any(w.get("trial") and not w.get("starting") for w in workers):
-                self._wait_for("")
-        elif event == "waiting":
-            self._wait_for(details["for"])
-        elif event == "lost node":
-            self._say(f"lost node {details['host']}; its trials run elsewhere")
-        elif event == "node":
-            self._say(f"node {details['host']} has joined")
+        match event:
+            case TrialEnded(slot=slot, result=result):
+                self._waits = ""
+                self.states[result.status] += 1
+                self._count_down(slot.study, None if event.reused else result)
+                if result.cause and result.cause != "unsupported":
+                    place = f"{slot.study} trial {slot.index}"
+                    self._say(f"failed: {place}: {result.cause}: {result.message}")
+                self._advance()
+            case TrialLost(trial, cause):
+                self._say(f"retry: {trial.place} after {cause}")
+            case StudyEnded(study):
+                self._end_study(study)
+            case Warned(message):
+                self._say(f"warning: {message}")
+            case Beat(workers):
+                self._pace.found(len(workers))
+                if self._waits and any(w.get("trial") and not w.get("starting") for w in workers):
+                    self._wait_for("")
+            case Waiting(what):
+                self._wait_for(what)
+            case NodeLost(host):
+                self._say(f"lost node {host}; its trials run elsewhere")
+            case NodeJoined(host):
+                self._say(f"node {host} has joined")
         if self._live is not None:
             self._live.update(self._task, eta=self._eta())
 
-    def _leading(self, study: Any) -> str:
+    def _end_study(self, study: Study) -> None:
+        self._pace.end(study.name)
+        if "n_slots" in study.meta:  # failures may have left fewer slots than were planned
+            spared = study.meta["n_slots"] - study.state.n_slots
+            self.total -= spared
+            self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
+        loss, metric = study.state.best_loss, study.meta.get("metric", "loss")
+        scored = "no score" if loss is None else f"best val {metric} {score_of(loss, metric):.4g}"
+        own = f"{study.name}: {scored}"
+        if self.verbose:
+            self._say(own)
+        self._best = self._leading(study) or own
+
+    def _leading(self, study: Study) -> str:
         """Which model leads on the study's dataset, by what score of how many rows; "" where
         nothing has a score."""
         dataset, metric = study.meta.get("dataset"), study.meta.get("metric", "")

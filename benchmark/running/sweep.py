@@ -12,7 +12,8 @@ from typing import Any
 
 from ...datasets import catalog
 from ...models import registry
-from ...sweeps.engine import Engine, Listener, Stop, Tally
+from ...sweeps.engine import Engine, Stop, Tally
+from ...sweeps.events import Event, Listener, StudyEnded, TrialEnded, Warned
 from ...sweeps.ray_tune.async_search import Asynchronous
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import integrity_of, lacks_files
@@ -37,6 +38,7 @@ from ..results.slots_frame import columns_of
 from ..results.trial_scores import ScoreCheck
 from .data import gather
 from .event_log import EventLog
+from .events import Planned, Started, Waiting
 from .heartbeat import Heartbeat
 from .ray_session import RayStart, cluster_lost
 from .request import Request
@@ -131,20 +133,20 @@ def code_check(plan: Plan) -> Callable[[], dict[str, str]]:
 def run(
     request: Request,
     *,
-    listener: Listener = lambda event, details: None,
+    listener: Listener = lambda event: None,
     stop: Stop | None = None,
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
-    `listener` gets the engine's events, "waiting" ({for}), "plan" ({plan, ledger, known,
-    left: {study: trials}, workers}) and "started". Raises SweepError, SuiteError, PlanError,
+    `listener` gets the engine's events (`sweeps/events.py`) and those of a sweep
+    (`events.py`). Raises SweepError, SuiteError, PlanError,
     NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
     check_sweep_libraries()
     started = time.monotonic()
 
     def tell(text: str) -> None:
-        listener("warning", {"message": text})
+        listener(Warned(text))
 
     if not is_run(request.folder):  # whose folder may have been renamed
         check_name(request.name)
@@ -154,7 +156,7 @@ def run(
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
     ray = RayStart(options.workers, options.address)
-    listener("waiting", {"for": "the data"})
+    listener(Waiting("the data"))
     try:
         plan = None
         if not existed:  # a request that fails leaves no folder behind
@@ -321,21 +323,17 @@ class _Sweep:
             quarantined_bytes=self.ledger.torn_bytes,
         )
         studies = list(self._engine.studies.values())
-        about: dict[str, Any] = {
-            "known": sum(study.state.n_done for study in studies),
-            "left": {s.name: s.planned.shape.n_slots for s in self.plan.studies if not s.reason},
-            "workers": self._ray.n_workers,
-            "heartbeat": self._heartbeat,
-        }
+        known = sum(study.state.n_done for study in studies)
+        left = {s.name: s.planned.shape.n_slots for s in self.plan.studies if not s.reason}
         for study in studies:
-            left = about["left"][study.name] - study.state.n_done
-            about["left"][study.name] = 0 if study.finished else left
-        self._listener("plan", {"plan": self.plan, "ledger": self.ledger, **about})
-        self._listener("started", {})
+            left[study.name] = 0 if study.finished else left[study.name] - study.state.n_done
+        workers = self._ray.n_workers
+        self._listener(Planned(self.plan, self.ledger, known, left, workers, self._heartbeat))
+        self._listener(Started())
 
     def _show(self, stage: str) -> None:
         """Say what a start waits for; "" for nothing any more."""
-        self._listener("waiting", {"for": stage})
+        self._listener(Waiting(stage))
 
     def _execute(self) -> Tally:
         search = self._search
@@ -354,24 +352,25 @@ class _Sweep:
             self._engine.admit(study for study in search.studies.values() if not search.left(study))
         return self._engine.run()
 
-    def _listen(self, event: str, details: Mapping[str, Any]) -> None:
+    def _listen(self, event: Event) -> None:
         self._still_owner()
-        if event == "result" and "trial" in details and details["result"].status == DONE:
-            if details["study"].halving is None:  # no later trial continues this fit
-                self._checkpoints.drop(details["trial"].chain)
-        if event == "study":  # it has ended: the saved states of its fits are not needed any more
-            for key in details["study"].chains():
-                self._checkpoints.drop(key)
+        match event:
+            case TrialEnded(study, _, trial, result) if not event.reused:
+                if result.status == DONE and study.halving is None:
+                    self._checkpoints.drop(trial.chain)  # no later trial continues this fit
+            case StudyEnded(study):  # the saved states of its fits are not needed any more
+                for key in study.chains():
+                    self._checkpoints.drop(key)
         new, self._told = self.ledger.warnings[self._told :], len(self.ledger.warnings)
         for text in new:
-            self._listen("warning", {"message": text})
-        if event == "warning":
-            self.warnings.append(details["message"])
-        if event == "result":
-            self._note_processor(details["result"].info)
-        self._log.listen(event, details)
-        self._heartbeat.listen(event, details)
-        self._listener(event, details)
+            self._listen(Warned(text))
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        if isinstance(event, TrialEnded) and not event.reused:
+            self._note_processor(event.result.info)
+        self._log.listen(event)
+        self._heartbeat.listen(event)
+        self._listener(event)
 
     def _note_processor(self, info: Mapping[str, Any]) -> None:
         """Warn, once for each, of a second kind of processor, or of GPU, among the workers."""
@@ -390,7 +389,7 @@ class _Sweep:
                 f"trials run on {len(kinds)} kinds of {what} ({', '.join(kinds)}), whose "
                 f"instructions may round differently: bytes are not promised; {way_out}"
             )
-            self._listen("warning", {"message": message})
+            self._listen(Warned(message))
 
     def _pool(self) -> WorkerPool:
         """The workers, made when the first trial needs them."""

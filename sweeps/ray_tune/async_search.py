@@ -36,9 +36,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...common.files import write_atomically
+from ..events import Listener, StudyEnded, TrialEnded, TrialLost
 from ..scheduling.attempts import Attempts
 from ..scheduling.estimates import seconds_of
-from ..scheduling.interface import Listener, SourceChanged, Stop, Tally
+from ..scheduling.interface import SourceChanged, Stop, Tally
 from ..scheduling.trial_records import Batch, TrialRecords, deaths_since
 from ..store.checkpoints import CheckpointFolder
 from ..store.ledger import Ledger, Record
@@ -91,7 +92,7 @@ class Asynchronous:
     retry: Callable[[Record], bool] = lambda record: False
     lost: Collection[str] = ()
     allow_code_change: bool = False
-    listener: Listener = lambda event, details: None
+    listener: Listener = lambda event: None
     stop: Stop = field(default_factory=Stop)
     tally: Tally = field(default_factory=Tally)
     still_owner: Callable[[], None] = lambda: None
@@ -211,9 +212,8 @@ class Asynchronous:
         if verdict.result is not None:
             self.write(study, self.track(study, index), verdict.result, worker)
         elif verdict.death is not None:
-            about = {"trial": trial, "attempt": outcome.job.attempt, "worker": worker}
-            details = {"cause": verdict.death, "output": verdict.output}
-            self.listener("retry", {**about, **details})
+            attempt = outcome.job.attempt
+            self.listener(TrialLost(trial, verdict.death, attempt, worker, verdict.output))
 
     def write(self, study: Study, track: Track, result: Result, worker: str) -> None:
         """Write a configuration's row; the listener learns of it once it is durable."""
@@ -243,8 +243,7 @@ class Asynchronous:
         self._note(study, slot.stage, index, track.config, result)
         self.tally.add(result, reused=False)
         self.tally.fit_s += seconds_of(result)
-        about = {"trial": trial, "attempt": attempt, "worker": worker}
-        self.listener("result", {"study": study, "slot": slot, "result": result, **about})
+        self.listener(TrialEnded(study, slot, trial, result, attempt, worker))
         if result.status == FAILED:  # a retry goes on there, with all of its time
             kept = replace(self.track(study, index), elapsed_s=0.0)
             self.checkpoints.put(lease.chain, kept.step, kept.pack())
@@ -267,4 +266,4 @@ class Asynchronous:
         self.settle(study)
         if study.finished:
             self._trials.write_end(study)
-            self.listener("study", {"study": study})
+            self.listener(StudyEnded(study))

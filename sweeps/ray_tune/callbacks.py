@@ -10,6 +10,7 @@ from typing import Any
 import ray
 from ray import tune
 
+from ..events import Beat
 from ..scheduling.heartbeat import BEAT_S
 from ..study import Study
 from ..trial import Result, failure
@@ -176,7 +177,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         if now - self._beat > BEAT_S:
             self._beat = now
             with self._own_errors():
-                self.search.listener("beat", self._workers(trials, now))
+                self.search.listener(self._workers(trials, now))
 
     def _end_overdue(self, trials: list[Any], now: float) -> None:
         timeout_s = self.study.limits.wall_s
@@ -191,7 +192,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
                 trial.max_failures = 0
                 self._calls.kill(actor)
 
-    def _workers(self, trials: list[Any], now: float) -> dict[str, Any]:
+    def _workers(self, trials: list[Any], now: float) -> Beat:
         running = [trial for trial in trials if trial.status == trial.RUNNING]
         workers = []
         for trial in running:
@@ -210,7 +211,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
                     "waiting": 0,
                 }
             )
-        return {"workers": workers, "queued": len(self.search.left(self.study)) - len(running)}
+        return Beat(workers, len(self.search.left(self.study)) - len(running))
 
 
 def _error_of(trial: Any) -> BaseException | None:

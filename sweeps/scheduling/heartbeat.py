@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from ..events import Beat, Listener, Warned
 from ..workers.pool import WorkerPool
-from .interface import Listener
 
 BEAT_S = 2.0  # between two "beat" events
 PATIENCE_S = 30.0  # without a running trial until the warning
@@ -30,7 +30,7 @@ class Heartbeat:
         elif now - self._last_work > PATIENCE_S:
             self._last_work = now + 10 * PATIENCE_S
             text = f"{queued} trials or studies wait: no machine has room for any of them"
-            self._listener("warning", {"message": text})
+            self._listener(Warned(text))
         if now - self._last_beat > BEAT_S:
             self._last_beat = now
-            self._listener("beat", {"workers": pool.workers(), "queued": queued})
+            self._listener(Beat(pool.workers(), queued))

@@ -1,18 +1,14 @@
-"""What the engine and its callers exchange: events, requests to stop, reused results, counts."""
+"""What the engine and its callers exchange: requests to stop, reused results, counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...common.errors import Error
 from ..study import Slot
 from ..trial import DONE, FAILED, Result
-
-# Called with an event and its details. Events: "result", "reused", "retry", "study", "beat", and
-# those that a worker pool reports ("worker", "lost worker", "node", "lost node", "warning").
-Listener = Callable[[str, Mapping[str, Any]], None]
 
 
 class SourceChanged(Error):

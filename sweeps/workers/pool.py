@@ -7,11 +7,12 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ...common.errors import ENVIRONMENT, Error
+from ..events import News
 from ..machine.process_tree import tree_cpu_s
 from ..store.checkpoints import Checkpoints
 from ..study import Needs
@@ -21,10 +22,6 @@ from .interruption import Interrupted, keyboard_interrupts
 # (trial, data) -> Result, and (trial, data, checkpoints) -> Result for a trial on a rung. It is
 # passed in, because this room knows neither datasets nor models.
 RunTrial = Callable[..., Result]
-
-# What a pool noticed by itself: ("worker", "lost worker", "node", "lost node" or "warning",
-# details).
-News = tuple[str, Mapping[str, Any]]
 
 
 @dataclass

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..events import News, WorkerLost
 from ..store.checkpoints import CheckpointFolder
 from ..trial import failure
 from .awake_clock import awake_s
 from .crash_report import CrashOutputs
 from .placement import Placement, Shape
-from .pool import ClusterLost, Job, JobOutcome, News, RunTrial
+from .pool import ClusterLost, Job, JobOutcome, RunTrial
 from .ray_calls import RayCalls
 from .ray_cluster import Node, on_node
 from .ray_private import take_crash_cause
@@ -323,8 +324,7 @@ class ActorGroup:
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
         reason = reported.get("reason") or (short if death == "oom" and not reported else "")
         output = self.output_of(actor) if death != "lost" else ""
-        about = {"worker": actor.name, "host": actor.node.host, "cause": cause}
-        self._news.append(("lost worker", about))
+        self._news.append(WorkerLost(actor.name, actor.node.host, cause))
         head = True
         if death != "lost":  # else nobody is blamed, and the results went with their machine
             self._calls.fetch([ref for _, ref in actor.queue])

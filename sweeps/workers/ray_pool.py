@@ -9,11 +9,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from ..events import News, WorkerLost
 from ..study import Needs
 from ..trial import DOUBTFUL, failure
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
-from .pool import ClusterLost, Job, JobOutcome, News, RunTrial, TrialRefused
+from .pool import ClusterLost, Job, JobOutcome, RunTrial, TrialRefused
 from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node, end_of
@@ -217,8 +218,7 @@ class RayWorkerPool:
         if isinstance(error, IncompatibleWorker):  # the supervisor is about to refuse the node
             return [lost]
         reason = reason_of(error)
-        about = {"worker": actor.name, "host": actor.node.host, "cause": reason}
-        self._news.append(("lost worker", about))
+        self._news.append(WorkerLost(actor.name, actor.node.host, reason))
         self._losses[job.trial.id] += 1
         if self._losses[job.trial.id] >= self._most_losses:
             n = self._losses.pop(job.trial.id)

@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from ..events import News, NodeJoined, NodeLost, Warned, WorkerJoined
 from ..trial import failure
 from .awake_clock import awake_s
 from .placement import Placement
-from .pool import ClusterLost, JobOutcome, News
+from .pool import ClusterLost, JobOutcome
 from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node
@@ -88,8 +89,7 @@ class Supervisor:
             self._placement.know_gpu(actor.node.id, found["gpu_mb"], found["context_mb"])
         if found["wrong"]:
             return self._refuse(actor.node, found["wrong"])
-        about = {"worker": actor.name, "host": actor.node.host, "pid": actor.pid}
-        self._news.append(("worker", about))
+        self._news.append(WorkerJoined(actor.name, actor.node.host, found["pid"]))
         return []
 
     def _refuse(self, node: Node, reason: str) -> list[JobOutcome]:
@@ -97,7 +97,7 @@ class Supervisor:
         self._placement.refused.add(node.id)
         if not any(other.cpus for other in self._placement.usable()):
             raise ClusterLost(f"no machine of the cluster can be used; {node.host}: {reason}")
-        self._news.append(("warning", {"message": f"{node.host} is left out: {reason}"}))
+        self._news.append(Warned(f"{node.host} is left out: {reason}"))
         outcomes: list[JobOutcome] = []
         for actor in self._group.on(node.id):
             outcomes.extend(self._group.retire(actor))
@@ -107,7 +107,7 @@ class Supervisor:
         """Send no more trials to a node that is about to leave the cluster. Trials that its actors
         already have may finish. If the machine comes back, it counts as a new node."""
         self._placement.refused.add(node.id)
-        self._news.append(("warning", {"message": f"{node.host} leaves the cluster"}))
+        self._news.append(Warned(f"{node.host} leaves the cluster"))
         outcomes: list[JobOutcome] = []
         for actor in self._group.on(node.id):
             if actor.queue and actor.starting is None:
@@ -164,7 +164,7 @@ class Supervisor:
         outcomes: list[JobOutcome] = []
         for pid in [pid for pid, since in self._stopped.items() if now - since > STOPPED_S]:
             message = f"the worker {pid} was stopped {STOPPED_S:g} s ago, and is ended"
-            self._news.append(("warning", {"message": message}))
+            self._news.append(Warned(message))
             if pid in up:
                 outcomes.extend(self._group.worker_died(up[pid], "lost"))
             else:
@@ -179,10 +179,10 @@ class Supervisor:
         self._placement.nodes = found
         for id in found.keys() - before.keys():
             node = found[id]
-            self._news.append(("node", {"host": node.host, "cpus": node.cpus, "gpus": node.gpus}))
+            self._news.append(NodeJoined(node.host, node.cpus, node.gpus))
         outcomes: list[JobOutcome] = []
         for id in before.keys() - found.keys():
-            self._news.append(("lost node", {"host": before[id].host}))
+            self._news.append(NodeLost(before[id].host))
             for actor in self._group.on(id):
                 outcomes.extend(self._group.worker_died(actor, "lost"))
         outcomes.extend(self._end_stopped())

@@ -51,6 +51,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("scheduling",),
         ("workers",),
         ("store",),
+        ("events",),
         ("study",),
         ("study_state",),
         ("search",),
@@ -62,7 +63,10 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("paper_figures", "bibliography"),
         ("alarms", "analyses", "sections", "html", "regression", "reproduction"),
         ("output", "aggregation"),
-        ("evidence", "facts",),
+        (
+            "evidence",
+            "facts",
+        ),
         ("statistics", "metrics", "optional"),
     ),
 }

@@ -12,6 +12,7 @@ import pytest
 from engine_cases import ScriptedPool, dying, make_study, prefixes, run, studies
 from tabsweep.benchmark.results.slots_frame import columns_of, results_frame
 from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.events import TrialEnded, TrialLost, Warned
 from tabsweep.sweeps.scheduling import heartbeat
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
@@ -77,9 +78,9 @@ def test_a_lease_comes_before_dispatch_and_a_synced_record_before_any_event(tmp_
         real = study.sampler.tell
         study.sampler.tell = lambda *given, tell=tell, real=real: tell(*given, real=real)
 
-    def listener(event: str, details: Any) -> None:
-        if event in ("result", "reused"):
-            slot = details["slot"]
+    def listener(event: Any) -> None:
+        if isinstance(event, TrialEnded):
+            slot = event.slot
             log.append(("heard", slot.study, slot.stage, slot.index))
 
     ledger = RecordingLedger(tmp_path, log)
@@ -106,9 +107,9 @@ def test_a_death_is_durable_before_anybody_hears_of_it(tmp_path):
     pool = ScriptedPool(slots=4, script=dying("killed"))
     log = pool.log
 
-    def listener(event: str, details: Any) -> None:
-        if event == "retry":
-            log.append(("retry", details["trial"].id, details["cause"], details["attempt"]))
+    def listener(event: Any) -> None:
+        if isinstance(event, TrialLost):
+            log.append(("retry", event.trial.id, event.cause, event.attempt))
 
     ledger = RecordingLedger(tmp_path, log)
     Engine([make_study(sampler="random")], ledger=ledger, pool=pool, listener=listener).run()
@@ -175,8 +176,8 @@ def test_trials_that_no_machine_has_room_for_cause_a_warning_now_and_then(monkey
     clock, warned = [100], []
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def listener(event: str, details: Any) -> None:
-        if event == "warning":
+    def listener(event: Any) -> None:
+        if isinstance(event, Warned):
             warned.append(clock[0])
 
     beats = heartbeat.Heartbeat(listener)

@@ -155,10 +155,10 @@ def test_other_code_is_counted_over_all_studies_whose_search_ended_elsewhere(tmp
 # ---------------------------------------------------------------------- stopping
 
 
-def stop_after(n: int, stop: Stop, word: str) -> Callable[[str, Any], None]:
+def stop_after(n: int, stop: Stop, word: str) -> Callable[[Any], None]:
     heard = []
 
-    def listener(event: str, details: Any) -> None:
+    def listener(event: Any) -> None:
         heard.append(event)
         if len(heard) == n:
             setattr(stop, word, True)

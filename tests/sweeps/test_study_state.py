@@ -23,6 +23,7 @@ from tabsweep.benchmark.running import sweep
 from tabsweep.benchmark.running.run_trial import run_trial as real_trial
 from tabsweep.reports.aggregation.cells import studies
 from tabsweep.sweeps.engine import Stop
+from tabsweep.sweeps.events import TrialEnded
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
@@ -182,11 +183,11 @@ def test_the_state_that_the_records_give_is_that_of_the_engine(
                 more["retry"] = lambda record: record["status"] == FAILED
             elif step == "stop":
                 stop = Stop()
-                heard: list[str] = []
+                heard: list[type] = []
 
-                def listener(event, details, stop=stop, heard=heard, n=n):
-                    heard.append(event)
-                    stop.soon = heard.count("result") >= n
+                def listener(event, stop=stop, heard=heard, n=n):
+                    heard.append(type(event))
+                    stop.soon = heard.count(TrialEnded) >= n
 
                 shape = with_trials(shape, shape.n_trials + 2)
                 more |= {"stop": stop, "listener": listener}

@@ -13,6 +13,7 @@ from run_records import NAME, make_run, plan
 from tabsweep.benchmark.console import printable
 from tabsweep.benchmark.running import event_log
 from tabsweep.benchmark.running.event_log import EventLog
+from tabsweep.sweeps.events import TrialEnded, TrialLost, Warned, WorkerJoined, WorkerLost
 from tabsweep.sweeps.study import Slot
 from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 
@@ -21,7 +22,7 @@ TRIAL = Trial(dataset="iris", fold=0, model="knn", config={"k": 3}, seed=0, iden
 
 def tell(log: EventLog, found: Result, *, index: int = 0, **more: Any) -> None:
     slot = Slot(NAME, "tune", index)
-    log.listen("result", {"slot": slot, "trial": TRIAL, "result": found, **more})
+    log.listen(TrialEnded(None, slot, TRIAL, found, **more))
 
 
 @pytest.fixture
@@ -30,16 +31,15 @@ def logged(tmp_path: Path) -> Path:
     run = make_run(tmp_path / "r", plan())
     log = EventLog(run)
     log.write("start", run=str(run))
-    log.listen("worker", {"worker": "w1", "host": "alpha", "pid": 7})
+    log.listen(WorkerJoined("w1", "alpha", 7))
     where = {"worker": "w1", "attempt": 1}
     tell(log, Result(status=DONE), **where)
     tell(log, Result(status=DONE, output="epoch 1\nepoch 2\n"), index=1, **where)
     bad = failure("error", "ValueError: no", log="Traceback\n", output="\x1b[2Jbefore\x07 it\n")
     tell(log, bad, index=2, **where)
-    died = {"cause": "killed", "output": "Segmentation fault"}
-    log.listen("retry", {"trial": TRIAL, **died, "attempt": 1, "worker": "w1"})
-    log.listen("lost worker", {"worker": "w1", "host": "alpha", "cause": "killed"})
-    log.listen("warning", {"message": "beta is left out"})
+    log.listen(TrialLost(TRIAL, "killed", 1, "w1", "Segmentation fault"))
+    log.listen(WorkerLost("w1", "alpha", "killed"))
+    log.listen(Warned("beta is left out"))
     log.write("end", done=2)
     log.close()
     return run
@@ -167,10 +167,10 @@ def test_workers_that_come_and_go_cost_no_sync_each_and_a_warning_one(tmp_path, 
     synced.clear()
     log = EventLog(run)
     for number in range(50):
-        log.listen("worker", {"worker": f"w{number}", "host": "alpha", "pid": number})
-        log.listen("lost worker", {"worker": f"w{number}", "host": "alpha", "cause": "killed"})
+        log.listen(WorkerJoined(f"w{number}", "alpha", number))
+        log.listen(WorkerLost(f"w{number}", "alpha", "killed"))
     assert not synced
-    log.listen("warning", {"message": "beta is left out"})
+    log.listen(Warned("beta is left out"))
     assert len(synced) == 1
     log.close()
     events = [line["event"] for line in lines_of(tmp_path, "--events", "--last", 0)]

@@ -16,6 +16,7 @@ from run_records import lease, make_run, plan, result
 from tabsweep.benchmark.commands import status as watch
 from tabsweep.benchmark.commands.status import View, Watcher, screen_of
 from tabsweep.benchmark.running.heartbeat import Heartbeat, read_live
+from tabsweep.sweeps.events import Beat, Warned
 from tabsweep.sweeps.store.run_lock import RunLock
 
 WORKERS = [
@@ -31,7 +32,7 @@ def busy(tmp_path: Path) -> Any:
     make_run(tmp_path, plan(), lease(0), result(0), lease(1), result(1, cause="oom"), lease(2))
     with RunLock(tmp_path):
         live = Heartbeat(tmp_path)
-        live.listen("beat", {"workers": WORKERS, "queued": 3})
+        live.listen(Beat(WORKERS, 3))
         yield SimpleNamespace(run=tmp_path, live=live)
 
 
@@ -51,13 +52,13 @@ def test_a_look_at_a_busy_run_shows_workers_queue_and_failures(busy):
 
 def test_the_time_left_is_the_drivers_own_estimate(busy):
     busy.live.left_s = lambda: 754.0
-    busy.live.listen("beat", {"workers": WORKERS, "queued": 3})
+    busy.live.listen(Beat(WORKERS, 3))
     assert "ETA 13 min" in watch.progress_line(Watcher(busy.run).look().status)
 
 
 def test_a_screen_has_no_more_lines_than_the_terminal(busy):
     many = [{**WORKERS[0], "name": f"w{n}"} for n in range(500)]
-    busy.live.listen("beat", {"workers": many, "queued": 0})
+    busy.live.listen(Beat(many, 0))
     console = Console(file=io.StringIO(), width=80)
     console.print(screen_of(Watcher(busy.run).look(), busy.run, height=24))
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -104,14 +105,14 @@ def test_a_heartbeat_that_stands_still_is_spoken_of(busy, monkeypatch):
     view = watcher.look()
     assert "no heartbeat for 60 s" in str(watch.trouble(view, busy.run))
     assert "WARNING: no heartbeat" in watch.line_of(view, busy.run)
-    busy.live.listen("beat", {"workers": [], "queued": 0})
+    busy.live.listen(Beat([], 0))
     assert watch.trouble(watcher.look(), busy.run) is None
 
 
 def test_a_heartbeat_is_written_and_never_stops_a_sweep(tmp_path):
     live = Heartbeat(tmp_path)
-    live.listen("beat", {"workers": WORKERS, "queued": 1})
-    live.listen("result", {})
+    live.listen(Beat(WORKERS, 1))
+    live.listen(Warned("no beat"))
     found = read_live(tmp_path)
     assert found is not None, "nothing was written"
     assert (found["beat"], found["pid"]) == (1, os.getpid())
@@ -121,7 +122,7 @@ def test_a_heartbeat_is_written_and_never_stops_a_sweep(tmp_path):
     assert found is not None and (found["state"], found["beat"]) == ("ended", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["live.json"]
     gone = Heartbeat(tmp_path / "gone")
-    gone.listen("beat", {"workers": [], "queued": 0})
+    gone.listen(Beat([], 0))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"beat": "x"}', '{"beat": 1, "workers": 7}'])

@@ -16,6 +16,7 @@ from tabsweep.benchmark.running.progress import Pace, Progress
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import prepare
 from tabsweep.models.registry_entries import MODELS
+from tabsweep.sweeps.events import Beat
 from tabsweep.sweeps.scheduling.estimates import Estimates
 from tabsweep.sweeps.trial import DONE, Result, Trial, failure
 
@@ -120,7 +121,7 @@ def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(c
     progress.begin(100, "run", pace=pace, work=100.0)
     assert "about" not in capsys.readouterr().err
     assert pace.starts and pace.left_s(100.0) == 100.0
-    progress.listen("beat", {"workers": [{}] * 4, "queued": {}})
+    progress.listen(Beat([{}] * 4, 0))
     progress.end()
     assert pace.left_s(100.0) == 25.0
 

@@ -14,7 +14,9 @@ import pytest
 from calls import bench
 from run_records import NAME
 from tabsweep.benchmark.results.run_status import status_of
+from tabsweep.benchmark.running.events import Waiting
 from tabsweep.benchmark.running.progress import Progress
+from tabsweep.sweeps.events import Beat, NodeLost, StudyEnded, TrialEnded, Warned
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Slot
 from tabsweep.sweeps.trial import failure
@@ -29,12 +31,12 @@ def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     ended = SimpleNamespace(name=NAME, meta={"n_slots": 7}, state=state, judged_loss=None)
     for index in range(4):
         slot = Slot(NAME, "tune", index)
-        progress.listen("result", {"slot": slot, "result": failure("error", "\x1b[2Jbad")})
-    progress.listen("study", {"study": ended})
+        progress.listen(TrialEnded(None, slot, None, failure("error", "\x1b[2Jbad")))
+    progress.listen(StudyEnded(ended))
     assert progress.total == 4
-    progress.listen("warning", {"message": "beta is left out"})
-    progress.listen("lost node", {"host": "beta"})
-    progress.listen("beat", {"workers": [], "queued": 0})
+    progress.listen(Warned("beta is left out"))
+    progress.listen(NodeLost("beta"))
+    progress.listen(Beat([], 0))
     progress.end()
     text = capsys.readouterr().err
     assert "\x1b" not in text and "error: bad" in text
@@ -48,8 +50,8 @@ def test_in_a_notebook_a_bar_is_written_over_and_messages_stand_below_it(capsys,
     progress.begin(30, "r")
     for index in range(30):
         time.sleep(0.1)
-        progress.listen("reused", {"slot": Slot(NAME, "tune", index), "result": DONE})
-    progress.listen("warning", {"message": "beta is left out"})
+        progress.listen(TrialEnded(None, Slot(NAME, "tune", index), None, DONE, reused=True))
+    progress.listen(Warned("beta is left out"))
     progress.end()
     first, bars, *rest = capsys.readouterr().err.split("\n")
     assert first == "r: 30 trials planned" and rest == ["warning: beta is left out", ""]
@@ -67,12 +69,12 @@ def test_whatever_is_waited_for_no_silence_is_longer_than_the_limit(capsys):
         return capsys.readouterr().err.splitlines()
 
     assert {*said()} == {"waiting for the data"}
-    progress.listen("waiting", {"for": "Ray's process raylet"})
+    progress.listen(Waiting("Ray's process raylet"))
     progress.begin(4, "r")
     first, *lines = said()
     assert first == "r: 4 trials planned" and len(lines) > 2
     assert all(line.endswith("; waiting for Ray's process raylet") for line in lines)
-    progress.listen("reused", {"slot": Slot(NAME, "tune", 0), "result": DONE})
+    progress.listen(TrialEnded(None, Slot(NAME, "tune", 0), None, DONE, reused=True))
     lines = said()
     assert len(lines) > 2 and all(line.startswith("1 of 4 trials, ETA ") for line in lines)
     progress.end("the report")
@@ -93,18 +95,18 @@ def test_what_was_waited_for_is_forgotten_when_a_worker_has_a_trial(capsys):
         return capsys.readouterr().err.splitlines()[-1]
 
     def beat(**worker: object) -> None:
-        progress.listen("beat", {"workers": [worker], "queued": 1})
+        progress.listen(Beat([worker], 1))
 
-    progress.listen("waiting", {"for": "the first worker"})
+    progress.listen(Waiting("the first worker"))
     beat(trial=None, starting=False)
     beat(trial="iris/0/knn", starting=True)
     assert re.fullmatch(r"0 of 1 trial, ETA \d+ s; waiting for the first worker", last())
     beat(trial="iris/0/knn", starting=False)
     assert re.fullmatch(r"0 of 1 trial, ETA \d+ s", last())
-    progress.listen("waiting", {"for": "the first worker"})
-    progress.listen("waiting", {"for": ""})
+    progress.listen(Waiting("the first worker"))
+    progress.listen(Waiting(""))
     assert re.fullmatch(r"0 of 1 trial, ETA \d+ s", last())
-    progress.listen("reused", {"slot": Slot(NAME, "tune", 0), "result": DONE})
+    progress.listen(TrialEnded(None, Slot(NAME, "tune", 0), None, DONE, reused=True))
     progress.end("the report")
     assert last() == "1 of 1 trial; waiting for the report"
     progress.end()
@@ -131,7 +133,7 @@ def test_the_best_score_keeps_its_sign(capsys):
         meta = {"metric": metric}
         state = SimpleNamespace(n_slots=4, best_loss=loss)
         ended = SimpleNamespace(name=NAME, meta=meta, state=state)
-        progress.listen("study", {"study": ended})
+        progress.listen(StudyEnded(ended))
     progress.end()
     said = [line.split("best val ")[1] for line in capsys.readouterr().err.splitlines()]
     assert said == ["r2 -6.204", "r2 0", "roc_auc 0.9", "rmse 2.5"]

@@ -22,6 +22,7 @@ from small_sweeps import write_suite
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.engine import SourceChanged, Stop
+from tabsweep.sweeps.events import StudyEnded, TrialEnded, TrialLost
 from tabsweep.sweeps.ray_tune import tuner
 from tabsweep.sweeps.ray_tune.async_search import Asynchronous
 from tabsweep.sweeps.search.halving import Halving
@@ -151,11 +152,9 @@ def a_ray():
 def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[str, Any]]]:
     """A ledger of two configurations that ended, written without Ray."""
     ledger = Ledger(tmp_path / "run", write=True)
-    heard: list[tuple[str, Any]] = []
+    heard: list[Any] = []
     study = toy_study(tmp_path / "log", 2, source=source)
-    search = search_of(
-        study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
-    )
+    search = search_of(study, "asha", ledger, listener=heard.append)
     for index, step in ((0, 15), (1, 5)):
         track = search.track(study, index)
         track.step, track.curve = step, [(5, 1.0), (step, 1.0 / step)]
@@ -168,7 +167,7 @@ def rows_by_hand(tmp_path: Path, source: str = "a") -> tuple[Ledger, list[tuple[
 
 def test_a_search_that_ended_is_settled_from_its_rows_without_ray(tmp_path):
     ledger, heard = rows_by_hand(tmp_path)
-    assert [details["slot"].stage for _, details in heard] == ["tune", "rung0"]
+    assert [event.slot.stage for event in heard] == ["tune", "rung0"]
     study = replace(toy_study(tmp_path / "log", 2), seeds=(0, 1))
     search = search_of(study, "asha", ledger)
     search.replay()
@@ -227,12 +226,10 @@ def test_a_retry_that_ends_on_another_rung_leaves_no_old_failure(tmp_path):
 )
 def test_deaths_count_by_cause_over_drivers_and_the_last_one_gives_a_row(tmp_path, deaths, cause):
     ledger = Ledger(tmp_path / "run", write=True)
-    study, heard = toy_study(tmp_path / "log", 1), list[str]()
+    study, heard = toy_study(tmp_path / "log", 1), list[Any]()
 
     def driver(**more: Any) -> Asynchronous:
-        search = search_of(
-            study, "pbt", ledger, listener=lambda event, details: heard.append(event), **more
-        )
+        search = search_of(study, "pbt", ledger, listener=heard.append, **more)
         search.replay()
         return search
 
@@ -246,7 +243,7 @@ def test_deaths_count_by_cause_over_drivers_and_the_last_one_gives_a_row(tmp_pat
     assert [record["cause"] for record in ledger.records("death")] == counted
     (row,) = ledger.records("result")
     assert (row["cause"], row["attempt"]) == (cause, len(counted) + 1)
-    assert heard == ["retry"] * (len(counted) - 1) + ["result"]
+    assert [*map(type, heard)] == [TrialLost] * (len(counted) - 1) + [TrialEnded]
     retried = driver(retry=lambda record: True)
     assert retried.left(study) == [0] and retried.attempts.number(lease) == 1
 
@@ -257,11 +254,9 @@ def test_deaths_count_by_cause_over_drivers_and_the_last_one_gives_a_row(tmp_pat
 def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_path, a_ray, capfd):
     log = tmp_path / "log"
     study = toy_study(log, 6, source="faults", timeout_s=2.0)
-    heard: list[tuple[str, Any]] = []
+    heard: list[Any] = []
     ledger = Ledger(tmp_path / "run", write=True)
-    search = search_of(
-        study, "asha", ledger, listener=lambda event, details: heard.append((event, details))
-    )
+    search = search_of(study, "asha", ledger, listener=heard.append)
     tuner.run(search)
     assert capfd.readouterr().out == ""
 
@@ -282,9 +277,11 @@ def test_a_trial_fails_alone_and_a_dead_worker_is_replaced_where_it_stood(tmp_pa
     begun = Counter(s.stop for s in found if (s.word, s.number, s.step) == ("finish", 3, s.stop))
     assert begun[15] == 1 and 0 not in {s.step for s in found if s.number == 3 and s.stop > 5}
     # the events that log and progress bar show
-    assert [d["cause"] for event, d in heard if event == "retry"] == ["killed"] * 3
-    assert Counter(event for event, _ in heard)["result"] == 6 and heard[-1][0] == "study"
-    done = next(d["result"] for event, d in heard if event == "result" and d["slot"].index == 0)
+    assert [event.cause for event in heard if isinstance(event, TrialLost)] == ["killed"] * 3
+    kinds = [*map(type, heard)]
+    assert kinds.count(TrialEnded) == 6 and kinds[-1] is StudyEnded
+    ended = (event for event in heard if isinstance(event, TrialEnded))
+    done = next(event.result for event in ended if event.slot.index == 0)
     assert done.output == "number 0 at 10\n" and done.costs["fit_s"] == 1.5
     assert done.info["rung_losses"] == [(5, 1 / 5), (10, 1 / 10), (15, 1 / 15)]
     tally = search.tally

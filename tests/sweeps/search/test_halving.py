@@ -21,6 +21,7 @@ from tabsweep.benchmark.planning.plan_record import PlannedStudy
 from tabsweep.benchmark.results.evidence_builder import evidence_of, load_results, promises_of
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.benchmark.running import sweep
+from tabsweep.sweeps.events import TrialEnded
 from tabsweep.sweeps.search.halving import Halving
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study_state import EVAL, TUNE
@@ -118,8 +119,8 @@ def test_a_resumed_sweep_with_lost_checkpoints_gives_the_same_bytes(done, tmp_pa
     seen = {"n": 0}
     stop = sweep.Stop()
 
-    def listener(event: str, details: Any) -> None:
-        seen["n"] += event == "result"
+    def listener(event: Any) -> None:
+        seen["n"] += isinstance(event, TrialEnded) and not event.reused
         if seen["n"] >= 20:
             stop.soon = True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import pytest
 from engine_cases import make_study, run_trial
 from simulated_ray import GPU_MB, SimulatedRay, homogeneous, mixed, node_of
 from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.events import TrialEnded, Warned
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
@@ -136,9 +136,9 @@ def ends_of(folder: Path, studies: list[Study], slots: int, gpus: int) -> dict[s
     calls = SimulatedRay({node.id: node}, run_trial, trial_s=10.0)
     began, ended = calls.clock(), defaultdict[str, list[float]](list)
 
-    def listen(event: str, details: Mapping[str, Any]) -> None:
-        if event == "result":
-            ended[details["study"].name].append(calls.clock() - began)
+    def listen(event: Any) -> None:
+        if isinstance(event, TrialEnded) and not event.reused:
+            ended[event.study.name].append(calls.clock() - began)
 
     ledger = Ledger(folder, write=True)
     pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
@@ -251,4 +251,4 @@ def test_a_worker_that_waits_for_its_gpu_is_no_fault_of_its_node(monkeypatch):
                 ended.add(outcome.job.trial.id)
         assert calls.clock() < 50_000
     assert (len(ended), len(calls.waiting), given_up) == (3, 1, 1)
-    assert not [text for kind, text in pool.news() if kind == "warning"]
+    assert not [news for news in pool.news() if isinstance(news, Warned)]

@@ -20,6 +20,15 @@ import ray
 from engine_cases import study_of
 from ray.cluster_utils import Cluster
 from tabsweep.sweeps.engine import Engine
+from tabsweep.sweeps.events import (
+    Beat,
+    NodeJoined,
+    NodeLost,
+    TrialEnded,
+    TrialLost,
+    Warned,
+    WorkerLost,
+)
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
@@ -124,7 +133,7 @@ class Run:
         run_trial: Any = where,
         **more: Any,
     ) -> None:
-        self.events: list[tuple[str, Any]] = []
+        self.events: list[Any] = []
         ledger = Ledger(folder, write=True)
         self.pools: list[RayWorkerPool] = []
 
@@ -132,10 +141,10 @@ class Run:
             self.pools.append(RayWorkerPool(run_trial, lambda key: f"data {key}", **more))
             return self.pools[0]
 
-        def listener(event: str, details: Any) -> None:
-            self.events.append((event, details))
+        def listener(event: Any) -> None:
+            self.events.append(event)
             if during is not None:
-                during(event, details)
+                during(event)
 
         try:
             self.tally = Engine(studies, ledger=ledger, pool=pool, listener=listener).run()
@@ -201,9 +210,9 @@ def test_nodes_with_gpus_and_nodes_with_other_libraries(machines, tmp_path):
         begun = {kind: min(float(w[-1]) for w in words if w[1] == kind) for kind in ("cpu", "gpu")}
         last = max(float(w[-1]) for w in words)
         assert begun["gpu"] < last - 0.1  # beside the others, not after them
-        who = next(d["workers"] for e, d in run.events if e == "beat" and d["workers"])
+        who = next(e.workers for e in run.events if isinstance(e, Beat) and e.workers)
         assert {"name", "host", "threads", "gpus", "trial", "since_s", "waiting"} <= set(who[0])
-        (warning,) = [d["message"] for e, d in run.events if e == "warning"]
+        (warning,) = [e.message for e in run.events if isinstance(e, Warned)]
         assert "libraries old instead of new" in warning
         for node in (plain, gpu):
             machines.cluster.remove_node(node, allow_graceful=False)
@@ -228,11 +237,11 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     studies.append(study("cpu 13", log, until=told))
     lost: list[str] = []
 
-    def during(event: str, details: Any) -> None:
-        if event == "lost node":
+    def during(event: Any) -> None:
+        if isinstance(event, NodeLost):
             told.touch()
         running = log.read_text().count("start") if log.exists() else 0
-        if event == "beat" and running and "second" not in there:
+        if isinstance(event, Beat) and running and "second" not in there:
             there["second"] = machines.add("second")  # while trials go on on the first
             machines.cluster.remove_node(there["first"], allow_graceful=False)
             lost.extend(line.split()[2] for line in log.read_text().splitlines())
@@ -247,8 +256,7 @@ def test_what_ran_on_a_lost_node_runs_again_elsewhere_and_that_is_no_attempt(mac
     assert set(run.info("cpu", "node")) <= {"first", "second"}
     assert "second" in run.info("cpu", "node")
     assert Counter(r["id"] for r in run.records).most_common(1)[0][1] == 1
-    words = {event for event, _ in run.events}
-    assert {"node", "lost node"} <= words
+    assert {NodeJoined, NodeLost} <= {*map(type, run.events)}
 
 
 def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
@@ -265,10 +273,10 @@ def test_the_output_of_a_worker_that_dies_elsewhere_is_read_there_and_removed(
         run = Run(tmp_path / "run", [study("cpu 0", tmp_path / "log")], run_trial=prints_and_dies)
     finally:
         machines.cluster.remove_node(node)
-    said = [details["output"] for event, details in run.events if event == "retry"]
+    said = [event.output for event in run.events if isinstance(event, TrialLost)]
     assert len(said) == 2 and run.records[0]["cause"] == "killed"
     assert {text.splitlines()[0] for text in said} == {"the last words on far"}
-    dead = [details["worker"] for event, details in run.events if event == "lost worker"]
+    dead = [event.worker for event in run.events if isinstance(event, WorkerLost)]
     (folder,) = far.glob(
         "tabsweep-*"
     )  # a worker that was up for the next trial may have left its own
@@ -370,12 +378,12 @@ def test_workers_on_a_node_that_leaves_get_no_further_trial(machines, tmp_path):
     def on_first() -> int:
         return sum(line.split()[3] == "first" for line in log.read_text().splitlines())
 
-    def during(event: str, details: Any) -> None:
-        if event == "result" and not began:
+    def during(event: Any) -> None:
+        if isinstance(event, TrialEnded) and not began:
             drain(machines, there["first"])
             began.append(0)
-        if event == "warning":
-            said.append(details["message"])
+        if isinstance(event, Warned):
+            said.append(event.message)
             if "leaves the cluster" in said[-1]:
                 began.append(on_first())
                 there["second"] = machines.add("second")
