@@ -9,7 +9,7 @@
 #   LAB_NIGHT   name of this night (today's date)
 #
 # The exit code is 4 where a model is worse than in the night before, by the decision of `bench compare`;
-# else that of the sweep (1 where trials failed). Only then does it print what changed: cron mails what a
+# else that of the sweep (1 where trials failed). Only then does it print what failed and changed: cron mails what a
 # command prints (MAILTO). Started again on the same day it fits nothing twice. Run it in the folder of the
 # suite and the models; BENCH names another bench than that of PATH.
 set -euo pipefail
@@ -32,21 +32,24 @@ if ((code > 1)); then # no night: 1 has failed trials and a report
     exit "$code"
 fi
 
-before=$(find "$nights/runs" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort |
-    awk -v now="$night" '$0 < now' | tail -n 1)
+ended() { # runs of the nights that ended, by date; the folder has others, and tables of the suite's files
+    find "$nights/runs" -mindepth 2 -maxdepth 2 -name report -printf '%h\n' | sort
+}
+before=$(ended | awk -v now="$nights/runs/$night" '$0 < now' | tail -n 1)
 changes=$nights/changes/$night
 if [[ -n $before ]]; then
     worse=0
-    "$bench" compare "$nights/runs/$before" "$nights/runs/$night" --fail-on-regression --out "$changes" \
+    "$bench" compare "$before" "$nights/runs/$night" --fail-on-regression --out "$changes" \
         >> "$log" 2>&1 || worse=$?
     ((worse == 0)) || code=$worse
 fi
 
-mapfile -t shown < <(find "$nights/runs" -mindepth 1 -maxdepth 1 -type d | sort | tail -n "${LAB_KEEP:-14}")
+mapfile -t shown < <(ended | tail -n "${LAB_KEEP:-14}")
 "$bench" publish "${shown[@]}" --out "$nights/site" --title "Nights" >> "$log" 2>&1 || code=$?
 
 if ((code)); then
     echo "Night $night ended with exit code $code; its log is $log, the page $nights/site/index.html"
+    grep -E '^(failed: |error )|trials? done, ' "$log" | head -n 20 || true
     [[ ! -f $changes/compare.md ]] || sed -n '1,40p' "$changes/compare.md"
 fi
 exit "$code"

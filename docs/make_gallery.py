@@ -1,5 +1,5 @@
-"""Makes the pictures of docs/gallery.md (pages as Chromium shows them, LaTeX as pdflatex sets it)
-and the terminal's text in it.
+"""Makes the pictures of docs/gallery.md (pages as Chromium shows them, LaTeX as pdflatex sets it),
+the terminal's text in it, and README.md's pictures of the terminal and of a page.
 
 python docs/make_gallery.py     # needs chromium, pdflatex and pdftoppm; minutes
 """
@@ -10,11 +10,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
 from PIL import Image, ImageChops
+from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).with_name("pictures")
 BENCH = str(Path(sys.executable).with_name("bench"))
@@ -23,6 +26,7 @@ MODELS = ("lightgbm", "xgboost", "random-forest", "linear", "knn", "svm", "resne
 WIDTH = 900  # of a picture, pixels
 QUALITY = 80
 PORT = "5071"
+COLUMNS, LETTER, LINE = 69, 6.0, 15  # of the terminal's picture; pixels of a letter and of a line
 
 
 def run(*words: str, folder: Path | None = None) -> str:
@@ -38,7 +42,7 @@ def small(source: Path, name: str) -> None:
     picture.save((FOLDER / name).with_suffix(".webp"), quality=QUALITY, method=6)
 
 
-def page(address: str, name: str, place: Path, height: int = 900, width: int = 1280) -> None:
+def page(address: str, name: str, place: Path, height: int = 1000, width: int = 1280) -> None:
     """The first screen of a page."""
     shot = place / name
     run(
@@ -47,6 +51,40 @@ def page(address: str, name: str, place: Path, height: int = 900, width: int = 1
         *("--run-all-compositor-stages-before-draw", f"--screenshot={shot}", address),
     )
     small(shot, name)
+
+
+def narrow(address: str, part: str, name: str, place: Path, height: int = 1000) -> None:
+    """A part of a page on a narrow screen, at most `height` pixels of it."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        sheet = browser.new_page(viewport={"width": 500, "height": 2000}, device_scale_factor=2)
+        sheet.goto(address)
+        box = sheet.locator(part).bounding_box()
+        assert box is not None, part
+        clip = {"x": 0, "y": box["y"], "width": 500, "height": min(height, box["height"])}
+        sheet.screenshot(path=place / name, clip=clip, full_page=True)  # type: ignore[arg-type]
+        browser.close()
+    small(place / name, name)
+
+
+def terminal(command: str, told: str, name: str) -> None:
+    """What a terminal shows of a sweep: its first table, the verdict, the next command."""
+    table = told[told.index("RMSE") : told.index("\nWhat the sweep cost")]
+    end = told[told.rindex("\nhouses: ") + 1 : told.index("page: ")]
+    lines = [f"$ {command}", "", *table.splitlines(), "", *end.splitlines()]
+    rows = [row for line in lines for row in textwrap.wrap(line, COLUMNS) or [""]]
+    width, height = COLUMNS * LETTER + 16, len(rows) * LINE + 16
+    texts = [
+        f'<text x="8" y="{(i + 1) * LINE + 4}" textLength="{len(row) * LETTER:g}" '
+        f'lengthAdjust="spacingAndGlyphs">{escape(row).replace(" ", "&#160;")}</text>'
+        for i, row in enumerate(rows)
+        if row
+    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" '
+    style = 'width="400" font-family="DejaVu Sans Mono, monospace" font-size="10" fill="#e6e8eb"'
+    back = f'<rect width="{width:g}" height="{height}" rx="4" fill="#15171b"/>'
+    text = "\n".join([f"{head}{style}>", back, *texts, "</svg>", ""])
+    (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 def houses(path: Path, n: int = 600) -> None:
@@ -63,12 +101,18 @@ def houses(path: Path, n: int = 600) -> None:
 
 
 def own_table(place: Path) -> None:
-    """The page of one table, and that of a model."""
+    """What the terminal says of one table; its page, and that of a model."""
     houses(place / "houses.csv")
-    words = ["sweep", "--csv", "houses.csv", "--target", "price", "--workers", "0"]
-    models = [word for name in MODELS for word in ("--model", name)]
-    run(BENCH, *words, *models, "--tracking-uri", "none", "--quiet", folder=place)
+    words = ["sweep", "--csv", "houses.csv", "--target", "price"]
+    command = " ".join(["bench", *words])
+    words += ["--workers", "0"]
+    told = run(BENCH, *words, "--tracking-uri", "none", "--no-color", folder=place)
+    terminal(command, told, "terminal.svg")
     html = place / "runs" / "csv-houses-quick" / "report" / "html"
+    narrow((html / "index.html").as_uri(), "#scores", "page-narrow.png", place)
+    words += ["--name", "seven", "--tracking-uri", "none", "--quiet"]
+    run(BENCH, *words, *(w for m in MODELS for w in ("--model", m)), folder=place)
+    html = place / "runs" / "seven" / "report" / "html"
     page((html / "index.html").as_uri(), "own-table.png", place, 1250)
     page((html / "model-xgboost.html").as_uri(), "model.png", place, 1400)
 

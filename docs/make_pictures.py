@@ -1,5 +1,5 @@
-"""Draws docs/pictures/reference-*.svg: the leaderboard and the critical-difference diagram of the
-reference study that comes with the package, for light and dark pages.
+"""Draws docs/pictures/reference-*.svg: the leaderboard of the reference study that comes with the
+package, for light and dark pages.
 
 python docs/make_pictures.py            # writes both
 python docs/make_pictures.py --check    # exit code 1 where a file is not what would be written
@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,11 +18,9 @@ from matplotlib.figure import Figure
 from tabsweep.benchmark.results.entrants import results_file
 from tabsweep.models.registry import MODELS
 from tabsweep.reports.aggregation.cells import headline_cells, studies
-from tabsweep.reports.aggregation.rank_tests import why_no_friedman
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
-from tabsweep.reports.sections.critical_difference import Drawing, diagram
 from tabsweep.reports.statistics.ranking import standard_error
 
 NAME = "uci-small-reference"
@@ -38,11 +35,12 @@ MODES = {  # {mode: (page, text, faint, one colour for each of FAMILIES)}
         ("#5fd38d", "#ee9a64", "#8ab4ff", "#d99be0", "#a9a3a5", "#cfd06a"),
     ),
 }
-SIZE = 7.0  # of the texts, pt
-ROW = 9.5  # height of a model's row in the leaderboard, pt
-BOARD = 250.0  # width of the leaderboard, pt
-GAP = 25.0  # between the leaderboard and the diagram, pt
-TOP = 22.0  # height of the line of titles, pt
+SIZE = 8.0  # of the texts, pt
+ROW = 10.5  # height of a model's row, pt
+WIDTH = 300.0  # of the picture, pt: 400 pixels
+NAMES = 115.0  # width of the models' names, pt
+TOP = 22.0  # height of the title's line, pt
+FOOT = 24.0  # height of the axis' numbers, pt
 
 
 def reference_ranking() -> RankingMatrix:
@@ -62,36 +60,19 @@ def family_of(model: str) -> str:
 def draw(matrix: RankingMatrix, mode: str) -> str:
     """The picture as SVG."""
     page, text, faint, colours = MODES[mode]
-    models, _ = matrix.order()
-    why_not = why_no_friedman(matrix)
-    right = None if why_not else diagram(matrix)
-    width = BOARD + GAP + (right.width if right else 0.0)
-    height = TOP + max(ROW * len(models) + 30.0, right.height if right else 0.0)
-    about = f"Mean ranks of {len(models)} models on {len(matrix.datasets)} datasets"
+    n = len(matrix.models)
+    height = TOP + ROW * n + FOOT
+    about = f"Mean ranks of {n} models on {len(matrix.datasets)} datasets"
     with fixed_style():
         # Texts stay text; element ids follow from the salt instead of from random numbers.
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
-        figure = Figure(figsize=(width / 72.0, height / 72.0), facecolor=page)
-        sheet = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
-        sheet.axis("off")
-        style: dict[str, Any] = {
-            "va": "center",
-            "fontsize": SIZE,
-            "color": text,
-            "parse_math": False,
-        }
-        sheet.text(4, 10, f"{about} (1 is best)", weight="bold", **style)
-        board = figure.add_axes(
-            (100.0 / width, 30.0 / height, (BOARD - 100.0) / width, 1 - (TOP + 30.0) / height)
-        )
+        figure = Figure(figsize=(WIDTH / 72.0, height / 72.0), facecolor=page)
+        title = f"{about} (1 is best)"
+        place = (4 / WIDTH, 1 - 10 / height)
+        figure.text(*place, title, va="center", size=SIZE, color=text, weight="bold")
+        corner = (NAMES / WIDTH, FOOT / height)
+        board = figure.add_axes((*corner, 1 - corner[0] - 6 / WIDTH, ROW * n / height))
         draw_leaderboard(board, matrix, text, faint, colours)
-        x = BOARD + GAP
-        if right:
-            sheet.text(x, 10, "Bars join models that Nemenyi's test does not tell apart", **style)
-            draw_diagram(sheet, right, x, text)
-        else:
-            said = f"(critical differences: {why_not.removeprefix('n/a: ')})"
-            sheet.text(4, height - 6, said, **style)
         out = io.BytesIO()
         names = {"Title": about, "Creator": "tabsweep", "Date": None}
         figure.savefig(out, format="svg", metadata=names)
@@ -128,24 +109,6 @@ def draw_leaderboard(
         frameon=False,
         handletextpad=0.1,
     )
-
-
-def draw_diagram(sheet: Axes, drawing: Drawing, left: float, color: str) -> None:
-    """The critical-difference diagram of the report, `left` pt from the sheet's left edge."""
-    for one in drawing.lines:
-        x, y = [left + one.x1, left + one.x2], [TOP + one.y1, TOP + one.y2]
-        sheet.plot(x, y, lw=one.width, color=color, solid_capstyle="butt")
-    for t in drawing.texts:
-        sheet.text(
-            left + t.x,
-            TOP + t.y,
-            t.text,
-            ha=t.anchor,
-            va="center",
-            fontsize=SIZE,
-            color=color,
-            parse_math=False,
-        )
 
 
 if __name__ == "__main__":

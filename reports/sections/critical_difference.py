@@ -20,6 +20,9 @@ PDF_SIZE = 7.0  # of the texts in PDF, pt; DejaVu Sans is wider than Computer Mo
 AXIS_WIDTH = 130.0  # of the axis, at least
 MARGIN = 5.0  # beside the axis, for half of a tick's number
 ROW = 12.0  # height of a label's line
+FOOT = 8.0  # of a line from a rank to its label
+SPACE = 3.0  # between this line and the label
+THIN = 0.4  # of the lines from ranks to labels
 BAR = 5.0  # between two bars of groups
 MAX_TICKS = 12
 
@@ -62,22 +65,25 @@ class Drawing:
 def diagram(matrix: RankingMatrix, named: Callable[[str], str] = escape.label) -> Drawing:
     """Models on an axis of mean ranks, the best on the left. Bars join models that do not differ
     significantly by Nemenyi's test; the critical difference is drawn above the axis. The models'
-    names (`named`) are below the axis, left of the best and right of the worst mean rank, so that
-    the axis can take the full width."""
+    names (`named`) are below the axis, the better half left of their ranks and the other half right
+    of them: in a column each where there is room beside the best and the worst rank, else at the
+    ranks' own lines, so that the axis can take the full width."""
     models, mean = matrix.order()
     found = nemenyi_groups(matrix)
     difference = nemenyi_difference(matrix)
     labels = [f"{named(m)} {r:.2f}" for m, r in zip(models, mean, strict=True)]
     k, half = len(models), math.ceil(len(models) / 2)
-    left = max(map(widest, labels[:half])) + 14.0  # of the best rank
-    right = max(map(widest, labels[half:])) + 14.0  # of the worst one
-    axis, start = _axis((mean[0] - 1.0) / (k - 1.0), (mean[-1] - 1.0) / (k - 1.0), left, right)
+    needs = [widest(label) + FOOT + SPACE for label in labels]  # pt beside a rank
+    placed = [((rank - 1.0) / (k - 1.0), need) for rank, need in zip(mean, needs, strict=True)]
+    axis, start = _axis(placed[:half], placed[half:])
     top = 40.0  # of the axis
 
     def at(rank: float) -> float:
         return start + axis * (rank - 1.0) / (k - 1.0)
 
-    sheet = max(at(k) + MARGIN, at(mean[-1]) + right)
+    ends = [start + axis * place + need for place, need in placed[half:]]
+    sheet = round(max(at(k) + MARGIN, *ends), 6)
+    columns = max(at(mean[0]), max(needs[:half])), min(at(mean[-1]), sheet - max(needs[half:]))
     end = min(at(1.0 + difference), sheet - 2.0)
     lines = [Line(at(1), 16, end, 16, 1.0), Line(at(1), 13, at(1), 19), Line(end, 13, end, 19)]
     above = f"critical difference {difference:.2f}"
@@ -97,29 +103,33 @@ def diagram(matrix: RankingMatrix, named: Callable[[str], str] = escape.label) -
     first = top + 6 + BAR * (max(levels, default=-1) + 1) + 8
     for i, (label, rank) in enumerate(zip(labels, mean, strict=True)):
         y = first + ROW * (i if i < half else k - 1 - i)
-        x = at(mean[0]) - 8 if i < half else at(mean[-1]) + 8
-        lines += [Line(at(rank), top, at(rank), y), Line(at(rank), y, x, y)]
-        texts.append(Text(x - 3 if i < half else x + 3, y, label, "right" if i < half else "left"))
+        if i < half:
+            x, side = min(at(rank), columns[0]) - FOOT, "right"
+        else:
+            x, side = max(at(rank), columns[1]) + FOOT, "left"
+        lines += [Line(at(rank), top, at(rank), y, THIN), Line(at(rank), y, x, y, THIN)]
+        texts.append(Text(x + math.copysign(SPACE, x - at(rank)), y, label, side))
     title = f"Mean ranks of {k} models on {len(matrix.datasets)} datasets"
     height = first + ROW * half
     return Drawing(sheet, height, tuple(lines), tuple(texts), title)
 
 
-def _axis(best: float, worst: float, left: float, right: float) -> tuple[float, float]:
+def _axis(
+    left: Sequence[tuple[float, float]], right: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
     """(length, start) of the axis in pt: the longest that fits an article, and at
     least AXIS_WIDTH.
 
-    `left` pt of names stand before the best mean rank and `right` pt after the worst one; `best`
-    and `worst` are the positions of these ranks on the axis, from 0 to 1.
+    `left` and `right` are (place on the axis from 0 to 1, pt that line and name need beside it) of
+    the models with their names on this side.
     """
-    limits = [
-        TEXT_WIDTH_PT - 2 * MARGIN,
-        (TEXT_WIDTH_PT - MARGIN - right) / worst,
-        (TEXT_WIDTH_PT - MARGIN - left) / (1.0 - best),
-        (TEXT_WIDTH_PT - left - right) / max(worst - best, 1e-9),
-    ]
-    length = max(AXIS_WIDTH, min(limits))
-    return length, max(MARGIN, left - length * best)
+    before = [(0.0, MARGIN), *left]
+    after = [(1.0, MARGIN), *right]
+    length = min(
+        (TEXT_WIDTH_PT - n - m) / (q - p) for p, n in before for q, m in after if q - p > 1e-9
+    )
+    length = max(AXIS_WIDTH, length)
+    return length, max(need - length * place for place, need in before)
 
 
 def _levels(bars: Sequence[tuple[float, float]]) -> list[int]:

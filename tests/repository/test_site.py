@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from repo import ROOT
 
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+(NOTEBOOK,) = (ROOT / "docs" / "examples").glob("*.ipynb")
 
 
 @pytest.mark.nightly  # minutes; continuous integration builds it on every change
@@ -51,3 +53,27 @@ def test_an_example_runs_at_a_small_size(example: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.nightly  # half a minute
+def test_the_cells_of_the_notebook_print_what_is_stored(tmp_path: Path) -> None:
+    """Texts that cells print; its numbers hold on every machine where the printed digits do."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
+    outputs = [out for cell in codes for out in cell["outputs"]]
+    assert {out["output_type"] for out in outputs} <= {"stream", "execute_result"}
+    program = "\n".join(as_python("".join(cell["source"])) for cell in codes)
+    words = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    streams = ["".join(out["text"]) for out in outputs if out["output_type"] == "stream"]
+    printed = [text for text in streams if not text.startswith("Writing")]
+    assert len(printed) == 2 and done.stdout == "".join(printed)
+
+
+def as_python(cell: str) -> str:
+    """A cell as Python runs it; its magic may be the one that writes a file."""
+    magic, _, body = cell.partition("\n")
+    if not magic.startswith("%%writefile "):
+        return cell
+    return f"open({magic.split()[1]!r}, 'w').write({body!r})"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matrices import evidence, matrices
 from report_cases import pdflatex
-from tabsweep.reports.output.text_width import widest
+from tabsweep.reports.output.text_width import TEXT_WIDTH_PT, widest
 from tabsweep.reports.sections import critical_difference
 from tabsweep.reports.statistics import tests as stats
 
@@ -67,10 +67,20 @@ def test_nothing_leaves_the_sheet_and_no_two_labels_of_a_side_meet():
             assert 0 <= min(line.y1, line.y2) and max(line.y1, line.y2) <= drawing.height, k
         for text in drawing.texts:
             start, end = extent(text)
-            assert 0 <= start and end <= drawing.width, k
+            assert -1e-9 <= start and end <= drawing.width + 1e-9, k
         for side in ("left", "right"):
             heights = sorted(t.y for t in drawing.texts if t.anchor == side)
             assert (np.diff(heights) >= critical_difference.ROW - 1e-9).all(), k
+
+
+def test_the_axis_of_many_models_takes_most_of_the_width():
+    """Though their mean ranks lie close together in its middle."""
+    noise = np.random.default_rng(2).normal(0.6, 0.03, size=(9, 38))
+    noise[:, -1] = 0.1
+    names = [f"boosting-{j}" for j in range(38)]
+    drawing = critical_difference.diagram(matrices(evidence(noise, names))[0])
+    axis = [line for line in drawing.lines if line.width == 0.8][0]
+    assert axis.x2 - axis.x1 > 0.7 * drawing.width and drawing.width <= TEXT_WIDTH_PT
 
 
 def extent(text):
