@@ -194,14 +194,21 @@ def table_from_cells(
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}
     aside -= {reading.time} if reading.time in reading.date else set()  # it is a feature as well
     columns = {}
-    decided = {} if decided is None else decided
+    styles, left_out = dict[str, str](), list[str]()
     problems.add(*(why for name, why in cells.refused.items() if name not in reading.drop))
     for column in cells.frame.columns:
         made = None
         if column not in aside and column not in cells.refused:
             made = problems.tried(feature, column, cells, reading, notes)
         if made:
-            decided[column], columns[column] = made
+            kind, columns[column] = made
+            if decided is not None:  # else its numbers and gaps, which are copies, are let go of
+                decided[column] = kind
+            if kind.style:
+                styles[column] = kind.style
+            if kind.word == kinds.ID:
+                left_out.append(column)
+            del made, kind
     frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
     weights = groups = times = None
     if reading.weight is not None:
@@ -246,8 +253,8 @@ def table_from_cells(
         groups=groups,
         times=times,
         weights=weights,
-        styles={name: kind.style for name, kind in decided.items() if kind.style},
-        left_out=tuple(name for name, kind in decided.items() if kind.word == kinds.ID),
+        styles=styles,
+        left_out=tuple(left_out),
         costs=costs or (),
     )
 
@@ -261,5 +268,9 @@ def table_from_file(path: str | Path, reading: Reading, *, name: str | None = No
     used raises a DataError that names the line or column; doubtful decisions, and identifiers that
     are left out, are listed in the table's `warnings`.
     """
+    import pyarrow as pa
+
     path = Path(path)
-    return table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")
+    table = table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")
+    pa.default_memory_pool().release_unused()  # of the cells, which are larger than the table
+    return table

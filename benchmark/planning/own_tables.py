@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 KEPT = ".tables"  # of a folder of runs: the tables of their files
 READER = f"{__name__.partition('.')[0]}.datasets.infer:table_from_file"
+WRITER = f"{__name__.partition('.')[0]}.datasets.kept"
 NAMED = 3  # files whose names stand in the name of a run
 
 
@@ -48,17 +50,24 @@ class OwnTable:
 
 def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
     """Where the table of a file is kept, by what the plan says of it (the hash of its bytes, and
-    how it is read) and by the code and the libraries that read it."""
+    how it is read) and by the code and the libraries that read it and keep it."""
     known = {key: value for key, value in csv.items() if key not in ("path", "task")}
-    known |= {"reader": source_hash(READER), **versions(("numpy", "pandas", "pyarrow"))}
+    known |= {"reader": source_hash(READER, WRITER), **versions(("numpy", "pandas", "pyarrow"))}
     return runs / KEPT / f"{digest(known)}.arrow"
 
 
 def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:
-    """The table that is kept there, if it was read like this; see `datasets.kept.kept`."""
-    from ...datasets.kept import kept
+    """The table that is kept there, if it was read like this; see `datasets.kept.kept`. One that is
+    damaged is removed, with a warning."""
+    from ...datasets.kept import DamagedTable, kept
 
-    return kept(place, features=features, **how) if place.is_file() else None
+    try:
+        return kept(place, features=features, **how) if place.is_file() else None
+    except DamagedTable as error:
+        warnings.warn(f"{error}: its file is read again", RuntimeWarning, stacklevel=2)
+        with suppress(OSError):
+            place.unlink()
+        return None
 
 
 def own_table(path: Path, reading: Reading, runs: Path | None = None) -> OwnTable:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+import warnings
 from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from tabsweep.benchmark.planning.own_tables import kept_place, own_table
 from tabsweep.datasets.infer import Reading, table_from_file
-from tabsweep.datasets.kept import keep, kept
+from tabsweep.datasets.kept import TAIL, DamagedTable, keep, kept
 
 LINES = [
     "n,c,d,t,g,w,y",
@@ -40,13 +44,47 @@ def test_a_kept_table_is_the_one_that_was_read_and_has_no_features_where_none_ar
             assert same, name
 
 
-def test_a_table_that_was_read_otherwise_is_gone_or_damaged_counts_as_none(tmp_path: Path) -> None:
+def test_a_table_that_was_read_otherwise_or_is_gone_counts_as_none(tmp_path: Path) -> None:
     file, place = tmp_path / "t.csv", tmp_path / "t.arrow"
     file.write_text("\n".join(LINES) + "\n")
     assert kept(place) is None
     keep(table_from_file(file, Reading(target="y")), place, asked=None)
     assert kept(place, asked="binary") is None
+
+
+def test_no_flipped_bit_and_no_cut_of_a_kept_table_passes_for_it(tmp_path: Path) -> None:
+    file, place = tmp_path / "t.csv", tmp_path / "t.arrow"
+    file.write_text("\n".join(LINES) + "\n")
+    keep(table_from_file(file, Reading(target="y", drop=("t",))), place)
     whole = place.read_bytes()
-    for damaged in (b"", whole[:1000], whole.replace(b"told", b"tolt"), b"x" * 4000):
+    first = TAIL.unpack(whole[-TAIL.size :])[0]
+    flipped = [
+        (at, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]) for at in range(len(whole))
+    ]
+    cut = [(0, whole[:n]) for n in range(0, len(whole), 10)]
+    for at, damaged in (*flipped, *cut, (0, whole + b"0")):
         place.write_bytes(damaged)
-        assert kept(place) is None
+        with pytest.raises(DamagedTable):
+            kept(place)
+        if at < first:
+            with pytest.raises(DamagedTable):
+                kept(place, features=False)
+
+
+def test_a_damaged_table_is_read_again_from_its_file_with_a_warning(tmp_path: Path) -> None:
+    file, runs = tmp_path / "t.csv", tmp_path / "runs"
+    file.write_text("\n".join(LINES) + "\n")
+    how = Reading(target="y")
+    first = own_table(file, how, runs)
+    first.keep(runs)
+    place = kept_place(runs, first.origin["csv"])
+    damaged = bytearray(place.read_bytes())
+    at = damaged.find(struct.pack("<d", 7.5))  # a value of column n
+    damaged[at] ^= 1
+    place.write_bytes(bytes(damaged))
+    with pytest.warns(RuntimeWarning, match="is damaged: its file is read again"):
+        again = own_table(file, how, runs)
+    pd.testing.assert_frame_equal(again.table.frame, first.table.frame)
+    again.keep(runs)
+    with warnings.catch_warnings(action="error"):
+        pd.testing.assert_frame_equal(own_table(file, how, runs).table.frame, first.table.frame)
