@@ -15,17 +15,19 @@ from .suite import Budget, Search, load
 
 BAGS = ((3_000, 8), (100_000, 5))  # members of a bag up to so many rows; above, one fit
 MANY = 10**9
+TABM_K = 8  # networks in a TabM: as good as 16 here, as the members of a bag are averaged anyway
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A model with so many configurations in all, on tables of at most `most_rows` rows. `usual`:
-    whether it belongs to the plan that nobody has set a time for."""
+    """A model with so many configurations in all, on tables of `least_rows` to `most_rows` rows.
+    `usual`: whether it belongs to the plan that nobody has set a time for."""
 
     model: str
     trials: int
     most_rows: int = MANY
     usual: bool = True
+    least_rows: int = 0
 
 
 SLOTS = (
@@ -36,7 +38,7 @@ SLOTS = (
     Slot("xgboost", 1),
     Slot("hist-gradient-boosting", 1),
     Slot("random-forest", 1, 30_000),
-    Slot("mlp-ple", 1, 30_000),
+    Slot("mlp-ple", 1, 30_000, least_rows=10_001),  # beside TabM it adds nothing
     Slot("tabm", 1, 10_000),
     Slot("lightgbm", 3),
     Slot("linear", 3, 30_000),
@@ -65,8 +67,12 @@ def bag_for(n_rows: int) -> int | None:
 
 
 def settings() -> Mapping[str, Search]:
-    """Sizes of networks, and rows that stand for another model: those of the budget `modern`."""
-    return load("uci-small").budgets["modern"].model
+    """Sizes of networks, and rows that stand for another model: those of the budget `modern`, but
+    for TabM."""
+    sizes = load("uci-small").budgets["modern"].model
+    tabm = sizes["tabm"]
+    fewer = tabm.model_copy(update={"fixed": {**tabm.fixed, "k": TABM_K}})
+    return {**sizes, "tabm": fewer}
 
 
 def slots_for(n_rows: int, *, usual: bool) -> list[Slot]:
@@ -78,7 +84,9 @@ def slots_for(n_rows: int, *, usual: bool) -> list[Slot]:
     return [
         slot
         for slot in SLOTS
-        if n_rows <= slot.most_rows and (slot.usual or not usual) and here[slot.model]
+        if slot.least_rows <= n_rows <= slot.most_rows
+        and (slot.usual or not usual)
+        and here[slot.model]
     ]
 
 

@@ -13,7 +13,8 @@ from small_sweeps import FAST
 from tabsweep.benchmark.library.sweeping import SweepResult
 from tabsweep.benchmark.outcome.chosen_fit import read_run
 from tabsweep.benchmark.planning.plan_record import plan_in
-from tabsweep.benchmark.planning.portfolio import bag_for, slots_for
+from tabsweep.benchmark.planning.portfolio import bag_for, budget_of, slots_for
+from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.results.greedy_ensembles import bags_on, table_ensemble
 from tabsweep.benchmark.results.stored_predictions import blocks_of
 from tabsweep.datasets.inner_parts import member_folds
@@ -152,4 +153,8 @@ def test_the_plan_of_a_small_table_has_more_models_than_that_of_a_large_one():
     assert [bag_for(n) for n in (300, 30_000, 10**6)] == [8, 5, None]
     few, many = ({s.model for s in slots_for(n, usual=True)} for n in (500, 10**6))
     assert "lightgbm" in many < few and {"tabm", "linear"} <= few
-    assert not few & {"npt", "hopular", "saint", "ft-transformer"}
+    assert not few & {"npt", "hopular", "saint", "ft-transformer", "mlp-ple"}
+    assert "mlp-ple" in {s.model for s in slots_for(20_000, usual=True)}
+    budget = budget_of(slots_for(500, usual=True), 500, "mine")
+    modern = load("uci-small").budgets["modern"]
+    assert (budget.model["tabm"].fixed["k"], modern.model["tabm"].fixed["k"]) == (8, 16)
