@@ -78,6 +78,8 @@ bench beside check by-size-reference --rows 10 --seed 1  # doubt it
 Rank of the mean test score over the draws of a size among these {n_done} models, 1 is best: the
 mean over the datasets, with its 95 % interval over resamples of these (bootstrap).
 
+![Mean ranks of the complete models at 300, 1,000 and 3,000 rows](pictures/by-size-light.svg)
+
 {ranks}
 
 {crossing}

@@ -1,7 +1,7 @@
-"""Draws docs/pictures/reference-*.svg: the leaderboard of the reference study that comes with the
-package, for light and dark pages.
+"""Draws docs/pictures: reference-*.svg, the leaderboard of the reference study that comes with the
+package, and by-size-*.svg, mean ranks against training rows, for light and dark pages.
 
-python docs/make_pictures.py            # writes both
+python docs/make_pictures.py            # writes them
 python docs/make_pictures.py --check    # exit code 1 where a file is not what would be written
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -17,13 +19,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tabsweep.benchmark.results.entrants import results_file
 from tabsweep.models.registry import MODELS
+from tabsweep.reports.aggregation import by_size
+from tabsweep.reports.aggregation.by_size import Ranked
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
 from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.statistics.ranking import standard_error
 
-NAME = "uci-small-reference"
+NAME, BY_SIZE = "uci-small-reference", "by-size-reference"
 FOLDER = Path(__file__).with_name("pictures")
 MODES = {  # {mode: (page, text, faint, one colour for each of FAMILIES)}
     "light": (
@@ -38,7 +42,6 @@ MODES = {  # {mode: (page, text, faint, one colour for each of FAMILIES)}
 SIZE = 8.0  # of the texts, pt
 ROW = 10.5  # height of a model's row, pt
 WIDTH = 300.0  # of the picture, pt: 400 pixels
-NAMES = 115.0  # width of the models' names, pt
 TOP = 22.0  # height of the title's line, pt
 FOOT = 24.0  # height of the axis' numbers, pt
 
@@ -57,12 +60,13 @@ def family_of(model: str) -> str:
     return MODELS[ours].family if ours in MODELS else "external"
 
 
-def draw(matrix: RankingMatrix, mode: str) -> str:
-    """The picture as SVG."""
+def draw(
+    about: str, n_rows: int, beside: tuple[float, float], mode: str, into: Callable[..., None]
+) -> str:
+    """A picture as SVG: a title, and axes of `n_rows` rows of text with so many points `beside`
+    them at the left and right, which `into(axes, text, faint, colours)` fills."""
     page, text, faint, colours = MODES[mode]
-    n = len(matrix.models)
-    height = TOP + ROW * n + FOOT
-    about = f"Mean ranks of {n} models on {len(matrix.datasets)} datasets"
+    height = TOP + ROW * n_rows + FOOT
     with fixed_style():
         # Texts stay text; element ids follow from the salt instead of from random numbers.
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tabsweep"})
@@ -70,17 +74,60 @@ def draw(matrix: RankingMatrix, mode: str) -> str:
         title = f"{about} (1 is best)"
         place = (4 / WIDTH, 1 - 10 / height)
         figure.text(*place, title, va="center", size=SIZE, color=text, weight="bold")
-        corner = (NAMES / WIDTH, FOOT / height)
-        board = figure.add_axes((*corner, 1 - corner[0] - 6 / WIDTH, ROW * n / height))
-        draw_leaderboard(board, matrix, text, faint, colours)
+        left, right = (points / WIDTH for points in beside)
+        place = (left, FOOT / height, 1 - left - right, ROW * n_rows / height)
+        axes = figure.add_axes(place)
+        into(axes, text, faint, colours)
         out = io.BytesIO()
         names = {"Title": about, "Creator": "tabsweep", "Date": None}
         figure.savefig(out, format="svg", metadata=names)
         return out.getvalue().decode("utf-8")
 
 
+def leaderboard(matrix: RankingMatrix, mode: str) -> str:
+    """The picture of the reference study."""
+    n = len(matrix.models)
+    about = f"Mean ranks of {n} models on {len(matrix.datasets)} datasets"
+    return draw(about, n, (115.0, 6.0), mode, partial(draw_leaderboard, matrix))
+
+
+def slopes(ranked: Sequence[Ranked], mode: str) -> str:
+    """The picture of the study by training size."""
+    n = len(ranked[-1].models)
+    about = f"Mean ranks of {n} models by training rows"
+    return draw(about, n, (78.0, 78.0), mode, partial(draw_slopes, ranked))
+
+
+def draw_slopes(
+    ranked: Sequence[Ranked], axes: Axes, text: str, faint: str, colours: tuple[str, ...]
+) -> None:
+    """A line a model from the smallest size to the largest, its name at both ends: at the left in
+    the order there, at the right in the order there."""
+    n, last = len(ranked[-1].models), len(ranked) - 1
+    mean = [dict(zip(one.models, one.mean, strict=True)) for one in ranked]
+    for model in ranked[-1].models:
+        colour = colours[hue_of(family_of(model))]
+        places = [ranked[0].models.index(model) + 1, ranked[-1].models.index(model) + 1]
+        axes.plot(range(last + 1), [of[model] for of in mean], "o-", ms=2.5, lw=1.1, color=colour)
+        for x, place, side in ((0, places[0], -1), (last, places[1], 1)):
+            align = "right" if side < 0 else "left"
+            y = mean[x][model]
+            axes.plot([x, x + 0.13 * side], [y, place], lw=0.5, color=colour, clip_on=False)
+            name = f"{y:.1f}  {model}" if side > 0 else f"{model}  {y:.1f}"
+            at = x + 0.16 * side
+            axes.text(at, place, name, ha=align, va="center", size=SIZE, color=colour)
+    axes.set_xticks(range(last + 1), [f"{one.size:,}" for one in ranked])
+    axes.set_yticks([])
+    axes.set_ylim(n + 0.6, 0.4)
+    axes.set_xlim(-0.13, last + 0.13)
+    axes.set_facecolor("none")
+    axes.grid(axis="x", color=faint, lw=0.5)
+    axes.tick_params(axis="both", length=0, labelcolor=text, labelsize=SIZE)
+    axes.spines[:].set_visible(False)
+
+
 def draw_leaderboard(
-    axes: Axes, matrix: RankingMatrix, text: str, faint: str, colours: tuple[str, ...]
+    matrix: RankingMatrix, axes: Axes, text: str, faint: str, colours: tuple[str, ...]
 ) -> None:
     """Models from the best to the worst: mean rank and standard error over the datasets."""
     models, mean = matrix.order()
@@ -113,7 +160,11 @@ def draw_leaderboard(
 
 if __name__ == "__main__":
     ranking = reference_ranking()
-    pictures = {FOLDER / f"reference-{mode}.svg": draw(ranking, mode) for mode in MODES}
+    by_training_rows = by_size.ranked(
+        by_size.errors_at(by_size.sized(results_file(Path(BY_SIZE)).evidence()))
+    )
+    pictures = {FOLDER / f"reference-{mode}.svg": leaderboard(ranking, mode) for mode in MODES}
+    pictures |= {FOLDER / f"by-size-{mode}.svg": slopes(by_training_rows, mode) for mode in MODES}
     if "--check" in sys.argv:
         same = [path.exists() and path.read_text("utf-8") == svg for path, svg in pictures.items()]
         sys.exit(0 if all(same) else 1)
