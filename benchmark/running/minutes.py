@@ -20,7 +20,7 @@ from .request import Request
 SPARE = 0.8  # of the minutes is planned for; estimates of a fit are off by a third
 REPORT_S = 10.0  # of the tables and the page, and what is done once
 PROBE = Work({"n_estimators": 100.0, "num_leaves": 31.0}, 2000, 20, 1)
-SLOWEST, FASTEST = 5.0, 0.5  # what is believed of the time of a probe, beside that of the costs
+SLOWEST, FASTEST = 20.0, 0.5  # what is believed of the time of a probe, beside that of the costs
 
 
 def with_minutes(request: Request, workers: int) -> Request:
@@ -79,10 +79,10 @@ def _choose(
     longest: dict[str, float] = {}
     for study in plan.studies:
         if not study.reason:
-            one = factor * costs(study).seconds + TRIAL_S
+            one = factor * (costs(study).seconds + TRIAL_S)
             seconds[study.model] = seconds.get(study.model, 0.0) + one
             longest[study.model] = max(one, longest.get(study.model, 0.0))
-    wall = 60.0 * SPARE * minutes - START_S - REPORT_S
+    wall = 60.0 * SPARE * minutes - factor * (START_S + REPORT_S)
     room, members = wall * workers, plan.n_members
     taken: list[Slot] = []
     left: list[Slot] = []
