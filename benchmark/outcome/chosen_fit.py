@@ -129,9 +129,9 @@ def read_run(run: Path, dataset: str | None) -> Run:
     results = latest_results(ledger)
     info = {row["id"]: ledger.at(results[row["id"]]).get("info", {}) for row in rows}
     planned = {study.model for study in plan.studies_of(name)}
-    bag_at = dict(plan.bags.keys())  # {study: the stage of its chosen configuration's bag}
+    stages = {stage for (study, stage) in plan.bags if study.partition("/")[0] == name}
+    chosen_at = EVAL if EVAL in stages else TUNE  # where the chosen configuration is a bag
     for row in rows:
-        chosen_at = bag_at.get(row["study"], TUNE)
         value = row.get(f"val_{of_dataset.metric}") if row["status"] == DONE else None
         if row["stage"] != chosen_at or value is None or row["model"] not in planned:
             continue

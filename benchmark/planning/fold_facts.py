@@ -100,7 +100,7 @@ def bag_notes(
     if validation != CV:
         notes.append(
             "Single fits are the trials of the search, so also default, and the members of tuned + "
-            "ensembled, in default and tuned; of a model with one configuration all are the bag."
+            "ensembled, in default and tuned."
         )
     if fewer:
         some = ", ".join(f"{n} on {dataset}" for dataset, n in sorted(fewer.items()))

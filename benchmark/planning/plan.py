@@ -56,8 +56,7 @@ INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 @dataclass
 class StudyPlan:
-    """One planned study, before any sampler exists. `reason` says why it will not run. With bags, a
-    study of one configuration has nothing to choose, so its one trial is the bag (CV)."""
+    """One planned study, before any sampler exists. `reason` says why it will not run."""
 
     dataset: str
     task: str
@@ -278,7 +277,6 @@ class Plan:
             if self.validation == CV:
                 refuse_bags(model, "halving, save_every or --async")
         bag = self.bags.get((dataset, fold))
-        alone = n_trials == 1 and halving is None and save_every is None
         n_seeds = 1 if bag else options.seeds or search.seeds or budget.seeds
         return StudyPlan(
             dataset=dataset,
@@ -298,7 +296,7 @@ class Plan:
             asynchronous=asynchronous,
             save_every=save_every,
             bag=bag,
-            validation=CV if bag and alone else self.validation,
+            validation=self.validation,
             study_s=self.study_s,
             time_limit_s=self.time_limit_s if spec.resource else None,
             reason=reason,

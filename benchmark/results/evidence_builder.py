@@ -16,7 +16,7 @@ from ...common.text import first_few
 from ...reports.facts import Facts
 from ...sweeps.store.integrity import damage_of
 from ...sweeps.store.ledger import Ledger
-from ...sweeps.study_state import CV, EVAL, TUNE, StudyState
+from ...sweeps.study_state import EVAL, TUNE, StudyState
 from ...sweeps.trial import DONE
 from ..planning.plan_record import PlannedDataset, RunPlan, bag_words, fits_apart, plan_in
 from .overlap import Part, first_of_each, without_repeats
@@ -307,8 +307,7 @@ def facts_of_plans(
 
 def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
     """How the choice of a study is evaluated, in words."""
-    studies = (study for plan in plans for study in plan.studies)
-    most = max(studies, key=lambda study: (study.n_members, study.validation != CV))
+    most = max((s for plan in plans for s in plan.studies), key=lambda study: study.n_members)
     if not most.n_members:
         return _range(seeds, "evaluation seed")
     return bag_words(most.n_members, most.validation).removeprefix(", ")

@@ -83,16 +83,16 @@ def _choose(
             seconds[study.model] = seconds.get(study.model, 0.0) + one
             longest[study.model] = max(one, longest.get(study.model, 0.0))
     wall = 60.0 * SPARE * minutes - factor * (START_S + REPORT_S)
-    room, members = wall * workers, plan.n_members
+    room, members = wall * workers, max(1, plan.n_members)
     taken: list[Slot] = []
     left: list[Slot] = []
     trials: dict[str, int] = {}
     for slot in slots:
         if slot.model not in seconds:
             continue
-        all_fits = _n_fits(slot.trials, members)
-        fits = all_fits - _n_fits(trials.get(slot.model, 0), members)
-        fits_wall = longest[slot.model] * all_fits <= wall
+        had = trials.get(slot.model, 0)
+        fits = slot.trials - had + (members if not had else 0)
+        fits_wall = longest[slot.model] * (members + slot.trials) <= wall
         if taken and (fits * seconds[slot.model] > room or not fits_wall):
             left.append(slot)
             continue
@@ -100,13 +100,6 @@ def _choose(
         trials[slot.model] = slot.trials
         taken.append(slot)
     return taken, left, factor
-
-
-def _n_fits(n_trials: int, n_members: int) -> int:
-    """Of a study: those of the search, if there is anything to choose, and those of the bag."""
-    if n_trials == 1:
-        return max(1, n_members)
-    return n_trials + n_members if n_trials else 0
 
 
 def slowness() -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from calls import answer, bench
+from calls import answer
 from looped import each
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -20,9 +20,7 @@ from small_tables import table as small_table
 from tabsweep.benchmark import bag
 from tabsweep.benchmark.bag_members import fidelity_of, members_of
 from tabsweep.benchmark.column_encoding import encoding_identity, table_of_trial
-from tabsweep.benchmark.outcome.chosen_fit import read_run
 from tabsweep.benchmark.planning.plan_record import plan_in
-from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.protocols import Fold, make_folds
@@ -268,52 +266,17 @@ def test_a_member_that_fails_is_one_failed_trial_with_its_cause(validation, coun
     options = ("--model", counting, "--folds", 1, "--trials", 1, "--name", validation)
     options += ("--bag", 4, "--validation", validation, "--runs", f"of-{validation}")  # no reuse
     call = ("sweep", "--suite", "smoke", "--dataset", "iris", *FAST, *options)
+    first = [0] if validation == "holdout" else []
     run = Path(f"of-{validation}", validation)
     assert answer(*call, code=1)["failed"] == {"error": 1}
-    assert fitted() == [0, 1, 2]
+    assert fitted() == [*first, 0, 1, 2]
     (failed,) = [r for r in Ledger(run).records("result") if r["cause"]]
     assert (failed["status"], failed["cause"], failed["fidelity"]["bag"]) == ("failed", "error", 4)
     assert "the fit with seed 2 breaks" in failed["message"]
     Path("broken").unlink()
     healed = answer("retry", run, "--workers", 0, "--tracking-uri", "none")
     assert (healed["ran"], healed["failed"]) == (1, {})
-    assert fitted() == [0, 1, 2, 0, 1, 2, 3]
-
-
-SUITE = """
-name = "mine"
-title = "One model with a search, one without"
-default_budget = "usual"
-datasets = ["iris"]
-[metric]
-multiclass = "accuracy"
-[budgets.usual]
-models = ["decision-tree", "linear"]
-folds = 1
-trials = 2
-bag = 3
-sampler = "random"
-model.linear.trials = 1
-"""
-
-
-def test_a_model_with_one_configuration_is_its_bag_alone(work):
-    Path("mine.toml").write_text(SUITE)
-    call = ("sweep", "--suite", "mine.toml", *FAST)
-    answer(*call, "--name", "both")
-    rows = load_results("runs/both")
-    assert rows.groupby(["model", "stage"]).size().to_dict() == {
-        ("decision-tree", "eval"): 1,
-        ("decision-tree", "tune"): 2,
-        ("linear", "tune"): 1,
-    }
-    cv = ("--validation", "cv", "--model", "linear", "--trials", 2, "--runs", "other")
-    answer(*call, *cv, "--name", "cv")
-    of_cv = load_results("other/cv")
-    default = of_cv[of_cv["index"] == 0]["id"].item()
-    assert rows[rows["model"] == "linear"]["id"].item() == default
-    assert set(read_run(Path("runs/both"), None).chosen) == {"decision-tree", "linear"}
-    assert bench("fit", "runs/both", "--single", "--out", "l.tabsweep").code == 0
+    assert fitted() == [*first, 0, 1, 2, 0, 1, 2, 3]
 
 
 class Store:
