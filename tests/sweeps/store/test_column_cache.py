@@ -363,10 +363,10 @@ def test_a_report_names_the_processors_of_its_own_results_alone(tmp_path):
     ledger = Ledger(run, write=True)
     own = next(ledger.records("result"))
     ledger.append([own | {"info": own["info"] | {"cpu": "Ancient 486"}}])
-    assert "results come from 2 types" in evidence_of([run]).meta["environment"]["cpu"]
+    assert "results come from 2 types" in evidence_of([run]).facts.environment["cpu"]
     ledger.append([own])  # and again: the last result of a trial counts
     ledger.close()
-    assert evidence_of([run]).meta["environment"]["cpu"] == own["info"]["cpu"]
+    assert evidence_of([run]).facts.environment["cpu"] == own["info"]["cpu"]
 
 
 def test_what_has_another_type_than_it_should_is_not_stated():
