@@ -75,8 +75,7 @@ def draw(
         place = (4 / WIDTH, 1 - 10 / height)
         figure.text(*place, title, va="center", size=SIZE, color=text, weight="bold")
         left, right = (points / WIDTH for points in beside)
-        place = (left, FOOT / height, 1 - left - right, ROW * n_rows / height)
-        axes = figure.add_axes(place)
+        axes = figure.add_axes((left, FOOT / height, 1 - left - right, ROW * n_rows / height))
         into(axes, text, faint, colours)
         out = io.BytesIO()
         names = {"Title": about, "Creator": "tabsweep", "Date": None}
