@@ -97,5 +97,4 @@ class Warned:
 
 News = WorkerJoined | WorkerLost | NodeJoined | NodeLost | Warned  # what a pool notices by itself
 Event = TrialEnded | TrialLost | StudyEnded | Beat | News
-# Called with each Event; a sweep adds its own (benchmark/running/events.py).
-Listener = Callable[[Any], None]
+Listener = Callable[[Event], None]

@@ -47,7 +47,7 @@ from ..planning.plan import Plan
 from ..planning.plan_record import last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
-from ..running.events import Planned, Started
+from ..running.events import Planned, Started, SweepEvent
 from ..running.minutes import with_minutes
 from ..running.progress import Pace, Progress, waiting
 from ..running.ray_session import check_workers
@@ -263,7 +263,7 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
     tracking_uri = request.options.tracking_uri
     begins_untracked = tracking_uri == "none" and not was_planned(request.folder)
 
-    def listen(event: Any) -> None:
+    def listen(event: SweepEvent) -> None:
         nonlocal syncer
         if isinstance(event, Planned):
             plan = event.plan

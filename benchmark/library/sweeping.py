@@ -47,7 +47,7 @@ from ..planning.plan import Options
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine
-from ..running.events import Planned
+from ..running.events import Planned, SweepEvent
 from ..running.minutes import with_minutes
 from ..running.progress import Progress
 from ..running.ray_session import available_cpus
@@ -445,7 +445,7 @@ def _run(request: Request, verbose: int) -> None:
         if verbose:
             print(text, file=sys.stderr)
 
-    def listen(event: Any) -> None:
+    def listen(event: SweepEvent) -> None:
         if not isinstance(event, Planned):
             progress.listen(event)
             return

@@ -34,7 +34,7 @@ from tabsweep.benchmark.planning.plan import Options, Plan
 from tabsweep.benchmark.running import request, sweep
 from tabsweep.benchmark.running.event_log import EventLog
 from tabsweep.sweeps.engine import Engine
-from tabsweep.sweeps.events import TrialEnded
+from tabsweep.sweeps.events import Event, Listener, TrialEnded
 from tabsweep.sweeps.search.samplers import make_sampler
 from tabsweep.sweeps.search.space import Space
 from tabsweep.sweeps.store.ledger import Ledger
@@ -117,7 +117,7 @@ def swept(
     ledger: Ledger,
     trial: Callable[[Trial, Any], Result],
     slots: int,
-    listener: Callable[[Any], None] = lambda event: None,
+    listener: Listener = lambda event: None,
 ) -> Course:
     """Run studies on Ray workers, which run `trial`; closes the ledger."""
     course, process = Course(), psutil.Process()
@@ -126,7 +126,7 @@ def swept(
     rss = process.memory_info().rss
     course.add(0.0)
 
-    def listen(event: Any) -> None:
+    def listen(event: Event) -> None:
         listener(event)
         if isinstance(event, TrialEnded):
             course.add(event.result.costs["fit_s"])

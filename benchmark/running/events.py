@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ...sweeps.events import Event
 
 if TYPE_CHECKING:
     from ...sweeps.store.ledger import Ledger
@@ -35,3 +37,7 @@ class Planned:
 @dataclass(frozen=True)
 class Started:
     """The ledger has all that the trials need; they begin."""
+
+
+SweepEvent = Event | Waiting | Planned | Started
+SweepListener = Callable[[SweepEvent], None]

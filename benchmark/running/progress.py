@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...sweeps.events import (
     Beat,
-    Event,
     NodeJoined,
     NodeLost,
     StudyEnded,
@@ -25,7 +24,7 @@ from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import Console, count, duration, printable
 from ..planning.costs.estimate import START_S, TRIAL_S
-from .events import Waiting
+from .events import SweepEvent, Waiting
 
 if TYPE_CHECKING:
     from ...sweeps.study import Study
@@ -232,7 +231,7 @@ class Progress:
 
     # ------------------------------------------------------------------ events
 
-    def listen(self, event: Event | Waiting) -> None:
+    def listen(self, event: SweepEvent) -> None:
         """Count and show an event of the engine."""
         match event:
             case TrialEnded(slot=slot, result=result):

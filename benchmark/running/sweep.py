@@ -13,7 +13,7 @@ from typing import Any
 from ...datasets import catalog
 from ...models import registry
 from ...sweeps.engine import Engine, Stop, Tally
-from ...sweeps.events import Event, Listener, StudyEnded, TrialEnded, Warned
+from ...sweeps.events import Event, StudyEnded, TrialEnded, Warned
 from ...sweeps.ray_tune.async_search import Asynchronous
 from ...sweeps.store.checkpoints import CheckpointFolder
 from ...sweeps.store.integrity import integrity_of, lacks_files
@@ -38,7 +38,7 @@ from ..results.slots_frame import columns_of
 from ..results.trial_scores import ScoreCheck
 from .data import gather
 from .event_log import EventLog
-from .events import Planned, Started, Waiting
+from .events import Planned, Started, SweepListener, Waiting
 from .heartbeat import Heartbeat
 from .ray_session import RayStart, cluster_lost
 from .request import Request
@@ -133,14 +133,13 @@ def code_check(plan: Plan) -> Callable[[], dict[str, str]]:
 def run(
     request: Request,
     *,
-    listener: Listener = lambda event: None,
+    listener: SweepListener = lambda event: None,
     stop: Stop | None = None,
 ) -> SweepOutcome:
     """Run a sweep to its end (or until asked to stop) and leave the ledger complete.
 
-    `listener` gets the engine's events (`sweeps/events.py`) and those of a sweep
-    (`events.py`). Raises SweepError, SuiteError, PlanError,
-    NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
+    `listener` gets the events of the engine and those of a sweep (`events.py`). Raises
+    SweepError, SuiteError, PlanError, NoData, RunLocked, SourceChanged, LedgerError, ClusterLost.
     """
     check_sweep_libraries()
     started = time.monotonic()
@@ -205,7 +204,7 @@ class _Sweep:
         plan: Plan,
         ledger: Ledger,
         ray: RayStart,
-        listener: Listener,
+        listener: SweepListener,
         stop: Stop,
         still_owner: Callable[[], None],
     ) -> None:

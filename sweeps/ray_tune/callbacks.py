@@ -166,7 +166,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         return False  # no trial is to end alone
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """End actors and overdue trials, and send a "beat" event every few seconds."""
+        """End actors and overdue trials, and send a `Beat` every few seconds."""
         for actor in self._ending:  # their states are stored: no need to wait for a long step
             self._calls.kill(actor)
         self._ending = []

@@ -1,4 +1,4 @@
-"""Periodic "beat" events, and a warning where trials wait and none can run."""
+"""A `Beat` every few seconds, and a warning where trials wait and none can run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from ..events import Beat, Listener, Warned
 from ..workers.pool import WorkerPool
 
-BEAT_S = 2.0  # between two "beat" events
+BEAT_S = 2.0  # between two of them
 PATIENCE_S = 30.0  # without a running trial until the warning
 
 
