@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..common.columns.encoder import text_column
 from ..common.files import replacing
+from .errors import DataError
 from .table import Table, kind_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ ROWS = ("target", "groups", "times", "weights")  # what a row has beside its fea
 PLAIN = ("name", "task", "classes", "sha256", "warnings", "styles", "left_out", "costs")
 TAIL = struct.Struct("<QQII")  # bytes of the two streams, and the CRC-32 of each
 CHUNK = 2**20  # bytes that are read at once for a checksum
-
-
-class DamagedTable(Exception):
-    """The file of a kept table is not what was written."""
 
 
 def keep(table: Table, path: Path, **more: Any) -> None:
@@ -77,7 +74,7 @@ def _crc32(file: BinaryIO, size: int) -> int:
 
 def kept(path: Path, *, features: bool = True, **more: Any) -> Table | None:
     """The table in `path`, where it was read by `more`; None where there is none. Raises
-    DamagedTable for a file that is none, or of other bytes than were written.
+    DataError for a file that is none, or of other bytes than were written.
     features: whether it has its columns; else no byte of them is read."""
     import pyarrow as pa
 
@@ -104,7 +101,7 @@ def kept(path: Path, *, features: bool = True, **more: Any) -> Table | None:
 
 def _checked(path: Path, *, features: bool) -> tuple[int, int]:
     """Bytes of the two streams in a file, of which the first, or both, have the checksums that were
-    written with them. Raises DamagedTable, and OSError where the file cannot be read."""
+    written with them. Raises DataError, and OSError where the file cannot be read."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL.size))
@@ -114,7 +111,7 @@ def _checked(path: Path, *, features: bool) -> tuple[int, int]:
         file.seek(0)
         parts = zip((first, second) if features else (first,), checksums, strict=False)
         if not whole or any(_crc32(file, n) != checksum for n, checksum in parts):
-            raise DamagedTable(f"{path} is damaged")
+            raise DataError(f"{path} is damaged")
     return first, second
 
 

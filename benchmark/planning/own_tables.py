@@ -59,11 +59,12 @@ def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
 def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:
     """The table that is kept there, if it was read like this; see `datasets.kept.kept`. One that is
     damaged is removed, with a warning."""
-    from ...datasets.kept import DamagedTable, kept
+    from ...datasets.errors import DataError
+    from ...datasets.kept import kept
 
     try:
         return kept(place, features=features, **how) if place.is_file() else None
-    except DamagedTable as error:
+    except DataError as error:
         warnings.warn(f"{error}: its file is read again", RuntimeWarning, stacklevel=2)
         with suppress(OSError):
             place.unlink()

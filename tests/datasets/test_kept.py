@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from tabsweep.benchmark.planning.own_tables import kept_place, own_table
+from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
-from tabsweep.datasets.kept import TAIL, DamagedTable, keep, kept
+from tabsweep.datasets.kept import TAIL, keep, kept
 
 LINES = [
     "n,c,d,t,g,w,y",
@@ -64,10 +65,10 @@ def test_no_flipped_bit_and_no_cut_of_a_kept_table_passes_for_it(tmp_path: Path)
     cut = [(0, whole[:n]) for n in range(0, len(whole), 10)]
     for at, damaged in (*flipped, *cut, (0, whole + b"0")):
         place.write_bytes(damaged)
-        with pytest.raises(DamagedTable):
+        with pytest.raises(DataError):
             kept(place)
         if at < first:
-            with pytest.raises(DamagedTable):
+            with pytest.raises(DataError):
                 kept(place, features=False)
 
 
