@@ -175,22 +175,17 @@ def matrices_of(evidence: Evidence) -> list[RankingMatrix]:
     return ranking_matrices(evidence, headline_cells(evidence, studies(evidence)))
 
 
-def of_models(evidence: Evidence, models: list[str], folds: list[int]) -> Evidence:
-    """The evidence of some models and folds alone."""
-    trials, planned = (
-        frame[frame["model"].isin(models) & frame["fold"].isin(folds)]
-        for frame in (evidence.trials, evidence.planned)
-    )
-    return Evidence.of(trials, planned, evidence.facts)
-
-
 def with_folds(evidence: Evidence, folds: list[int]) -> Evidence:
     """The evidence on these folds of the models that have a score on all of them, everywhere."""
     scored = evidence.trials[evidence.trials["status"] == "done"]
     scored = scored[scored["fold"].isin(folds)]
     n = scored.drop_duplicates(["dataset", "fold", "model"]).groupby("model").size()
     whole = n.index[n == len(folds) * len(evidence.datasets())]
-    return of_models(evidence, [*whole], folds)
+    trials, planned = (
+        frame[frame["model"].isin(whole) & frame["fold"].isin(folds)]
+        for frame in (evidence.trials, evidence.planned)
+    )
+    return Evidence.of(trials, planned, evidence.facts)
 
 
 def page() -> str:

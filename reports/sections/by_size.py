@@ -96,7 +96,8 @@ def crossing_words(sides: Sides) -> str:
         return f"more than {last:,.0f}" if math.isinf(n) else f"{n:,.0f}"
 
     where = sides.where
-    span = f"95 % interval: {rows(where.low)} to {rows(where.high)}"
+    ends = dict.fromkeys((rows(where.low), rows(where.high)))  # one where they are the same
+    span = f"95 % interval: {' to '.join(ends)}"
     if where.rows == 0:
         return f"The best network leads boosting at all sizes from {first:,.0f} rows ({span})."
     if math.isinf(where.rows):
