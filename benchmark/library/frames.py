@@ -188,7 +188,9 @@ class FrameData:
     Attributes
     ----------
     features : DataFrame
-        The frame without its target.
+        The frame without its target and its columns with a role.
+    roles : dict
+        {"group", "time" or "weight": the name of its column in the file}.
     target, task : str
         The name of the target; "classification", "regression" or None for a guess.
     labels : dict
@@ -204,6 +206,7 @@ class FrameData:
         *,
         task: str | None = None,
         categorical_features: Any = (),
+        roles: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(target, Collection) and not isinstance(target, (str, bytes, tuple)):
             raise SweepError(
@@ -216,11 +219,16 @@ class FrameData:
                 f"the columns' names are of several types ({kinds}); make them text: "
                 "frame.columns = frame.columns.astype(str)"
             )
-        if target not in frame.columns:
-            raise SweepError(
-                f"the DataFrame has no column {target!r} to predict; columns: "
-                f"{', '.join(map(repr, frame.columns[:20]))}"
-            )
+        named = {
+            "predict": target,
+            **{f"take as {role}": name for role, name in (roles or {}).items()},
+        }
+        for use, name in named.items():
+            if name not in frame.columns:
+                raise SweepError(
+                    f"the DataFrame has no column {name!r} to {use}; columns: "
+                    f"{', '.join(map(repr, frame.columns[:20]))}"
+                )
         if (n := list(frame.columns).count(target)) > 1:
             raise SweepError(
                 f"{n} columns of the DataFrame are called {target!r}; rename the others"
@@ -229,7 +237,10 @@ class FrameData:
             n = int(frame[target].isna().sum())
             raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
         self.target = clean_name(str(target))
-        self.features = frame.drop(columns=target).reset_index(drop=True)
+        aside = dict.fromkeys((roles or {}).values())
+        self.roles = {role: clean_name(str(name)) for role, name in (roles or {}).items()}
+        self.features = frame.drop(columns=[target, *aside]).reset_index(drop=True)
+        self._aside = frame[list(aside)].reset_index(drop=True)
         self._y = frame[target].reset_index(drop=True)
         try:
             n_distinct = self._y.nunique()
@@ -252,7 +263,8 @@ class FrameData:
     def reading(self) -> dict[str, Any]:
         """How the file is read, beside its target."""
         kinds = {kind: self.columns.of_kind(kind) for kind in (CATEGORY, DATE, TEXT)}
-        return {"task": self.task} | {kind: tuple(names) for kind, names in kinds.items() if names}
+        stated = {kind: tuple(names) for kind, names in kinds.items() if names}
+        return {"task": self.task} | self.roles | stated
 
     def about_classes(self, positive: Any, costs: Mapping[Any, float]) -> dict[str, Any]:
         """What a `Reading` says of classes, by their names in the file; costs: those of labels and
@@ -274,8 +286,15 @@ class FrameData:
         return found | ({} if positive is None else {"positive": text(positive)})
 
     def csv(self) -> bytes:
-        """The CSV file: UTF-8, the target as the last column."""
-        table = self.columns.to_write(self.features)
+        """The CSV file: UTF-8, the columns with a role after the features, the target last."""
+        parts = [self.columns.to_write(self.features)]
+        if self.roles:
+            reader = CsvColumns(
+                categories=[name for role, name in self.roles.items() if role == "group"]
+            )
+            reader.decide(self._aside)
+            parts.append(reader.to_write(self._aside))
+        table = named_cleanly(pd.concat(parts, axis=1))
         if self.target in table.columns:
             raise SweepError(f"a feature is called {self.target!r} as the target is; rename one")
         infinite = [

@@ -220,6 +220,9 @@ def sweep(
     positive: Any = None,
     costs: Mapping[Any, float] | None = None,
     categorical_features: Iterable[Any] = (),
+    group: Any = None,
+    time: Any = None,
+    weight: Any = None,
     seed: int = 0,
     name: str | None = None,
     runs: str | Path = "runs",
@@ -272,6 +275,12 @@ def sweep(
         said; for the metric "cost".
     categorical_features : iterable of column names, default ()
         Columns of numbers that are categories.
+    group : column name, optional
+        Rows with the same value here stay in one part of every split.
+    time : column name, optional
+        The rows' times: models learn from rows that come before those that they are tested on.
+    weight : column name, optional
+        How much a row counts, in fits and in scores. None of the three columns is a feature.
     seed : int, default 0
         Seed of the folds, the search and the fits.
     name : str, optional
@@ -301,10 +310,17 @@ def sweep(
     categorical_features = _listed("categorical_features", categorical_features)
     if name:
         check_name(name)
+    named = {"group": group, "time": time, "weight": weight}
+    roles = {role: name for role, name in named.items() if name is not None}
     frame: FrameData | None = None
     tables: Mapping[str, OwnTable] = {}
     runs = Path(runs)
     if isinstance(data, str):
+        if Path(data).is_file():
+            raise SweepError(
+                f"{data} is a file: give a DataFrame (pandas.read_csv({data!r})), or have the file "
+                "read as it is by `bench sweep --csv`"
+            )
         if target is not None:
             raise SweepError(f"dataset {data!r} has its target already; leave `target` out")
         if task is not None or categorical_features:
@@ -312,11 +328,13 @@ def sweep(
                 f"dataset {data!r} has its task and kinds of columns already; leave `task` and "
                 "`categorical_features` out"
             )
-        if positive is not None or costs:
-            raise SweepError("`positive` and `costs` go with a DataFrame")
+        if positive is not None or costs or roles:
+            raise SweepError(
+                "`positive`, `costs`, `group`, `time` and `weight` go with a DataFrame"
+            )
         suite = dataset_suite(data)
     else:
-        frame = _frame_data(data, target, task, categorical_features)
+        frame = _frame_data(data, target, task, categorical_features, roles)
         path, name = frame.write(runs, name)
         classes = frame.about_classes(positive, costs or {})
         suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
@@ -369,7 +387,11 @@ def _whole(name: str, value: Any, least: int) -> int | None:
 
 
 def _frame_data(
-    data: Any, target: Any, task: str | None, categorical_features: list[Any]
+    data: Any,
+    target: Any,
+    task: str | None,
+    categorical_features: list[Any],
+    roles: Mapping[str, Any],
 ) -> FrameData:
     if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -380,7 +402,9 @@ def _frame_data(
         )
     if target is None:
         raise SweepError("say which column is predicted: tabsweep.sweep(df, target='price')")
-    found = FrameData(data, target, task=task, categorical_features=categorical_features)
+    found = FrameData(
+        data, target, task=task, categorical_features=categorical_features, roles=roles
+    )
     for notice in found.columns.notices_:
         warnings.warn(notice, ColumnNotice, stacklevel=3)
     return found

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from tabsweep.benchmark.errors import NoRun, SweepError
 from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
+from tabsweep.benchmark.outcome.chosen_fit import read_data, read_run
 from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.table import Table, categorical_column
 
@@ -156,6 +157,33 @@ def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame
         small_sweep(frame(), "dear", metric="cost", costs={(True, "no"): 3}, **how)
     with pytest.raises(SweepError, match="no label 'yes'"):
         small_sweep(frame(), "dear", metric="f1", positive="yes", **how)
+
+
+def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_features(tmp_path):
+    table = frame().assign(
+        who=[f"0{k}" for k in np.repeat(np.arange(20), 4)], counts=np.tile([0.5, 2.0], 40)
+    )
+    grouped = small_sweep(
+        table, "dear", group="who", weight="counts", models=["linear"], runs=tmp_path
+    )
+    read, folds = read_data(read_run(grouped.run, None), mirror=None, cache=None, csv=None)
+    assert list(read.frame) == ["size", "rooms", "day", "city"]
+    assert read.weights.tolist() == table["counts"].tolist()
+    parts = [set(table["who"].iloc[rows]) for rows in (folds[0].train, folds[0].val, folds[0].test)]
+    assert sum(map(len, parts)) == table["who"].nunique()
+    assert list(grouped.best_model.feature_names_in_) == ["size", "rooms", "day", "city"]
+    assert len(grouped.best_model.predict(frame().drop(columns="dear"))) == 80
+
+    shuffled = table.drop(columns=["who", "counts"]).sample(frac=1, random_state=1)
+    timed = small_sweep(shuffled, "dear", time="day", models=["knn"], runs=tmp_path)
+    _, folds = read_data(read_run(timed.run, None), mirror=None, cache=None, csv=None)
+    days = shuffled["day"].to_numpy()
+    assert days[folds[0].train].max() <= days[folds[0].test].min()
+
+    with pytest.raises(SweepError, match="no column 'whom' to take as group; columns: 'size'"):
+        small_sweep(table, "dear", group="whom", runs=tmp_path)
+    with pytest.raises(SweepError, match="is a file: give a DataFrame"):
+        small_sweep(str(tmp_path / f"{timed.run.name}.csv"), "dear", runs=tmp_path)
 
 
 def test_a_csv_file_holds_what_the_library_reads(tmp_path):
