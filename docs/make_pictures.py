@@ -27,7 +27,7 @@ from tabsweep.reports.output.looks import FAMILIES, hue_of
 from tabsweep.reports.output.plotting import fixed_style
 from tabsweep.reports.statistics.ranking import standard_error
 
-NAME, BY_SIZE = "uci-small-reference", "by-size-reference"
+NAME = "uci-small-reference"
 FOLDER = Path(__file__).with_name("pictures")
 MODES = {  # {mode: (page, text, faint, one colour for each of FAMILIES)}
     "light": (
@@ -158,10 +158,10 @@ def draw_leaderboard(
 
 
 if __name__ == "__main__":
+    from make_by_size import complete  # which imports this module
+
     ranking = reference_ranking()
-    by_training_rows = by_size.ranked(
-        by_size.errors_at(by_size.sized(results_file(Path(BY_SIZE)).evidence()))
-    )
+    by_training_rows = by_size.ranked(by_size.sized(complete()))
     pictures = {FOLDER / f"reference-{mode}.svg": leaderboard(ranking, mode) for mode in MODES}
     pictures |= {FOLDER / f"by-size-{mode}.svg": slopes(by_training_rows, mode) for mode in MODES}
     if "--check" in sys.argv:

@@ -46,6 +46,7 @@ CLAIMS = [  # (what is asked, one side, the other side; None: all networks)
     ("Does TabM lead the older networks (TabM)?", ["tabm"], OLDER),
     ("Does RealMLP lead the older networks (RealMLP)?", ["realmlp"], OLDER),
     ("Does ModernNCA lead the older networks (ModernNCA)?", ["modern-nca"], OLDER),
+    ("Does TabR lead boosting (TabR)?", ["tabr"], BOOSTING),
 ]
 UNTESTED = (["hopular"], ["npt"])  # sides at widths that test no claim of their papers
 BEST = 25  # models whose agreement is said apart

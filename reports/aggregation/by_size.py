@@ -24,9 +24,15 @@ CELL = ["dataset", "size"]
 
 @dataclass(frozen=True)
 class Ranked:
-    """The models at one size, best first: mean ranks over `n` datasets, 95 % ends, times best."""
+    """The models at one size, best first: mean ranks over `n` datasets, 95 % ends, times best.
+
+    draws: of how many of the draws `of` of this size the errors are means. errors: (dataset: a
+    column a model), also of models that are not ranked."""
 
     size: int
+    draws: int
+    of: int
+    errors: pd.DataFrame
     n: int
     models: list[str]
     mean: np.ndarray
@@ -76,24 +82,50 @@ def errors_at(folds: pd.DataFrame) -> pd.DataFrame:
     return found["mean"].where(found["count"] == wanted).unstack("model")
 
 
-def ranked(errors: pd.DataFrame) -> list[Ranked]:
-    """Ranks at each size of the models with a score on MIN_COVERAGE of its datasets, over the
-    datasets on which all of them have one. errors: `errors_at`."""
+def ranked(folds: pd.DataFrame) -> list[Ranked]:
+    """The models at each size. Where models lack some draws of a size, they are ranked with all
+    others on the draws that all have, after those that have every draw. folds: `sized`."""
     found = []
-    for size, here in errors.groupby("size"):
-        whole = here.loc[:, here.notna().mean() >= MIN_COVERAGE].dropna()
-        if whole.shape[1] < 2 or not len(whole):
-            continue
-        rank = ranks(whole.to_numpy())
-        order = np.lexsort((whole.columns, rank.mean(axis=0)))
-        low, high = resampled(rank)
-        best = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
-        names = [str(whole.columns[i]) for i in order]
-        mean = rank.mean(axis=0)[order]
-        found.append(
-            Ranked(int(size), len(whole), names, mean, low[order], high[order], best[order])
-        )
+    names = sorted(folds["model"].unique())
+    for size, here in folds.groupby("size"):
+        n_draws = int(here.groupby("dataset")["fold"].nunique().max())
+        known: list[int] = []
+        for mine in (here, _shared(here)):
+            errors = errors_at(mine).droplevel("size").reindex(columns=names)
+            models = errors.columns[errors.notna().mean() >= MIN_COVERAGE]
+            if len(models) > max([1, *known]):
+                draws = int(mine.groupby("dataset")["fold"].nunique().max())
+                found += _ranked(int(size), (draws, n_draws), errors, list(models))
+            known.append(len(models))
     return found
+
+
+def _shared(folds: pd.DataFrame) -> pd.DataFrame:
+    """The folds of one size on which every model with a score on MIN_COVERAGE of the datasets has
+    one."""
+    scored = folds.dropna(subset="test")
+    share = scored.groupby("model")["dataset"].nunique() / folds["dataset"].nunique()
+    every = share.index[share >= MIN_COVERAGE]
+    of_them = scored["model"].where(scored["model"].isin(every))
+    return scored[
+        of_them.groupby([scored["dataset"], scored["fold"]]).transform("nunique") == len(every)
+    ]
+
+
+def _ranked(
+    size: int, draws: tuple[int, int], errors: pd.DataFrame, models: list[str]
+) -> list[Ranked]:
+    """The ranks over the datasets on which all these models have a score; none without one."""
+    whole = errors[models].dropna()
+    if not len(whole):
+        return []
+    rank = ranks(whole.to_numpy())
+    order = np.lexsort((whole.columns, rank.mean(axis=0)))
+    low, high = resampled(rank)
+    best = (rank == rank.min(axis=1, keepdims=True)).sum(axis=0)
+    names, mean = [str(models[i]) for i in order], rank.mean(axis=0)
+    ends = mean[order], low[order], high[order], best[order]
+    return [Ranked(size, *draws, errors, len(whole), names, *ends)]
 
 
 def of_families(evidence: Evidence, names: Sequence[str]) -> list[str]:

@@ -30,8 +30,7 @@ READ = (
 def section(evidence: Evidence) -> Section:
     """The file `by-size`: a table a size, and one of networks against boosting."""
     folds = by_size.sized(evidence)
-    errors = by_size.errors_at(folds)
-    ranked = by_size.ranked(errors)
+    ranked = by_size.ranked(folds)
     sides = by_size.networks_and_boosting(evidence, folds)
     tables = [_ranks(evidence, one) for one in ranked]
     remarks = [said for name in evidence.datasets() if (said := sentence(evidence, folds, name))]
@@ -40,8 +39,7 @@ def section(evidence: Evidence) -> Section:
     if sides is not None and sides.n > 1:
         tables.append(_against(sides))
     about = "ranks at each number of training rows, networks against boosting"
-    frame = _frame(errors, ranked)
-    return Section(NAME, TITLE, tuple(tables), frame, tuple(remarks), about)
+    return Section(NAME, TITLE, tuple(tables), _frame(ranked), tuple(remarks), about)
 
 
 def _ranks(evidence: Evidence, one: Ranked) -> ReportTable:
@@ -56,10 +54,20 @@ def _ranks(evidence: Evidence, one: Ranked) -> ReportTable:
             one.models, one.mean, one.low, one.high, one.best, strict=True
         )
     ]
-    title = f"{one.size:,} training rows: mean rank over {footnotes.count(one.n, 'dataset')}."
+    some = f", {one.draws} of {one.of} draws, which all have" if one.draws < one.of else ""
+    over = footnotes.count(one.n, "dataset")
+    title = f"{one.size:,} training rows{some}: mean rank over {over}."
     header = ("model", "mean rank", "95 % interval", "best on")
-    notes = (*footnotes.setting(evidence), READ)
-    return ReportTable(f"{NAME}-{one.size}", title, header, (Panel(tuple(rows)),), notes)
+    notes = (*_lacking(one), *footnotes.setting(evidence), READ)
+    name = f"{NAME}-{one.size}" + (f"-{one.draws}-of-{one.of}" if some else "")
+    return ReportTable(name, title, header, (Panel(tuple(rows)),), notes)
+
+
+def _lacking(one: Ranked) -> list[str]:
+    """Which models are not ranked, and why."""
+    others = sorted({*map(str, one.errors)} - {*one.models})
+    why = "a draw" if one.of > 1 else "a score"
+    return [f"Not ranked, as they lack {why}: {', '.join(others)}."] if others else []
 
 
 def _against(sides: Sides) -> ReportTable:
@@ -132,19 +140,20 @@ def words(more: More, what: str) -> str:
     )
 
 
-def _frame(errors: pd.DataFrame, ranked: list[Ranked]) -> pd.DataFrame:
-    """dataset, size, model, error, and mean_rank, rank_low, rank_high of the model at the size."""
-    tidy = errors.stack().rename("error").reset_index()
-    tidy.columns = pd.Index(["dataset", "size", "model", "error"])
-    of_ranks = pd.DataFrame(
-        [
-            (one.size, model, mean, low, high)
-            for one in ranked
-            for model, mean, low, high in zip(one.models, one.mean, one.low, one.high, strict=True)
-        ],
-        columns=["size", "model", "mean_rank", "rank_low", "rank_high"],
-    )
-    return tidy.merge(of_ranks, on=["size", "model"], how="left")
+def _frame(ranked: list[Ranked]) -> pd.DataFrame:
+    """dataset, size, draws, model, error, and mean_rank, rank_low, rank_high of the model at the
+    size over so many of its draws."""
+    parts = []
+    for one in ranked:
+        tidy = one.errors.rename_axis(columns="model").stack().rename("error").reset_index()
+        ends = {"mean_rank": one.mean, "rank_low": one.low, "rank_high": one.high}
+        parts.append(
+            tidy.assign(size=one.size, draws=one.draws).join(
+                pd.DataFrame(ends, index=one.models), on="model"
+            )
+        )
+    columns = ["dataset", "size", "draws", "model", "error", "mean_rank", "rank_low", "rank_high"]
+    return pd.concat([pd.DataFrame(columns=columns), *parts])[columns]
 
 
 def plot(evidence: Evidence) -> Plot | None:
@@ -154,7 +163,7 @@ def plot(evidence: Evidence) -> Plot | None:
         return None
     folds = by_size.sized(evidence)
     errors = by_size.errors_at(folds)
-    ranked = by_size.ranked(errors)
+    ranked = [one for one in by_size.ranked(folds) if one.draws == one.of]
     if not ranked:
         return None
     known = evidence.facts.families

@@ -117,6 +117,31 @@ def test_the_report_has_a_table_a_size_figures_with_bands_and_a_sentence(tmp_pat
     )
 
 
+def test_models_that_lack_draws_are_ranked_with_all_on_the_draws_that_all_have():
+    whole = simulated(8, 1000.0, noise=0.05)
+    trials = whole.trials
+    first = sorted(FOLDS)[0]
+    lacking = trials["model"].isin(["net-0", "boost-1"]) & (trials["fold"] != first)
+    (part,) = (
+        one
+        for one in parts_of(Evidence.of(trials[~lacking], facts=whole.facts)).sections
+        if one.name == "by-size"
+    )
+    tables = {table.name: table for table in part.tables}
+    assert list(tables)[:4] == ["by-size-300", "by-size-300-1-of-3", "by-size-1000", "by-size-3000"]
+    assert "300 training rows, 1 of 3 draws, which all have" in tables["by-size-300-1-of-3"].title
+    said = "Not ranked, as they lack a draw: boost-1, net-0."
+    assert said in tables["by-size-300"].notes and said not in tables["by-size-300-1-of-3"].notes
+    ranks = part.frame[part.frame["draws"] == 1].query("size == 300")
+    on_it = trials[trials["fold"] == first].pivot(
+        index="dataset", columns="model", values="test_rmse"
+    )
+    expected = on_it.rank(axis=1).mean()
+    assert ranks.groupby("model")["mean_rank"].first().to_dict() == pytest.approx(
+        expected.to_dict()
+    )
+
+
 def test_more_rows_help_where_the_error_falls_by_more_than_draws_differ():
     falling = simulated(1, 1000.0, noise=0.01)
     more = by_size.more_rows(by_size.sized(falling), "d00")
