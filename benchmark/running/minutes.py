@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ from ...common.counting import count
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.run_folder import is_run
 from ..planning.costs.estimate import START_S, TRIAL_S, TrialCosts
-from ..planning.costs.measured import Lookup, Work, shipped
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan
 from ..planning.portfolio import Slot, budget_of, slots_for
@@ -19,8 +17,9 @@ from .request import Request
 
 SPARE = 0.8  # of the minutes is planned for; estimates of a fit are off by a third
 REPORT_S = 10.0  # of the tables and the page, and what is done once
-PROBE = Work({"n_estimators": 100.0, "num_leaves": 31.0}, 2000, 20, 1)
-SLOWEST, FASTEST = 20.0, 0.5  # what is believed of the time of a probe, beside that of the costs
+PROBE_S = 0.15  # of the probe's fit where costs were measured, an AMD EPYC with both threads busy
+PROBED_S = 2.0  # on the clock: beside other processes a single fit says little
+SLOWEST, FASTEST = 20.0, 0.5  # what is believed of the probe's time, as a multiple of PROBE_S
 
 
 def with_minutes(request: Request, workers: int) -> Request:
@@ -103,21 +102,20 @@ def _choose(
 
 
 def slowness() -> float:
-    """How many times as long as the shipped costs say a fit of boosting takes here and now."""
+    """How many times as long as where costs were measured a fit takes here and now, by the mean of
+    fits of LightGBM for PROBED_S seconds."""
     import numpy as np
+    import pandas as pd
 
     from ...models import registry
 
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(PROBE.rows, PROBE.features)), rng.normal(size=PROBE.rows)
+    frame = pd.DataFrame(rng.normal(size=(2000, 20)), columns=[f"x{i}" for i in range(20)])
+    y = rng.normal(size=len(frame))
     model = registry.make_model("lightgbm", task="regression", seed=0, threads=1, n_estimators=100)
-    import pandas as pd
-
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(PROBE.features)])
-    times = []
-    for _ in range(2):  # the first one imports the library
-        began = time.perf_counter()
+    model.fit(frame, y)  # imports the library
+    began, n_fits, took = time.perf_counter(), 0, 0.0
+    while took < PROBED_S:
         model.fit(frame, y)
-        times.append(time.perf_counter() - began)
-    expected = Lookup(shipped().costs["lightgbm"])(PROBE)[0]
-    return float(np.clip(min(times) / expected, FASTEST, SLOWEST)) if expected > 0 else math.nan
+        n_fits, took = n_fits + 1, time.perf_counter() - began
+    return float(np.clip(took / (n_fits * PROBE_S), FASTEST, SLOWEST))
