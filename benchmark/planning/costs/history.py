@@ -28,20 +28,19 @@ def costs_in(ledger: Ledger, defaults: Defaults) -> dict[tuple[str, bool], list[
     groups: dict[tuple[Any, ...], list[Mapping[str, float]]] = defaultdict(list)
     of = plan.variants
     on_gpus = plan.options.device == "cuda"
+    n_train = {
+        (name, fold): sizes[0]
+        for name, described in plan.datasets.items()
+        for fold, sizes in zip(plan.folds_of(name), described.sizes, strict=False)
+    }
     for record in ledger.records("result"):
-        described = plan.datasets.get(record["dataset"])
-        if (
-            described is None
-            or not described.sizes
-            or record.get("fidelity")
-            or record["status"] != DONE
-        ):
+        rows = n_train.get((record["dataset"], int(record["fold"])))
+        if rows is None or record.get("fidelity") or record["status"] != DONE:
             continue
+        described = plan.datasets[record["dataset"]]
         name: str = record["model"]
         model = of.get(name, name)
         gpu = on_gpus and model in MODELS and MODELS[model].gpu_mb > 0
-        fold = int(record["fold"])
-        rows = described.sizes[fold if fold < len(described.sizes) else 0][0]
         shape = rows, described.n_features, max(1, len(described.classes))
         settings = settings_of(record["config"], defaults(model))
         groups[model, gpu, tuple(settings.items()), shape].append(record["costs"])

@@ -9,6 +9,7 @@ from calls import answer, bench
 from refusals import refused
 from small_sweeps import FAST
 from tabsweep.benchmark.planning import suite as suites
+from tabsweep.benchmark.planning.costs.history import costs_in
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.sweeps.store.ledger import Ledger
 
@@ -25,6 +26,8 @@ def test_a_run_has_the_draws_of_every_size_and_keeps_them():
     assert facts.protocol == "nested-60x3-120x2"
     assert [study.fold for study in plan.studies] == [6001, 6002, 6003, 12001, 12002]
     assert facts.sizes == [[60, 15, 419]] * 3 + [[120, 30, 419]] * 2
+    costs = costs_in(Ledger(Path("runs/sized")), lambda model: {})["knn", False]
+    assert sum(cost.fits for cost in costs if cost.work.rows == 120) == 2
     n_results = sum(1 for _ in Ledger(Path("runs/sized")).records("result"))
     assert bench("resume", "runs/sized").code == 0
     assert sum(1 for _ in Ledger(Path("runs/sized")).records("result")) == n_results == 5
