@@ -123,7 +123,7 @@ class SweepResult:
         estimators, weights = [], []
         for name, share in choice.weights.items():
             asked, config = importable(found, name, found.plan.outside), choice.configs[name]
-            members = fit_bag(found, asked, config, table)
+            members = fit_bag(found, name, asked, config, table)
             for k, part in enumerate(members):
                 estimators.append(self._estimator(asked, config, part, table, found.seed + k))
             weights += [share / len(members)] * len(members)

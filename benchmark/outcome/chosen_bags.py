@@ -22,6 +22,7 @@ import numpy as np
 from ...datasets.inner_parts import member_folds
 from ...datasets.protocols import Fold
 from ...reports.metrics import METRICS
+from ...sweeps.machine.cgroups import available_cpus
 from ..errors import FitError
 from ..results.greedy_ensembles import table_ensemble
 from ..results.stored_predictions import blocks_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ...datasets.table import Table
 
 ENSEMBLE = "ensemble"
+LONG_S = 30.0  # CPU seconds of a bag; for less, starting further processes costs more than it gains
 
 
 @dataclass(frozen=True)
@@ -102,15 +104,37 @@ def config_of(run: Run, model: str) -> dict[str, Any]:
 
 
 def fit_bag(
-    run: Run, asked: str, config: Mapping[str, Any], table: Table, device: str = "cpu"
+    run: Run, name: str, asked: str, config: Mapping[str, Any], table: Table, device: str = "cpu"
 ) -> list[FittedPart]:
-    """Step 3 for one model: its fitted members. `asked`: the registry's name of the model."""
+    """Step 3 for one model: its fitted members. `asked`: the registry's name of the model. Where
+    the run's bag took LONG_S, the members are fitted in processes of their own, one for each CPU;
+    they are the same."""
+    from joblib import Parallel, delayed
+
     every = np.arange(table.n_rows)
     whole = Fold(0, every, every[:0], every[:0])
-    members = []
-    for k, part in enumerate(member_folds(table, whole, run.n_members, seed=run.seed)):
-        estimator = make(asked, config, table, seed=run.seed + k, device=device)
-        rest = np.setdiff1d(every, part.val)
-        stopping = part.val if takes_validation(estimator) else every[:0]
-        members.append(fit_part(asked, estimator, table, rest, stopping, run.time_limit_s))
-    return members
+    parts = member_folds(table, whole, run.n_members, seed=run.seed)
+    took_s = max(run.known[name, chosen, fold].cpu_s for fold, chosen in run.chosen[name].items())
+    alone = device != "cpu" or took_s < LONG_S
+    n_processes = 1 if alone else min(available_cpus(), len(parts))
+    return Parallel(n_jobs=n_processes)(
+        delayed(_fit_member)(
+            asked, config, table, part.val, (run.seed + k, run.time_limit_s, device)
+        )
+        for k, part in enumerate(parts)
+    )
+
+
+def _fit_member(
+    asked: str,
+    config: Mapping[str, Any],
+    table: Table,
+    left_out: np.ndarray,
+    how: tuple[int, float | None, str],
+) -> FittedPart:
+    """A member of a bag without the rows `left_out`. how: (seed, seconds at most, device)."""
+    seed, time_limit_s, device = how
+    estimator = make(asked, config, table, seed=seed, device=device)
+    rest = np.setdiff1d(np.arange(table.n_rows), left_out)
+    stopping = left_out if takes_validation(estimator) else left_out[:0]
+    return fit_part(asked, estimator, table, rest, stopping, time_limit_s)

@@ -58,10 +58,12 @@ MOST_RESIDUALS = 2000  # of a model file, for its intervals
 
 @dataclass
 class Score:
-    """One configuration on one fold: its loss on the validation rows, None where it failed."""
+    """One configuration on one fold: its loss on the validation rows, None where it failed, and the
+    CPU seconds of its fits."""
 
     loss: float | None
     rounds: int | None
+    cpu_s: float = 0.0
 
 
 @dataclass
@@ -135,7 +137,8 @@ def read_run(run: Path, dataset: str | None) -> Run:
         value = row.get(f"val_{of_dataset.metric}") if row["status"] == DONE else None
         if row["stage"] != chosen_at or value is None or row["model"] not in planned:
             continue
-        score = Score(METRICS[of_dataset.metric].loss(value), info[row["id"]].get("best_iteration"))
+        loss = METRICS[of_dataset.metric].loss(value)
+        score = Score(loss, info[row["id"]].get("best_iteration"), row.get("cpu_s") or 0.0)
         of_dataset.known.setdefault((row["model"], row["config"], row["fold"]), score)
         if row["selected"] or chosen_at == EVAL:
             of_dataset.chosen.setdefault(row["model"], {})[row["fold"]] = row["config"]

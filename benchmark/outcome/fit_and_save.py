@@ -150,7 +150,7 @@ def _save_bags(job: Job, choice: BagChoice) -> str:
     for name, share in choice.weights.items():
         config = choice.configs[name]
         job.note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
-        members = fit_bag(run, asked[name], config, table, run.device)
+        members = fit_bag(run, name, asked[name], config, table, run.device)
         parts += [
             (share / len(members), _bytes_of(one, schema, asked[name], config)) for one in members
         ]
