@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from make_reference import claims_table, record, reliability
+from make_reference import claims_table, record, reliability, stopping_table, tuning_trials
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.results.entrants import results_file
-from tabsweep.datasets.protocols import MOST_TESTED
+from tabsweep.benchmark.results.entrants import folder_of, results_file
+from tabsweep.datasets.protocols import MOST_TESTED, NUMBERS
 from tabsweep.reports.aggregation import by_size
 from tabsweep.reports.aggregation.cells import headline_cells, studies
 from tabsweep.reports.aggregation.ranking_matrix import RankingMatrix, ranking_matrices
@@ -66,7 +66,7 @@ same rows, {most_test:,} at most. 300 rows are drawn three times, 1,000 twice. A
 configurations, the default first.
 
 **{n_done} of its {n_all} models are complete; {n_first} have at least [the first draw of 300
-rows](#the-first-draw-of-300-rows).** Not yet there: {missing}.
+rows](#the-first-draw-of-300-rows).**{missing}
 
 {note}
 
@@ -121,13 +121,20 @@ Of all pairs of these models {first_differ} differ on it; two halves of the data
 * The median interval of a mean rank over all sizes is {width} places wide.
 * First in the resamples of the datasets: {leaders}.
 
+## What early stopping ended
+
+Fits in steps that ended before their limit of epochs, steps or trees, and the models of which more
+than a tenth reached it.
+
+{stopped}
+
 ## What it cannot say
 
-Nothing is said of the models that are missing. One draw says less of a model than three: how much a
-score changes with the draw is part of its interval over datasets, and not seen apart. Networks have
-the sizes that the suite names, below those of their papers, and nothing was fitted as a bag. To go
-on, one or several models at a time; finished trials are not run again, and studies that stand in
-the folder are kept (`--folds 1` is the first draw alone):
+Of models without all draws nothing is said at 1,000 and 3,000 rows. One draw says less of a model
+than three: how much a score changes with the draw is part of its interval over datasets, and not
+seen apart. Networks have the sizes that the suite names, below those of their papers, and nothing
+was fitted as a bag. To go on, one or several models at a time; finished trials are not run again,
+and studies that stand in the folder are kept (`--folds 1` is the first draw alone):
 
 ```sh
 bench sweep --suite by-size --budget reference --model tabm --workers 1
@@ -209,13 +216,16 @@ def page() -> str:
     sides = by_size.networks_and_boosting(evidence, folds)
     planned = suites.load("by-size").budget("reference")[1].models
     missing = [model for model in planned if model not in first.models]
+    trials = tuning_trials(folder_of(Path(NAME)))
+    trials["size"] = trials["split"] // NUMBERS
     return TEXT.format(
+        stopped="\n".join(stopping_table(trials, "size", "training rows")),
         n_datasets=len(evidence.datasets()),
         most_test=MOST_TESTED,
         n_done=len(evidence.models),
         n_all=len(planned),
         n_first=len(first.models),
-        missing=", ".join(missing) or "none",
+        missing=f" Not yet there: {', '.join(missing)}." if missing else "",
         first_ranks="\n".join(ranks_table([at_first])),
         first_pairs="\n".join(pairs_table(by_size.sized(first), FIRST_PAIRS)),
         first_differ=of_first["differ"],

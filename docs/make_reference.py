@@ -147,23 +147,24 @@ def tuning_table(trials: pd.DataFrame) -> list[str]:
     ]
 
 
-def stopping_table(trials: pd.DataFrame) -> list[str]:
-    """Of each dataset the share of fits that early stopping ended, and the models of which more
-    than a tenth of the fits reached their limit."""
+def stopping_table(trials: pd.DataFrame, by: str, title: str) -> list[str]:
+    """Of each value of the column `by` the share of fits that early stopping ended, and the models
+    of which more than a tenth of the fits reached their limit."""
     fits = trials.dropna(subset=["limit"])
     fits = fits.assign(stopped=fits["steps"] < fits["limit"])
-    lines = ["| dataset | ended early | reached their limit (of 24 fits) |", "| --- | ---: | --- |"]
-    for dataset, mine in fits.groupby("dataset"):
-        of_model = mine.groupby("method")
+    lines = [f"| {title} | ended early | reached their limit |", "| --- | ---: | --- |"]
+    form = "," if pd.api.types.is_integer_dtype(fits[by]) else ""
+    for value, mine in fits.groupby(by):
+        of_model, n_fits = mine.groupby("method"), mine.groupby("method").size()
         reached = (~mine["stopped"]).groupby(mine["method"]).sum()
-        often = reached[reached > of_model.size() / 10].sort_values(ascending=False, kind="stable")
+        often = reached[reached > n_fits / 10].sort_values(ascending=False, kind="stable")
         limits = of_model[["limit", "unit"]].first()
         named = [
-            f"{model} {n} ({limits['limit'][model]:.0f} {limits['unit'][model]})"
+            f"{model} {n} of {n_fits[model]} ({limits['limit'][model]:.0f} {limits['unit'][model]})"
             for model, n in often.items()
         ]
         share = f"{mine['stopped'].sum()} of {len(mine)}"
-        lines.append(f"| {dataset} | {share} | {', '.join(named)} |")
+        lines.append(f"| {value:{form}} | {share} | {', '.join(named)} |")
     return lines
 
 
@@ -401,7 +402,7 @@ def page() -> str:
         claims="\n".join(claims_table(evidence)),
         n_searched=trials["dataset"].nunique(),
         tuning="\n".join(tuning_table(trials)),
-        stopping="\n".join(stopping_table(trials)),
+        stopping="\n".join(stopping_table(trials, "dataset", "dataset")),
         findings="\n".join(findings_list(evidence)),
         n_ranked=len(matrix.datasets),
         smallest=smallest_p(len(matrix.datasets)),
