@@ -1,15 +1,14 @@
 """Single fits against bags, a holdout against inner cross-validation, on the tables of a suite.
 
-    python -m tabsweep.benchmark.perf.bags --mirror DIR --runs DIR [--model lightgbm ...]
+    python -m tabsweep.benchmark.perf.bags --mirror DIR --runs DIR [--model lightgbm ...] [--cv]
 
-Two sweeps a model, by the command `bench sweep`: with `--validation holdout` and with `--validation
-cv --bag 5`. Their configurations are the same (the default, then at random), so that the two hold
-all that is compared on the test rows of each fold: the single fit of the configuration that the
-holdout chose, the bag of the same, the single fit of the configuration that the out-of-fold
-predictions chose, and its bag. Errors are means over the folds; a gain is the share of the single
-fit's error that is gone, and the test is Wilcoxon's over tables. CPU seconds are those of all fits
-that a choice needs, without the seconds of a start. Started again, it goes on where it was; with
-`--read` it only prints.
+A sweep a model, by the command `bench sweep --bag 5`: its configurations are the default and others
+at random, and it holds the single fit of the configuration that the holdout chose, and the bag of
+the same. With `--cv` a second sweep of the same configurations, each as a bag: the single fit of
+the configuration that the out-of-fold predictions chose, and its bag. Errors on the test rows are
+means over the folds; a gain is the share of the single fit's error that is gone, and the test is
+Wilcoxon's over tables. CPU seconds are those of all fits that a choice needs, without the seconds
+of a start. Started again, it goes on where it was; with `--read` it only prints.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from tabsweep.reports.metrics import METRICS
 from tabsweep.reports.statistics.tests import relative_changes
 from tabsweep.reports.statistics.wilcoxon import wilcoxon
 from tabsweep.sweeps.store.ledger import Ledger
+from tabsweep.sweeps.study_state import HOLDOUT
 
-VARIANTS = ("single, cv's choice", "bag, holdout's choice", "bag, cv's choice")
-WORDS = {"holdout": ("holdout",), "cv": ("cv", "--bag", "5")}
+SINGLE, BAG = "single", "bag, holdout's choice"
+CV_SINGLE, CV_BAG = "single, cv's choice", "bag, cv's choice"
 
 
 def sweep(model: str, validation: str, given: argparse.Namespace) -> Path:
@@ -41,59 +41,60 @@ def sweep(model: str, validation: str, given: argparse.Namespace) -> Path:
     words += ["--folds", str(given.folds), "--trials", str(given.trials), "--sampler", "random"]
     words += ["--mirror", str(given.mirror), "--runs", str(given.runs), "--workers", "1"]
     words += [word for dataset in given.dataset for word in ("--dataset", dataset)]
-    command = [str(Path(sys.executable).with_name("bench")), "sweep", *words]
-    command += ["--validation", *WORDS[validation], "--tracking-uri", "none", "--quiet"]
+    command = [str(Path(sys.executable).with_name("bench")), "sweep", *words, "--bag", "5"]
+    command += ["--validation", validation, "--tracking-uri", "none", "--quiet"]
     if not given.read:
         subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     return given.runs / name
 
 
-def studies(run: Path) -> dict[tuple[str, int], pd.DataFrame]:
-    """{(dataset, fold): the trials of its search, one row a configuration, with their "error" on
-    the test rows}, of the searches that have ended."""
+def studies(run: Path) -> dict[tuple[str, int], dict[str, pd.DataFrame]]:
+    """{(dataset, fold): {stage: its trials, one row a configuration, with their "error" on the test
+    rows}}, of the studies that have ended."""
     plan, rows = plan_in(Ledger(run)), load_results(run)
+    planned = {
+        (study.dataset, study.fold): study.n_trials + (study.validation == HOLDOUT)  # and its bag
+        for study in plan.studies
+    }
     found = {}
-    for (dataset, fold), mine in rows[rows["stage"] == "tune"].groupby(["dataset", "fold"]):
-        planned = {study.n_trials for study in plan.studies_of(dataset)}
+    for (dataset, fold), mine in rows.groupby(["dataset", "fold"]):
         metric = METRICS[plan.metric[mine["task"].iloc[0]]]
-        if {len(mine)} == planned and (mine["status"] == "done").all():
+        if len(mine) == planned[str(dataset), int(fold)] and (mine["status"] == "done").all():
             errors = [metric.error(value) for value in mine[f"test_{metric.name}"]]
-            found[str(dataset), int(fold)] = mine.assign(error=errors).set_index("config")
+            by_stage = mine.assign(error=errors).set_index("config").groupby("stage")
+            found[str(dataset), int(fold)] = {str(stage): part for stage, part in by_stage}
     return found
 
 
-def compared(holdout: Path, cv: Path) -> pd.DataFrame:
+def compared(holdout: Path, cv: Path | None) -> pd.DataFrame:
     """One row a dataset: the mean error over folds, and the mean CPU seconds of a study, of the
-    single fit that the holdout chose ("single") and of `VARIANTS`."""
-    one, other = studies(holdout), studies(cv)
+    single fit and the bag of what the holdout chose, and with a run `cv` of what that chose."""
+    one, other = studies(holdout), studies(cv) if cv else {}
     rows = []
-    for place in sorted(one.keys() & other.keys()):
-        single, bag = one[place], other[place]
-        if set(single.index) != set(bag.index):
-            raise SystemExit(f"{place}: the two runs have other configurations")
-        by_part, by_all = single.index[single["selected"]][0], bag.index[bag["selected"]][0]
-        spent, spent_cv = single["cpu_s"].sum(), bag["cpu_s"].sum()
-        rows.append(
-            {
-                "dataset": place[0],
-                "single": single.loc[by_part, "error"],
-                VARIANTS[0]: single.loc[by_all, "error"],
-                VARIANTS[1]: bag.loc[by_part, "error"],
-                VARIANTS[2]: bag.loc[by_all, "error"],
-                "single s": spent,
-                f"{VARIANTS[0]} s": spent_cv + single.loc[by_all, "cpu_s"],
-                f"{VARIANTS[1]} s": spent + bag.loc[by_part, "cpu_s"],
-                f"{VARIANTS[2]} s": spent_cv,
-            }
-        )
+    for place in sorted(one.keys() & other.keys() if cv else one):
+        single, bag = one[place]["tune"], one[place]["eval"].iloc[0]
+        spent = single["cpu_s"].sum()
+        errors = {SINGLE: single.loc[single["selected"], "error"].iloc[0], BAG: bag["error"]}
+        seconds = {SINGLE: spent, BAG: spent + bag["cpu_s"]}
+        if cv:
+            bags = other[place]["tune"]
+            if set(single.index) != set(bags.index):
+                raise SystemExit(f"{place}: the two runs have other configurations")
+            chosen, spent = bags.index[bags["selected"]][0], bags["cpu_s"].sum()
+            errors |= {CV_SINGLE: single.loc[chosen, "error"], CV_BAG: bags.loc[chosen, "error"]}
+            seconds |= {CV_SINGLE: spent + single.loc[chosen, "cpu_s"], CV_BAG: spent}
+        costs = {f"{variant} s": value for variant, value in seconds.items()}
+        rows.append({"dataset": place[0], **errors, **costs})
     return pd.DataFrame(rows).groupby("dataset").mean()
 
 
 def table_of(model: str, table: pd.DataFrame) -> list[str]:
     """Lines of a Markdown table: a line a variant."""
     lines = []
-    for variant in VARIANTS:
-        base, errors = table["single"].to_numpy(), table[variant].to_numpy()
+    for variant in (CV_SINGLE, BAG, CV_BAG):
+        if variant not in table:
+            continue
+        base, errors = table[SINGLE].to_numpy(), table[variant].to_numpy()
         gains = -relative_changes(base, errors) / 2
         shares = [
             1 - e / b if b else 0.0 if e == b else -np.inf
@@ -101,7 +102,7 @@ def table_of(model: str, table: pd.DataFrame) -> list[str]:
         ]
         better, worse = int((gains > 0).sum()), int((gains < 0).sum())
         p = wilcoxon(gains).p
-        cost = table[f"{variant} s"].mean() / table["single s"].mean()
+        cost = table[f"{variant} s"].mean() / table[f"{SINGLE} s"].mean()
         lines.append(
             f"| {model} | {variant} | {len(table)} | {median(shares):+.1%} | {better} / {worse} | "
             f"{p:.3f} | {table[f'{variant} s'].mean():.1f} ({cost:.1f}x) |"
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--model", action="append")
     parser.add_argument("--dataset", action="append", default=[])
+    parser.add_argument("--cv", action="store_true")
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
     lines = [
@@ -127,8 +129,8 @@ def main() -> None:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for model in given.model or ["lightgbm", "mlp"]:
-        runs = [sweep(model, validation, given) for validation in WORDS]
-        table = compared(*runs)
+        holdout = sweep(model, "holdout", given)
+        table = compared(holdout, sweep(model, "cv", given) if given.cv else None)
         print(table.round(4).to_string(), flush=True)
         lines += table_of(model, table)
     print("\n".join(lines))
