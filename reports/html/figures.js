@@ -113,9 +113,12 @@ function distributionFigure(data, matrix, all) {
   return figure("Rank distributions", body, note);
 }
 
-/** Where the label of a point stands: the nearest place that covers the fewest other labels, points and lines. */
+/** Where the label of a point stands: the nearest place that covers the fewest other labels, points and
+ * lines, and is nearest to its own point. */
 function labelPlace(x, y, width, { placed, points, line, area }) {
   const meets = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  const far = (box, [px, py]) =>
+    Math.hypot(Math.max(box[0] - px, 0, px - box[2]), Math.max(box[1] - py, 0, py - box[3]));
   let best = null;
   for (const up of [-8, 16, 4, -20, 28, -32, 40, -44, 52])
     for (const end of [false, true]) {
@@ -126,6 +129,7 @@ function labelPlace(x, y, width, { placed, points, line, area }) {
       const cost =
         (outside ? 1000 : 0) +
         100 * placed.filter((other) => meets(box, other)).length +
+        100 * points.some((point) => far(box, point) < far(box, [x, y])) +
         40 * points.filter(([px, py]) => meets(box, [px - 5, py - 5, px + 5, py + 5])).length +
         10 * line.filter(([x0, y0, x1, y1]) => meets(box, [x0 - 1, y0 - 1, x1 + 1, y1 + 1])).length +
         Math.abs(up - 4) / 4;
