@@ -22,8 +22,9 @@ from ...common.columns.dates import LOCAL
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
 from ...common.columns.notations import MISSING, WORDS
 from ...common.columns.numbers import as_float
+from ...common.counting import count
 from ...common.files import write_atomically
-from ...common.text import slug
+from ...common.text import slug, suggest
 from ...datasets.reading.names import clean_name
 from ...datasets.reading.target import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
@@ -218,8 +219,8 @@ class FrameData:
             )
         if target not in frame.columns:
             raise SweepError(
-                f"the DataFrame has no column {target!r} to predict; columns: "
-                f"{', '.join(map(repr, frame.columns[:20]))}"
+                f"the DataFrame has no column {target!r} to predict; "
+                f"{suggest(target, frame.columns)}"
             )
         if (n := list(frame.columns).count(target)) > 1:
             raise SweepError(
@@ -227,7 +228,10 @@ class FrameData:
             )
         if frame[target].isna().any():
             n = int(frame[target].isna().sum())
-            raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
+            raise SweepError(
+                f"target {target!r} is missing in {count(n, 'row')}; leave them out: "
+                f"frame.dropna(subset=[{target!r}])"
+            )
         self.target = clean_name(str(target))
         self.features = frame.drop(columns=target).reset_index(drop=True)
         self._y = frame[target].reset_index(drop=True)

@@ -136,11 +136,12 @@ def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:
     text = ScoreText.of(metric, [of["val"] if of["weights"] else rows["val"].min()], more=1)
     best = rows[rows["kind"] != ENSEMBLE].iloc[0]
     label, n_rows = METRICS[metric].label, f"out of fold of {of['n_rows']:,} rows"
-    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])}"
+    unit = " %" if METRICS[metric].percent else ""
+    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])}{unit}"
     if of["weights"] and of["taken"]:
         return (
             f"{escape.label(str(dataset))}: bench fit takes the ensemble, {label} "
-            f"{text(of['val'])} {n_rows}; the best model alone is {alone}."
+            f"{text(of['val'])}{unit} {n_rows}; the best model alone is {alone}."
         )
     why = "; the ensemble was not better on rows that did not choose it" if of["weights"] else ""
     return f"{escape.label(str(dataset))}: bench fit takes {alone} {n_rows}{why}."

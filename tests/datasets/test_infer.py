@@ -276,6 +276,13 @@ def test_a_class_with_fewer_rows_than_folds_is_a_warning(load) -> None:
     assert "'rare' has 3 rows" in table.warnings[-1]
 
 
+def test_a_rare_class_that_another_is_spelt_like_is_asked_about(load) -> None:
+    labels = ["aktiv", "passiv"] * 12 + ["pasiv", "grade1", "grade2"]
+    table = load("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)), "y")
+    (asked,) = [one for one in table.warnings if "misspelt" in one]
+    assert "'pasiv' has 1 row," in asked and "'passiv'" in asked
+
+
 def test_any_changed_byte_target_or_task_is_another_dataset(load) -> None:
     hashes = {
         load(HOUSES, "price").sha256,
