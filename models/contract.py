@@ -188,7 +188,7 @@ def rows_stand_alone(tried: Tried) -> None:
     """no row of a prediction depends on the others: their values, order or number"""
     (frame, _), fitted = tried.learnt, tried.fitted
     whole = tried.answers(fitted, frame)
-    format = getattr(fitted, "computes_in", None)
+    format = str(getattr(fitted, "computes_in", ""))
     tolerance = TOLERANCES.get(format, TOLERANCES["float32"]) * max(1.0, np.abs(whole).max())
     half, order = N // 2, np.random.default_rng(0).permutation(N)
     strange = tried.rows(half, seed=4)[0].assign(a=1e20, b=np.nan)
