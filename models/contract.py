@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..common.tasks import REGRESSION
+from .own_class import SORTED
 from .registry import make_model, spec
 from .resumable import Stepwise
 
@@ -124,6 +125,14 @@ def takes_numbers_alone(tried: Tried) -> bool:
     return done == [True, False]
 
 
+def sorted_classes(tried: Tried) -> bool:
+    """Whether the model's own fit says nothing of classes, and those of its labels are taken."""
+    try:
+        return hasattr(tried.fitted, SORTED)
+    except Exception:  # code of the user, which may raise anything
+        return False
+
+
 def need(holds: Any, otherwise: str) -> None:
     """Raises Broken with these words where a law does not hold."""
     if not holds:
@@ -179,8 +188,8 @@ def rows_stand_alone(tried: Tried) -> None:
     """no row of a prediction depends on the others: their values, order or number"""
     (frame, _), fitted = tried.learnt, tried.fitted
     whole = tried.answers(fitted, frame)
-    format = getattr(fitted, "computes_in", "float32")
-    tolerance = TOLERANCES[format] * max(1.0, np.abs(whole).max())
+    format = str(getattr(fitted, "computes_in", ""))
+    tolerance = TOLERANCES.get(format, TOLERANCES["float32"]) * max(1.0, np.abs(whole).max())
     half, order = N // 2, np.random.default_rng(0).permutation(N)
     strange = tried.rows(half, seed=4)[0].assign(a=1e20, b=np.nan)
     strange["colour"] = pd.Categorical([None] * half, categories=frame["colour"].cat.categories)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib import import_module, metadata
 from typing import Any
 
@@ -100,22 +100,51 @@ def external_spec(target: str, name: str | None) -> ModelSpec:
             "give the class another `name`"
         )
     owners = _distributions(target.partition(":")[0].partition(".")[0])
+    declared = partial(_declared, cls, target)
     return ModelSpec(
         own,
         target,
         tasks=_checked_tasks(getattr(cls, "tasks", None) or _tagged(cls), target),
-        family=str(getattr(cls, "family", "external")),
-        libraries=tuple(getattr(cls, "libraries", (*owners, *SKLEARN))),
-        threads=int(getattr(cls, "needs_threads", 1)),
-        max_rows=getattr(cls, "max_rows", None),
+        family=declared("family", "external"),
+        libraries=tuple(declared("libraries", (*owners, *SKLEARN))),
+        threads=declared("needs_threads", 1),
+        max_rows=declared("max_rows", None),
         told={"summary": (inspect.getdoc(cls) or "").partition("\n")[0]},
-        preprocessing=getattr(cls, "policy", Policy()),
+        preprocessing=declared("policy", Policy()),
         resource=_resource(cls, target),
-        gpu_mb=float(getattr(cls, "gpu_mb", 0.0)),
-        numbers_only=getattr(cls, ASKED, False) is True,
+        gpu_mb=float(declared("gpu_mb", 0.0)),
+        numbers_only=declared(ASKED, False),
         module=is_module(_imported(target)),
         sample_weight="sample_weight" in inspect.signature(cls.fit).parameters,
     )
+
+
+_WHOLE = ("a whole number above 0", lambda x: type(x) is int and x > 0)
+DECLARED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "family": ("a text", lambda x: isinstance(x, str)),
+    "libraries": (
+        "a tuple of names of distributions",
+        lambda x: isinstance(x, list | tuple) and all(isinstance(one, str) for one in x),
+    ),
+    "needs_threads": _WHOLE,
+    "max_rows": _WHOLE,
+    "policy": ("a Policy", lambda x: isinstance(x, Policy)),
+    "gpu_mb": ("a number, at least 0", lambda x: type(x) in (int, float) and x >= 0),
+    ASKED: ("True or False", lambda x: type(x) is bool),
+}
+
+
+def _declared(cls: Any, target: str, name: str, without: Any) -> Any:
+    """What a class declares under a name, `without` where it declares nothing; ValueError for what
+    cannot be meant."""
+    value = getattr(cls, name, without)
+    what, fits = DECLARED[name]
+    if value is not without and not fits(value):
+        raise ValueError(
+            f"model {target!r}: its `{name}` must be {what}, not {one_line(repr(value), 80)} "
+            "(docs/models.md)"
+        )
+    return value
 
 
 def _checked_name(name: Any, target: str) -> str | None:

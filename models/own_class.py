@@ -1,4 +1,5 @@
-"""Classes from elsewhere, made ready for trials: X as numbers, and what their constructor is given.
+"""Classes from elsewhere, made ready for trials: X as numbers, the classes that their answers are
+of, and what their constructor is given.
 
 To a class with `numbers_only = True` categories are one 0/1 column a level, and gaps the mean with
 a 0/1 column beside it, by what the training rows hold (the policy "one-hot", "impute").
@@ -19,6 +20,8 @@ FITS, PREDICTS = ("fit", "fit_to"), ("predict", "predict_proba")
 ROWS = ("X_val", "X_test")  # more rows of features that a fit may take
 _MORE = "_taken_by_name"  # of a class: what `ready` took out of its signature
 _KEPT = "_numbers_of_columns"  # of a fitted estimator: its Preprocessor
+_READY = "_ready_for_trials"  # of a method: `ready` made it
+SORTED = "_classes_by_order"  # of a fitted estimator: its `fit` set no `classes_`
 
 
 def parameters_of(cls: Any) -> dict[str, inspect.Parameter]:
@@ -30,7 +33,8 @@ def ready(cls: Any) -> Any:
     """The class itself, ready for trials.
 
     Where it asks for numbers, its methods turn the DataFrames that they are given into arrays
-    (N, F) of float64 without gaps; arrays pass as they are. What an estimator of scikit-learn takes
+    (N, F) of float64 without gaps; arrays pass as they are. A fit that sets no `classes_` has those
+    of its labels, sorted. What an estimator of scikit-learn takes
     by `**` belongs to its library (LightGBM's `task` is another one): of seed and threads it is
     given what it names, and nothing by `**`, so its signature no longer has that.
     """
@@ -41,35 +45,44 @@ def ready(cls: Any) -> Any:
         given = list(inspect.signature(cls.__init__).parameters.values())[1:]
         setattr(cls, _MORE, {one.name: one for one in given if one.kind is one.VAR_KEYWORD})
         cls.__signature__ = inspect.Signature([p for p in given if p.kind is not p.VAR_KEYWORD])
-    if getattr(cls, ASKED, False) is True:
-        for name in (*FITS, *PREDICTS):
-            method = getattr(cls, name, None)
-            if callable(method) and not hasattr(method, _KEPT):
-                setattr(cls, name, _fitting(method) if name in FITS else _predicting(method))
+    numbers = getattr(cls, ASKED, False) is True
+    for name in (*FITS, *(PREDICTS if numbers else ())):
+        method = getattr(cls, name, None)
+        if callable(method) and not hasattr(method, _READY):
+            made = _fitting(method, numbers) if name in FITS else _predicting(method)
+            setattr(made, _READY, True)
+            setattr(cls, name, made)
     return cls
 
 
-def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
+def _fitting(fit: Callable[..., Any], numbers: bool) -> Callable[..., Any]:
     signature = inspect.signature(fit)
 
     @functools.wraps(fit)
-    def fit_numbers(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    def fit_ready(*args: Any, **kwargs: Any) -> Any:
+        import numpy as np
         import pandas as pd
 
-        from .preprocessing import Preprocessor, as_frame
+        given = signature.bind(*args, **kwargs)
+        model, X, y, *_ = *given.args, None
+        if numbers and isinstance(X, pd.DataFrame):
+            from .preprocessing import Preprocessor, as_frame
 
-        if not isinstance(X, pd.DataFrame):
-            return fit(self, X, *args, **kwargs)
-        encoder = Preprocessor(Policy()).fit(as_frame(X))
-        setattr(self, _KEPT, encoder)
-        given = signature.bind(self, encoder.transform(X), *args, **kwargs)
-        for name in ROWS:
-            if isinstance(given.arguments.get(name), pd.DataFrame):
-                given.arguments[name] = encoder.transform(given.arguments[name])
-        return fit(*given.args, **given.kwargs)
+            encoder = Preprocessor(Policy()).fit(as_frame(X))
+            setattr(model, _KEPT, encoder)
+            for name, value in given.arguments.items():
+                if value is X or (name in ROWS and isinstance(value, pd.DataFrame)):
+                    given.arguments[name] = encoder.transform(value)
+        fitted = fit(*given.args, **given.kwargs)
+        answers = callable(getattr(model, "predict_proba", None))
+        if answers and (hasattr(model, SORTED) or not hasattr(model, "classes_")):
+            labels = np.asarray(y)
+            if labels.ndim and labels.dtype.kind != "f":  # of a regression
+                model.classes_ = np.unique(labels)
+                setattr(model, SORTED, True)
+        return fitted
 
-    setattr(fit_numbers, _KEPT, True)
-    return fit_numbers
+    return fit_ready
 
 
 def _predicting(predict: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,5 +94,4 @@ def _predicting(predict: Callable[..., Any]) -> Callable[..., Any]:
             X = getattr(self, _KEPT).transform(X)
         return predict(self, X, *args, **kwargs)
 
-    setattr(predict_numbers, _KEPT, True)
     return predict_numbers

@@ -92,7 +92,10 @@ def resolve(model: str, space: str, table: Any, task: str) -> dict[str, Any] | N
     no table.
     """
     if not isinstance(table, Mapping):
-        raise BadSpace(f"space {space!r} of {model} must be a table, got {table!r}")
+        raise BadSpace(
+            f"space {space!r} of {model} must be a table, got {table!r}: a class declares "
+            'spaces = {"default": {"params": {...}}} (docs/models.md)'
+        )
     tables = {k: table[k] for k in ("params", "search", *SECTIONS[task]) if k in table}
     for key, value in tables.items():
         if not isinstance(value, Mapping):

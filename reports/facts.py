@@ -14,11 +14,12 @@ class Facts:
     """What a report knows of results beside their trials; all of it may be unknown but `metric`.
 
     Of the run
-        metric: {task: name of its headline metric}. suite, suite_hash, budget (its name, with its
-        numbers if wanted), sampler, seed; code: commit or hash of the package's source; lock: hash
-        of the lock file; last_record_utc: time of the last record; versions: {library: version};
-        environment: {part of the hardware or system: text}; runs: the folders, as they were named;
-        damage: what of these was found damaged.
+        metric: {task: name of its headline metric}. title: what results are called that are no
+        run's. suite, suite_hash, budget (its name, with its numbers if wanted), sampler, seed;
+        code: commit or hash of the package's source; lock: hash of the lock file; last_record_utc:
+        time of the last record; versions: {library: version}; environment: {part of the hardware or
+        system: text}; runs: the folders, as they were named; damage: what of these was found
+        damaged.
     Of datasets, {name: value} where nothing else is said
         rows: their number. protocol: how rows became folds, in words. overlapping: names of those
         whose stored test parts overlap, so that their spread is no standard error; None: those
@@ -46,6 +47,7 @@ class Facts:
     """
 
     metric: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
     suite: str = ""
     suite_hash: str = ""
     budget: str = ""

@@ -129,8 +129,9 @@ def _features(console: Console, run: Path, model: str | None, **where: Any) -> i
         run, models=[model] if model else [], note=console.tell, **where
     )
     console.data({"run": str(run), "features": importance.to_dict("records")})
-    words = importance.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
-    console.table(list(importance.columns), words.to_numpy().tolist())
+    known = importance.dropna(axis="columns", how="all")  # no spread of one fold
+    words = known.map(lambda value: f"{value:.4g}" if isinstance(value, float) else str(value))
+    console.table(list(known.columns), words.to_numpy().tolist())
     console.say(f"\nbench report {shlex.quote(str(run))} puts it on the dataset's page")
     return OK
 

@@ -21,6 +21,8 @@ NUMBERS = (
     "\n{name} fits and answers numbers without gaps: with numbers_only = True in its class it is "
     "given nothing else (docs/models.md)"
 )
+CLASSES = "\nfit sets no classes_: the columns of predict_proba are those of the codes in y, sorted"
+TASKS = "\n{name} keeps no law of {tasks}: a class for the others alone says so, tasks = {others!r}"
 
 
 def _asked(
@@ -101,6 +103,13 @@ def _check(console: Console, name: str) -> int:
     if n and name not in registry.MODELS and not spec.numbers_only:
         if contract.takes_numbers_alone(contract.Tried(name, spec.tasks[0])):
             console.say(NUMBERS.format(name=spec.name))
+    kept = {row["task"] for row in rows if not (row["broken"] or row["law"].startswith(MADE))}
+    if name not in registry.MODELS and 0 < len(kept) < len(spec.tasks):
+        lost = ", ".join(task for task in spec.tasks if task not in kept)
+        others = tuple(task for task in spec.tasks if task in kept)
+        console.say(TASKS.format(name=spec.name, tasks=lost, others=others))
+    if name not in registry.MODELS and contract.sorted_classes(contract.Tried(name, spec.tasks[0])):
+        console.say(CLASSES)
     console.data({"model": spec.name, "checks": rows, "broken": n})
     console.say(f"\n{spec.name}: {count(len(rows), 'check')}, {n} broken")
     return FAILED if n else OK

@@ -22,8 +22,9 @@ from ...common.columns.dates import LOCAL
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
 from ...common.columns.notations import MISSING, WORDS
 from ...common.columns.numbers import as_float
+from ...common.counting import count
 from ...common.files import write_atomically
-from ...common.text import slug
+from ...common.text import slug, suggest
 from ...datasets.reading.names import clean_name
 from ...datasets.reading.target import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
@@ -226,8 +227,7 @@ class FrameData:
         for use, name in named.items():
             if name not in frame.columns:
                 raise SweepError(
-                    f"the DataFrame has no column {name!r} to {use}; columns: "
-                    f"{', '.join(map(repr, frame.columns[:20]))}"
+                    f"the DataFrame has no column {name!r} to {use}; {suggest(name, frame.columns)}"
                 )
         if (n := list(frame.columns).count(target)) > 1:
             raise SweepError(
@@ -235,7 +235,10 @@ class FrameData:
             )
         if frame[target].isna().any():
             n = int(frame[target].isna().sum())
-            raise SweepError(f"target {target!r} is missing in {n} rows; leave them out")
+            raise SweepError(
+                f"target {target!r} is missing in {count(n, 'row')}; leave them out: "
+                f"frame.dropna(subset=[{target!r}])"
+            )
         self.target = clean_name(str(target))
         aside = dict.fromkeys((roles or {}).values())
         self.roles = {role: clean_name(str(name)) for role, name in (roles or {}).items()}

@@ -56,7 +56,10 @@ def told(model: str, metric: str, transform: str | None) -> dict[str, Any]:
         "target_transform": transform if regression else None,
     }
     wanted = {name: value for name, value in settings.items() if value is not None}
-    rules = getattr(registry.load_class(registry.spec(model).target), "rules", {})
+    from ...models.base import Estimator
+
+    cls = registry.load_class(registry.spec(model).target)
+    rules = cls.rules if issubclass(cls, Estimator) else {}
     known = registry.defaults(model) if wanted else {}
     fits = {
         n: v for n, v in wanted.items() if n in known and (n not in rules or rules[n].accepts(v))

@@ -99,8 +99,8 @@ def bag_notes(
     ]
     if validation != CV:
         notes.append(
-            "Single fits are the trials of the search, so also default, and the members of tuned + "
-            "ensembled, in default and tuned."
+            "Single fits are the trials of the search; in the table of default and tuned, also "
+            "what stands under default and tuned + ensembled."
         )
     if fewer:
         some = ", ".join(f"{n} on {dataset}" for dataset, n in sorted(fewer.items()))

@@ -92,7 +92,7 @@ def read_results(
         if task in tasks_of_runs and f"test_{name}" not in trials:
             trials[f"test_{name}"] = np.nan  # every trial of the task failed
     facts = Facts(
-        suite=lines.name,
+        title=lines.name,
         suite_hash=hashlib.sha256(path.read_bytes()).hexdigest(),
         metric=metric,
         notes=notes,

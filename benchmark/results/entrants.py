@@ -123,7 +123,8 @@ class ResultsFile:
             **self._known(read.models),
             **(self._of_ours() if drawn else {}),
             notes=[*self.notes, *([] if drawn else [unknown]), *read.facts.notes],
-            suite=card.title or read.facts.suite,
+            title=card.title or read.facts.title,
+            budget=self.budget() if drawn else "",
             seedless=read.models if card.means_of else [*once],
         )
 

@@ -48,7 +48,8 @@ from .reuse import reuse_from, siblings
 WHAT_X_IS = (
     "{models}: X is a DataFrame, its numbers float64 with NaN for gaps, its categories of dtype "
     "category (text, NaN for gaps); y holds class codes 0, 1, ... or float64 numbers. A "
-    "class that takes numbers without gaps alone says numbers_only = True (see docs/models.md)."
+    "class that takes numbers without gaps alone says numbers_only = True; where fit sets no "
+    "classes_, the columns of predict_proba are those of the codes in y, sorted (docs/models.md)."
 )
 
 

@@ -22,7 +22,7 @@ from ...common.columns.numbers import (
     two_spellings,
 )
 from ...common.counting import count
-from ...common.text import one_line, suggest
+from ...common.text import nearest, one_line, suggest
 from ..errors import DataError
 from ..table import categorical_column
 from .cells import Cells
@@ -179,11 +179,15 @@ def encode_target(
         classes = (*(label for label in classes if label != last), last)
         coded = coded.cat.reorder_categories(classes)
     codes = coded.cat.codes.to_numpy().astype(np.int64)
-    for label, n in zip(classes, np.bincount(codes), strict=True):
+    sizes = dict(zip(classes, np.bincount(codes).tolist(), strict=True))
+    large = [label for label, n in sizes.items() if n >= SMALL_CLASS and label.isalpha()]
+    for label, n in sizes.items():
         if n < SMALL_CLASS:
+            like = nearest(label, large) if label.isalpha() else ""
             notes.sentences.append(
-                f"class {one_line(label, 40)!r} has {n} rows, fewer than {SMALL_CLASS} folds:"
-                " some folds test or train without it"
+                f"class {one_line(label, 40)!r} has {count(n, 'row')}, fewer than {SMALL_CLASS} "
+                "folds: some folds test or train without it"
+                + (f"; if it is {one_line(like, 40)!r} misspelt, correct the file" if like else "")
             )
     return codes, "binary" if len(classes) == 2 else "multiclass", classes
 

@@ -107,7 +107,7 @@ def _of_leaders(matrix: RankingMatrix) -> str:
         best = metric.factor * metric.loss(float(matrix.losses.min()))
         number = fixed(best, decimals_for([best], 4))
         verb = "share" if several else "has"
-        what = f"the best test {metric.label}{', %' * metric.percent}, {number},"
+        what = f"the best test {metric.label}, {number}{' %' * metric.percent},"
         return f"{who} {verb} {what} {of} on {matrix.datasets[0]}."
     what = f"mean rank {mean[0]:.2f} {of} on {len(matrix.datasets)} datasets"
     lead = f"{who} lead together with {what}" if several else f"{who} leads with {what}"

@@ -26,21 +26,20 @@ function criticalFigure(data, matrix, entries) {
   const names = entries.map((entry) => data.models[entry.model]);
   const means = entries.map((entry) => entry.mean);
   const groups = groupsOf(means, cd);
-  const [axis, margin, half] = [56, 16, Math.ceil(k / 2)];
+  const [axis, margin, half] = [56, 16, NARROW.matches ? k : Math.ceil(k / 2)];
   const texts = names.map((name, i) => `${fixed(means[i], 2)} ${name}`);
-  const [before, after] = [texts.slice(0, half), texts.slice(half)].map((side) => room(side) + 20);
-  const between = NARROW.matches ? 90 : Math.max(200, 9 * k);
   const wide = k > WIDE && !NARROW.matches ? 1000 : pageWidth();
-  const width = Math.max(wide, before + after + between);
-  const [best, worst] = [(means[0] - 1) / (k - 1), (means[k - 1] - 1) / (k - 1)];
-  const length = Math.min(
-    width - 2 * margin,
-    (width - margin - after) / Math.max(worst, 1e-9),
-    (width - margin - before) / Math.max(1 - best, 1e-9),
-    (width - before - after) / Math.max(worst - best, 1e-9),
-  ); // the names are below the line, beside the best and the worst mean rank
-  const start = Math.max(margin, before - length * best);
+  // Names are below the line (on a telephone all at the left), in a column each where there is room beside the best and the worst
+  // rank, else beside their ranks, so that the line takes the width: [place on it, room beside it].
+  const needs = texts.map((text, i) => [(means[i] - 1) / (k - 1), room([text]) + 20]);
+  const [left, right] = [needs.slice(0, half), needs.slice(half)];
+  const [before, after] = [[[0, margin], ...left], [[1, margin], ...right]];
+  const most = ([p, n]) => Math.min(...after.map(([q, m]) => (q > p ? (wide - n - m) / (q - p) : Infinity)));
+  const length = Math.max(NARROW.matches ? 90 : 200, Math.min(...before.map(most)));
+  const start = Math.max(...before.map(([p, n]) => n - length * p));
+  const width = Math.max(...after.map(([q, m]) => start + length * q + m));
   const at = (rank) => start + ((rank - 1) / (k - 1)) * length;
+  const edges = [Math.max(...left.map(([, n]) => n)), width - Math.max(...right.map(([, n]) => n))];
   const parts = [line(`M${px(at(1))} ${axis}H${px(at(k))}`, "base")];
   const every = Math.ceil(k / (NARROW.matches ? 8 : 12));
   for (let rank = 1; rank <= k; rank += every) {
@@ -62,9 +61,12 @@ function criticalFigure(data, matrix, entries) {
   texts.forEach((text, i) => {
     const onLeft = i < half;
     const y = top + 19 * (onLeft ? i : k - 1 - i);
-    const edge = onLeft ? at(means[0]) - 14 : at(means[k - 1]) + 14;
-    parts.push(line(`M${px(at(means[i]))} ${axis}V${y}H${px(edge)}`, "leader"));
-    parts.push(dot(at(means[i]), axis, 4, `fill m${lookOf(data, entries[i])[0]}`));
+    const own = at(means[i]);
+    const edge = onLeft
+      ? Math.min(own, Math.max(at(means[0]), edges[0])) - 14
+      : Math.max(own, Math.min(at(means[k - 1]), edges[1])) + 14;
+    parts.push(line(`M${px(own)} ${axis}V${y}H${px(edge)}`, "leader"));
+    parts.push(dot(own, axis, 4, `fill m${lookOf(data, entries[i])[0]}`));
     parts.push(words(edge + (onLeft ? -5 : 5), y + 4, text, onLeft ? "name end" : "name"));
   });
   const joined = groups.map(([i, j]) => names.slice(i, j + 1).join(", ")).join("; ");
@@ -111,9 +113,12 @@ function distributionFigure(data, matrix, all) {
   return figure("Rank distributions", body, note);
 }
 
-/** Where the label of a point stands: the nearest place that covers the fewest other labels, points and lines. */
+/** Where the label of a point stands: the nearest place that covers the fewest other labels, points and
+ * lines, and is nearest to its own point. */
 function labelPlace(x, y, width, { placed, points, line, area }) {
   const meets = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  const far = (box, [px, py]) =>
+    Math.hypot(Math.max(box[0] - px, 0, px - box[2]), Math.max(box[1] - py, 0, py - box[3]));
   let best = null;
   for (const up of [-8, 16, 4, -20, 28, -32, 40, -44, 52])
     for (const end of [false, true]) {
@@ -124,6 +129,7 @@ function labelPlace(x, y, width, { placed, points, line, area }) {
       const cost =
         (outside ? 1000 : 0) +
         100 * placed.filter((other) => meets(box, other)).length +
+        100 * points.some((point) => far(box, point) < far(box, [x, y])) +
         40 * points.filter(([px, py]) => meets(box, [px - 5, py - 5, px + 5, py + 5])).length +
         10 * line.filter(([x0, y0, x1, y1]) => meets(box, [x0 - 1, y0 - 1, x1 + 1, y1 + 1])).length +
         Math.abs(up - 4) / 4;

@@ -212,7 +212,7 @@ def index(source: Source) -> dict[str, Any]:
         for cell in source.cells[name]
     }
     return {
-        "title": f"{facts.suite or 'Results'}: comparison of models",
+        "title": f"{facts.title or facts.suite or 'Results'}: comparison of models",
         "notes": [*facts.notes],
         "verdict": (first or [source.parts["leaderboard"]])[0].remarks[0],
         "first": first,

@@ -95,13 +95,10 @@ _ACCENTS = {
     "\u0327": "c",
 }
 
-_MARKDOWN = {
-    **{c: "\\" + c for c in "\\`*_[]#$~|"},
-    "<": "&lt;",
-    ">": "&gt;",
-    "&": "&amp;",
-    "@": "&#64;",
-}
+_MARKDOWN = {**{c: "\\" + c for c in "\\`*_[]#$~|"}, "@": "&#64;"}
+# What may begin a tag, an entity or a quotation (at the end of a text: with its neighbour). No
+# backslash, which some dialects do not know there: to them, what follows were HTML.
+_HTML = re.compile(r"<(?=[A-Za-z/!?]|$)|&(?=[#A-Za-z]|$)|^\s*>")
 
 _FORMULA_STARTS = "=+-@\t\r\n＝＋－＠"
 
@@ -202,8 +199,13 @@ def _greek(parts: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """The text as Markdown source that shows it, without links or HTML."""
-    shown = "".join(_MARKDOWN.get(c, c) for c in visible(text))
+    """The text as Markdown source that shows it, without links or HTML.
+
+    >>> markdown("p < .01, <b>"), markdown("> R&D & more")
+    ('p < .01, &lt;b>', '&gt; R&amp;D & more')
+    """
+    shown = _HTML.sub(lambda found: html.escape(found[0]), visible(text))
+    shown = "".join(_MARKDOWN.get(c, c) for c in shown)
     return shown.replace("://", "&#58;//").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 
 

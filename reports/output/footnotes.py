@@ -39,8 +39,9 @@ WILCOXON = (
 
 
 _ABOUT = {
+    "results": "title",
     "suite": "suite",
-    "suite hash": "suite_hash",
+    "hash of the suite or file": "suite_hash",
     "budget": "budget",
     "sampler": "sampler",
     "seed": "seed",
@@ -78,7 +79,8 @@ def setting(evidence: Evidence) -> list[str]:
     """The suite's own notes, then suite, budget, sampler and seed, then what was left out and
     which cells rest on fewer seeds than others."""
     facts = evidence.facts
-    words = [
+    words = [escape.visible(word) for word in (facts.title, facts.title and facts.budget) if word]
+    words = words or [
         f"{key} {escape.visible(str(value))}"
         for key in ("suite", "budget", "sampler", "seed")
         if (value := getattr(facts, key)) not in (None, "")

@@ -55,8 +55,8 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
     if flagged and not evidence.facts.foreign:  # another tool's results are no trials
         remark += " The trials behind a cell: bench explain scores DATASET MODEL --run RUN; their "
         remark += "ids are in the CSV."
-    for name, reason in skipped.items():
-        remark += f" Not checked: {name} ({reason})."
+    if skipped:
+        remark += f" Not checked: {'; '.join(f'{name} ({why})' for name, why in skipped.items())}."
     return Section(
         NAME, TITLE, (_table(flagged, skipped),), _frame(evidence, flagged), (remark,), ABOUT
     )

@@ -22,6 +22,10 @@ from ..output.tables import Panel, ReportTable, Section, TableCell, fixed
 NAME, TITLE = "out-of-fold", "Scores out of fold"
 ENSEMBLE = "ensemble"
 ROW_S = "predict_1k_single_s"  # seconds of 1,000 rows one by one: milliseconds of one
+_ENSEMBLE = (
+    "Ensemble: forward selection with replacement of at most 8 models by their predictions out of "
+    "fold (Caruana et al. 2004); share: of each in it. The test rows only score.",
+)
 HEADER = ("model", "out of fold", "test", "share", "CPU s", "ms per row")
 
 
@@ -65,7 +69,7 @@ def _rows(
         }
     )[grouped["fold"].nunique() == n_folds]
     weights = dict(of["weights"])
-    table["share"] = [weights.get(model, 0.0) for model in table.index]
+    table["share"] = [weights.get(model, 0.0) if weights else np.nan for model in table.index]
     table["kind"] = "bag"
     if weights:
         members = table.loc[list(weights)]
@@ -84,6 +88,7 @@ def _table(
 ) -> ReportTable:
     metric = evidence.headline(task)
     panels = []
+    shares = bool(frame["share"].notna().any())  # of an ensemble
     for dataset, part in frame.groupby("dataset", sort=True):
         scores = {}
         for name in ("val", "test"):
@@ -97,14 +102,14 @@ def _table(
         for i, row in enumerate(part.to_dict("records")):
             share = "" if not row["share"] == row["share"] else f"{row['share']:.0%}"
             ms = "n/a" if row["row_ms"] != row["row_ms"] else fixed(row["row_ms"], 2)
-            costs = TableCell(share), TableCell(fixed(row["cpu_s"], 1)), TableCell(ms)
+            costs = [TableCell(share)] * shares + [TableCell(fixed(row["cpu_s"], 1)), TableCell(ms)]
             label = TableCell(escape.label(str(row["model"])))
             lines.append((label, scores["val"][i], scores["test"][i], *costs))
         constant = evidence.facts.constants.get(dataset, {}).get(metric)
         if constant is not None:
             score = TableCell(ScoreText.of(metric, part["test"].astype(float).tolist())(constant))
-            none = TableCell()
-            lines.append((TableCell(CONSTANT), none, score, none, none, none))
+            none = [TableCell()] * (3 if shares else 2)
+            lines.append((TableCell(CONSTANT), TableCell(), score, *none))
         n_rows = bags[str(dataset)]["n_rows"]
         panels.append(Panel(tuple(lines), f"{escape.label(str(dataset))}: {n_rows:,} rows"))
     title = (
@@ -116,11 +121,11 @@ def _table(
         "Out of fold: every row for training and validation is predicted by the member of the bag "
         "that was fitted without it; a network or boosting that stopped early stopped by these "
         "rows (bench docs: limits). The models of a dataset are compared by this column.",
-        "Ensemble: forward selection with replacement of at most 8 models by their predictions out "
-        "of fold (Caruana et al. 2004); share: of each in it. The test rows only score.",
+        *(_ENSEMBLE if shares else ()),
         "CPU s: of fitting the bags. ms per row: of one row predicted alone, by the whole bag.",
     )
-    return ReportTable(f"{NAME}-{task}", title, HEADER, tuple(panels), notes)
+    header = tuple(head for head in HEADER if shares or head != "share")
+    return ReportTable(f"{NAME}-{task}", title, header, tuple(panels), notes)
 
 
 def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:
@@ -131,11 +136,12 @@ def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:
     text = ScoreText.of(metric, [of["val"] if of["weights"] else rows["val"].min()], more=1)
     best = rows[rows["kind"] != ENSEMBLE].iloc[0]
     label, n_rows = METRICS[metric].label, f"out of fold of {of['n_rows']:,} rows"
-    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])}"
+    unit = " %" if METRICS[metric].percent else ""
+    alone = f"{escape.label(str(best['model']))}, {label} {text(best['val'])}{unit}"
     if of["weights"] and of["taken"]:
         return (
             f"{escape.label(str(dataset))}: bench fit takes the ensemble, {label} "
-            f"{text(of['val'])} {n_rows}; the best model alone is {alone}."
+            f"{text(of['val'])}{unit} {n_rows}; the best model alone is {alone}."
         )
     why = "; the ensemble was not better on rows that did not choose it" if of["weights"] else ""
     return f"{escape.label(str(dataset))}: bench fit takes {alone} {n_rows}{why}."

@@ -173,7 +173,12 @@ def _from_experiment(console: Console, table: PaperEntry, options: Options, *, n
                 f"{folder} holds no {size} {experiment.name} on {device}; leave --no-run out"
             )
         check_gpu(device)
-        console.say(f"{experiment.name}, {size}: {experiment.in_words(size)}")
+        planned = experiment.in_words(size)
+        console.say(f"{experiment.name}, {size}: {planned}")
+        if options.dry_run:
+            console.say(f"to be written to {folder}; --budget reduced or tiny is less")
+            console.data({"experiment": experiment.name, "size": size, "planned": planned})
+            return OK
         mirror, cache = options.mirror, options.cache
         run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say, mirror, cache))
     else:

@@ -67,6 +67,22 @@ class Further(Forward):
     def __init__(self, num_leaves=7, **more):
         super().__init__(num_leaves=num_leaves, **more)
 
+class Bare:
+    '''No base, no classes_: class codes alone.'''
+    def fit(self, X, y):
+        n = np.bincount(y)
+        self.kinds_, self.p_ = X.dtypes, n / n.sum()
+    def predict(self, X):
+        return np.full(len(X), self.p_.argmax())
+    def predict_proba(self, X):
+        return np.tile(self.p_, (len(X), 1))
+
+class Threads(Says):
+    needs_threads = "two"
+
+class Ruled(Says):
+    rules = computes_in = None
+
 class Seeded(Says):
     def __init__(self, alpha=1.0, random_state=0):
         self.alpha, self.random_state = alpha, random_state
@@ -117,6 +133,27 @@ def test_a_class_that_takes_arrays_alone_says_so_and_takes_part(file: str) -> No
         "sweep", *call, "--trials", 2, "--workers", 0, "--name", "t", "--tracking-uri", "none"
     )
     assert found.code == 0 and load_results("runs/t")["status"].eq("done").all(), found.err
+
+
+def test_a_class_without_classes_and_bases_answers_for_the_sorted_labels(file: str) -> None:
+    checked = answer("models", "check", f"{file}:Bare", code=1)
+    broken = {(row["task"], row["broken"]) for row in checked["checks"] if row["broken"]}
+    assert all(task == "regression" or "constant answer" in why for task, why in broken)
+    said = bench("models", "check", f"{file}:Bare").out
+    assert "fit sets no classes_" in said and "tasks = ('binary', 'multiclass')" in said
+    sweeps("--model", f"{file}:Bare", "--model", f"{file}:Says", "--name", "bare")
+    found = load_results("runs/bare")
+    scored = found.groupby("model")["val_accuracy"].mean()
+    assert found["status"].eq("done").all() and scored.nunique() == 1
+
+
+def test_what_a_class_declares_is_checked_and_what_means_something_else_is_not_read(
+    file: str,
+) -> None:
+    wrong = bench("models", f"{file}:Threads")
+    assert wrong.code == 2 and "`needs_threads` must be a whole number" in wrong.err
+    sweeps("--model", f"{file}:Ruled", "--name", "ruled")
+    assert load_results("runs/ruled")["status"].eq("done").all()
 
 
 def test_what_a_constructor_takes_by_name_is_not_given_what_a_trial_has(file: str) -> None:

@@ -180,7 +180,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
     days = shuffled["day"].to_numpy()
     assert days[folds[0].train].max() <= days[folds[0].test].min()
 
-    with pytest.raises(SweepError, match="no column 'whom' to take as group; columns: 'size'"):
+    with pytest.raises(SweepError, match="no column 'whom' to take as group; did you mean 'who'"):
         small_sweep(table, "dear", group="whom", runs=tmp_path)
     with pytest.raises(SweepError, match="is a file: give a DataFrame"):
         small_sweep(str(tmp_path / f"{timed.run.name}.csv"), "dear", runs=tmp_path)

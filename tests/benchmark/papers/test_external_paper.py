@@ -83,6 +83,8 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
         words = ("toy-table-3", "--budget", size)
         missing = reproduce(*words, "--no-run")
         assert missing.code == 2 and "BENCH-E020" in missing.err
+        planned = reproduce(*words, "--dry-run")
+        assert planned.code == 0 and not Path(f"runs/toy-{size}").exists(), planned
         for again in (False, True):
             found = reproduce(*words, *["--no-run"] * again)
             assert found.code == 0 and "Printed" in found.out, found.err

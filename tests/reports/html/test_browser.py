@@ -6,8 +6,11 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from page_cases import HOSTILE, MODELS, evidence_of, results
+from report_cases import evidence_of as of_cases
+from report_cases import rows_of
 from tabsweep.reports import report
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.html import page, write
@@ -143,6 +146,29 @@ def test_names_are_whole_in_every_figure(visit, tmp_path):
         )
         assert sum(long[MODELS[0]] in text for text, _ in texts) >= 3
         assert not [text for text, inside in texts if "…" in text or not inside], width
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_line_of_ranks_of_many_models_takes_most_of_its_figure(visit, tmp_path, width):
+    """Names stand beside one another, inside of the figure."""
+    models = [f"model-{'with-a-name-' * (i % 5 == 0)}{i:02}" for i in range(38)]
+    spread = np.random.default_rng(0)
+    score = {m: 0.9 - 0.02 * abs(i - 19) * (i > 19) for i, m in enumerate(models)}
+    tables = {f"d-{i}": "binary" for i in range(12)}
+    frame = rows_of(tables, models, score=lambda _, j: score[models[j]] + spread.normal(0.0, 0.02))
+    found = of_cases(frame)
+    report.write(found, tmp_path, report.parts_of(found))
+    tab = visit(tmp_path / "html/index.html", viewport={"width": width, "height": 800})
+    figure = tab.locator("figure", has=tab.get_by_text("Critical difference", exact=True))
+    line, whole = figure.locator("path.base").first, figure.locator("svg").bounding_box()
+    assert line.bounding_box()["width"] > 0.5 * whole["width"]
+    names = [one.bounding_box() for one in figure.locator("text.name").all()]
+    assert len(names) == len(models)
+    for i, a in enumerate(names):
+        assert whole["x"] - 1 <= a["x"] and a["x"] + a["width"] <= whole["x"] + whole["width"] + 1
+        for b in names[:i]:
+            apart = abs(a["y"] - b["y"]) > 8
+            assert apart or a["x"] + a["width"] < b["x"] or b["x"] + b["width"] < a["x"]
 
 
 def test_filters_and_order_stand_in_the_address_and_come_back(visit, folder):

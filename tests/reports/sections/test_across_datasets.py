@@ -56,6 +56,9 @@ def test_the_verdict_counts_the_models_that_the_leader_is_not_told_apart_from():
     assert found == "m0, m1 and m2 lead together with mean rank 2.00 of 3 models on 12 datasets."
     (alone,) = matrices(evidence([[-0.5, -0.25]], task="regression", metric="r2"))
     assert "m1 has the best test R2, −0.2500, of 2 models" in rank_tests.verdict(alone)
+    (share,) = matrices(evidence([[0.5, 0.25]], task="multiclass", metric="accuracy"))
+    said = rank_tests.verdict(share)
+    assert "m0 has the best test accuracy, 50" in said and " %, of 2 models" in said
 
 
 # --- one reference --------------------------------------------------------------------------------
