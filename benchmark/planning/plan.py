@@ -18,35 +18,30 @@ from ...reports.metrics import METRICS
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
-from ...sweeps.search.space import Fixed, Space
+from ...sweeps.search.space import Space
 from ...sweeps.study import Needs, Study
 from ...sweeps.study_state import CV, HOLDOUT
-from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
+from ...sweeps.trial import DONE, Result, Trial, derive_seed, digest
 from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
 from .absences import absence, all_absent
-from .chosen_metrics import chosen_metrics, target_notes, told
+from .chosen_metrics import target_notes
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
-from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by, members_asked
+from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by
 from .options import Options as Options
-from .own_models import check_constructor, find_model, weight_notes
+from .own_models import weight_notes
 from .plan_record import PlannedDataset, PlannedStudy, RunPlan, bag_words
-from .pretrained import contamination_notes, pinned
+from .pretrained import contamination_notes
+from .settings import Settings
 from .space_overrides import (
-    PlanError,
     default_first,
     device_notes,
-    narrow,
     refuse_bags,
     refuse_empty_schedules,
     refuse_time_limits,
-    refuse_transductive,
     refuse_weights,
-    resolve_space,
-    space_and_sampler,
     time_notes,
     time_words,
-    transductive_by,
     transductive_note,
 )
 from .suite import Suite
@@ -109,8 +104,8 @@ class StudyPlan:
         )
 
 
-class Plan:
-    """A suite under options, on the available datasets."""
+class Plan(Settings):
+    """A suite under options, on the available datasets. A sweep makes one."""
 
     def __init__(
         self,
@@ -120,46 +115,20 @@ class Plan:
         left_out: Mapping[str, str],
         notes: Iterable[str] = (),
     ) -> None:
-        self.suite = suite
-        self.options = options
+        super().__init__(suite, options, [each.table for each in data.values()])
         self.left_out = dict(left_out)
         self.notes = list(notes)
         self.hints: list[str] = []  # said when a sweep starts; no report repeats them
         self.dropped = ""  # what an earlier plan of the run had more
-        self.budget = suite.budget(options.budget)[1]
-        self.metric = chosen_metrics(
-            suite.metric, options.metric, [each.table for each in data.values()]
-        )
         self.data = {
             name: replace(each, table=replace(each.table, metric=self.metric[each.table.task]))
             for name, each in data.items()
         }
-        self.given: dict[str, str] = {}  # name in the tables -> name in the budget
-        self.specs: dict[str, registry.ModelSpec] = {}
-        for asked in dict.fromkeys(options.models or self.budget.models):
-            spec = self._spec(asked)
-            if spec.name in self.specs:
-                raise PlanError(
-                    f"{asked!r} and {self.given[spec.name]!r} are both called {spec.name!r}: give "
-                    "one of the classes another `name`"
-                )
-            self.specs[spec.name] = spec
-            self.given[spec.name] = asked
-        self.models = tuple(self.specs)
-        self.limits = Limits(
-            timeout_s=options.timeout_s or self.budget.timeout_s,
-            memory_mb=options.memory_mb or self.budget.memory_mb,
-        )
-        self.study_s = options.study_s or self.budget.study_s
-        self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
-        self.validation = options.validation or self.budget.validation
-        self.n_members = members_asked(options, self.budget.bag, self.validation)
         self.bags = bags_of(self.data, self.n_members, seed=options.seed)
         self.notes += bag_notes(self.n_members, self.validation, self.bags, self.budget.seeds)
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
-        self.transductive = bool(suite.transductive or options.transductive)
         if self.transductive:
-            seeing = {model: self._sees(model) for model in self.models}
+            seeing = {model: self.sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
         self.notes += contamination_notes(self.specs, self.data)
@@ -168,23 +137,6 @@ class Plan:
         transform, tables = options.target_transform, [one.table for one in self.data.values()]
         learnt = self.metric[REGRESSION], transform, tables
         self.notes += target_notes(self.specs, self.asked, *learnt)
-
-    def _spec(self, asked: str) -> registry.ModelSpec:
-        """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
-        of = self.budget.asked(asked)
-        if of == asked:
-            return find_model(asked)
-        if asked in registry.names():
-            raise PlanError(f"{asked!r} is a model: call what is to stand for {of!r} otherwise")
-        return replace(find_model(of), name=asked)
-
-    def _sees(self, model: str, dataset: str | None = None) -> str | None:
-        """The hyperparameter by which a model of a transductive suite sees the rows to predict, or
-        None if it has none or the suite switches it off."""
-        by = transductive_by(self.asked(model))
-        search = self.budget.search(self.given[model], dataset)
-        pinned = by is None or search.fixed.get(by, True)
-        return by if pinned is True else None
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
@@ -201,51 +153,6 @@ class Plan:
         """Why no study of the plan runs, and which models would run; "" if any study runs."""
         folds = [(data.table, fold) for data in self.data.values() for fold in data.folds.values()]
         return all_absent((study.reason for study in self.studies), folds)
-
-    def search(
-        self, model: str, task: str, dataset: str | None = None
-    ) -> tuple[str, Space, str, int]:
-        """(name of the space, space, sampler, trials) of a model's studies, where the default
-        takes no trial of its own. Raises PlanError."""
-        budget, options, of = self.budget, self.options, self.asked(model)
-        search = budget.search(self.given[model], dataset)
-        asked, sampler = space_and_sampler(budget, search, self.given[model], task, options)
-        space, space_name = resolve_space(of, asked, task)
-        fixed = told(of, self.metric[task], options.target_transform) | dict(search.fixed)
-        if self.transductive and (by := self._sees(model, dataset)) is not None:
-            fixed[by] = True
-        fixed |= pinned(self.specs[model], task)
-        space = narrow(space, fixed, search.choices, of)
-        if not self.transductive:
-            refuse_transductive(space, of)
-        if options.asynchronous and self.specs[model].resource and sampler != "grid":
-            sampler = "random"  # an asynchronous search has no complete history to learn from
-        n_asked = options.trials or search.trials or budget.trials
-        return space_name, space, sampler, min(n_asked, n_distinct(space, ()) or n_asked)
-
-    def check_searches(self, tasks: Iterable[str]) -> None:
-        """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
-        places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
-        places += [
-            (data.table.task, dataset)
-            for dataset, data in sorted(self.data.items())
-            if dataset in self.budget.dataset
-        ]
-        for model, spec in self.specs.items():
-            for task, dataset in places:
-                if task not in spec.tasks:
-                    continue
-                name, space, sampler, _ = self.search(model, task, dataset)
-                try:
-                    make_sampler(sampler, space, seed=0)
-                except ValueError as error:
-                    raise PlanError(
-                        f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
-                    ) from None
-                fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
-                starts = self.budget.start_with_default and sampler != "grid"
-                of = self.asked(model)
-                check_constructor(of, task, name, fixed, starts_with_default=starts)
 
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
@@ -372,10 +279,6 @@ class Plan:
             for target, name in sorted(outside.items())
         }
 
-    def asked(self, model: str) -> str:
-        """The registry's name of a model of the tables, or "module:Class" of one's own."""
-        return self.budget.asked(self.given[model])
-
     # ------------------------------------------------------------------ studies that run
 
     def fingerprints(self) -> dict[str, dict[str, Any]]:
@@ -465,13 +368,9 @@ class Plan:
             ),
             data_key=plan.dataset,
             weight=float(size),
-            meta={
-                "dataset": plan.dataset,
-                "model": plan.model,
-                "metric": self.metric[plan.task],
-                "judged_by": judged_by(data.table, fold, plan.bag),
-                "n_slots": plan.planned.shape.n_slots,
-            },
+            model=plan.model,
+            metric=self.metric[plan.task],
+            judged_by=judged_by(data.table, fold, plan.bag),
             halving=plan.halving,
             save_every=plan.save_every,
             bag=plan.bag,
@@ -479,11 +378,6 @@ class Plan:
             study_s=plan.study_s,
             length_of=length_of,
         )
-
-    def device(self, spec: registry.ModelSpec) -> str:
-        """The `device` of a model: a GPU if the sweep has one, the model uses it and the installed
-        library can."""
-        return spec.on_gpu()[0] if self.options.device == "cuda" else "cpu"
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
         """What a worker needs of a dataset."""

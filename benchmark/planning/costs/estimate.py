@@ -91,7 +91,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     models: dict[str, float] = defaultdict(float)
     ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
-        n = study.meta["n_slots"]
+        n = planned[study.name].planned.shape.n_slots
         if study.study_s is not None:
             likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
             n = at_end.get((study.name, study.n_trials)) or likely
@@ -113,13 +113,12 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         disk += left * (RECORD_MB + _predictions_mb(plan, planned[study.name]))
         low += fits * cost.seconds
         high += fits * cost.high
-        models[str(study.meta["model"])] += fits * cost.seconds
+        models[study.model] += fits * cost.seconds
         in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.sampler.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:
-            name = str(study.meta["model"])
-            total.guessed[name] = total.guessed.get(name, 0) + left
+            total.guessed[study.model] = total.guessed.get(study.model, 0) + left
     total.to_run = total.cells - total.finished - total.cached
     around = TRIAL_S * total.to_run
     wall = max((low + around) / max(1, workers), longest) + (START_S if workers else 0.0)

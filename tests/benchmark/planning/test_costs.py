@@ -98,7 +98,7 @@ def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct
     suite, tables = csv_suite([path], ["price"], {})
     options = Options(budget="quick", models=("knn", "tabr"), folds=1, timeout_s=asked)
     plan = prepare(Request(suite=suite, options=options, tables=tables), None)
-    studies = {study.meta["model"]: study for study in plan.build()}
+    studies = {study.model: study for study in plan.build()}
     usual = plan.limits.timeout_s
     set_limits(plan, studies.values())
     limits = {model: study.limits.timeout_s for model, study in studies.items()}
