@@ -20,7 +20,7 @@ from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
 from ...sweeps.search.space import Space
 from ...sweeps.study import Needs, Study
-from ...sweeps.study_state import CV, HOLDOUT
+from ...sweeps.study_state import CV
 from ...sweeps.trial import DONE, Result, Trial, derive_seed, digest
 from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
@@ -49,59 +49,21 @@ from .suite import Suite
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
 
 
-@dataclass
-class StudyPlan:
-    """One planned study, before any sampler exists. `reason` says why it will not run."""
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(PlannedStudy):
+    """A study with all that its sampler and its trials need, which the ledger does not keep."""
 
-    dataset: str
-    task: str
-    fold: int
-    model: str
     space_name: str
     space: Space
     sampler: str
-    n_trials: int
     n_asked: int
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
-    startup: int | None = None
-    halving: Halving | None = None
-    asynchronous: str | None = None
-    save_every: int | None = None
-    bag: Mapping[str, Any] | None = None
-    validation: str = HOLDOUT
-    study_s: float | None = None
-    time_limit_s: float | None = None
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        """dataset/fold/model."""
-        return f"{self.dataset}/{self.fold}/{self.model}"
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether the chosen configuration is fitted again, under several seeds or as a bag."""
-        return self.validation != CV if self.bag else len(self.seeds) > 1
-
-    @property
-    def planned(self) -> PlannedStudy:
-        """What the plan in the ledger keeps of the study."""
-        return PlannedStudy(
-            dataset=self.dataset,
-            task=self.task,
-            fold=self.fold,
-            model=self.model,
-            n_trials=self.n_trials,
-            n_seeds=len(self.seeds),
-            reason=self.reason,
-            rungs=tuple(self.halving.sizes(self.n_trials)) if self.halving else (),
-            asynchronous=self.asynchronous,
-            bag=self.bag,
-            validation=self.validation,
-            study_s=self.study_s,
-        )
+    startup: int | None
+    halving: Halving | None
+    save_every: int | None
+    time_limit_s: float | None
 
 
 class Plan(Settings):
@@ -194,6 +156,8 @@ class Plan(Settings):
             space=space,
             sampler=sampler,
             n_trials=n_trials,
+            n_seeds=n_seeds,
+            rungs=tuple(halving.sizes(n_trials)) if halving else (),
             n_asked=n_asked,
             first=first,
             seeds=tuple(range(options.seed, options.seed + n_seeds)),
@@ -263,7 +227,7 @@ class Plan(Settings):
             },
             left_out=self.left_out,
             notes=self.notes,
-            studies=[study.planned for study in self.studies],
+            studies=self.studies,
             own_code=self._own_code(),
             samplers=sorted({study.sampler for study in self.studies}),
             spaces=sorted({study.space_name for study in self.studies}),
@@ -355,7 +319,7 @@ class Plan(Settings):
             make_trial=make_trial,
             loss_of=loss_function(self.metric[plan.task]),
             seed=self.options.seed,
-            seeds=plan.seeds if plan.evaluates else (),
+            seeds=plan.seeds[: plan.shape.n_seeds],
             limits=self.limits,
             needs=Needs(
                 threads=spec.threads,

@@ -94,7 +94,7 @@ def dropped(old: RunPlan | None, plan: Plan) -> str:
     none."""
     if old is None:
         return ""
-    now = {study.name: study.planned.shape.bounds for study in plan.studies}
+    now = {study.name: study.shape.bounds for study in plan.studies}
     was = {study.name: study.shape.bounds for study in old.studies}
     studies = [
         study
@@ -109,7 +109,7 @@ def _searches(old: RunPlan, plan: Plan) -> dict[str, str]:
     dataset got settings of its own since, or lost them."""
     known = {(study.dataset, study.model) for study in old.studies}
     searches = {}
-    for study in (study.planned for study in plan.studies):
+    for study in plan.studies:
         key, earlier = (search_key(identity, study) for identity in (plan.identity, old.identity))
         if key == earlier or (study.dataset, study.model) in known:
             searches[key] = earlier

@@ -336,7 +336,7 @@ class _Sweep:
         )
         studies = list(self._engine.studies.values())
         known = sum(study.state.n_done for study in studies)
-        left = {s.name: s.planned.shape.n_slots for s in self.plan.studies if not s.reason}
+        left = {s.name: s.shape.n_slots for s in self.plan.studies if not s.reason}
         for study in studies:
             left[study.name] = 0 if study.finished else left[study.name] - study.state.n_done
         workers = self._ray.n_workers

@@ -91,7 +91,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     models: dict[str, float] = defaultdict(float)
     ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
-        n = planned[study.name].planned.shape.n_slots
+        n = planned[study.name].shape.n_slots
         if study.study_s is not None:
             likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
             n = at_end.get((study.name, study.n_trials)) or likely
@@ -211,7 +211,7 @@ class TrialCosts:
         limit = min(limit, study.time_limit_s or math.inf)
         share = _share(study)
         mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
-        slots = study.planned.shape.n_slots
+        slots = study.shape.n_slots
         if study.study_s is not None:  # its search ends with these CPU seconds; the seeds come then
             searched = math.ceil(study.study_s / max(mean, TRIAL_S))
             slots -= study.n_trials - min(study.n_trials, max(1, searched))
@@ -261,7 +261,7 @@ def _share(study: StudyPlan) -> float:
     steps = [stop - before for before, stop in zip([0.0, *stops], stops, strict=False)]
     sizes = rungs.sizes(study.n_trials)
     fits = sum(size * step for size, step in zip(sizes, steps, strict=True))
-    n_seeds = len(study.seeds) if study.evaluates else 0
+    n_seeds = study.shape.n_seeds
     slots = study.n_trials if study.asynchronous else sum(sizes)
     return (fits + n_seeds) / (slots + n_seeds)
 
@@ -286,7 +286,7 @@ def by_study(plan: Plan) -> dict[str, float]:
     expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
-            cost, planned = costs(study), study.planned.shape.n_slots
+            cost, planned = costs(study), study.shape.n_slots
             part = (cost.slots + _more_fits(study, planned)) / planned
             expected[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(expected)
