@@ -61,7 +61,9 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     complete = _complete(evidence)
     if not complete:
         raise EvidenceError("no dataset of these runs is complete, so there is nothing to export")
-    reference = "budget " + "; ".join(sorted({_budget(plan) for plan in plans}))
+    budgets = sorted({(str(plan.options.budget), plan.suite.name) for plan in plans})
+    reference = "budget " + "; ".join(f"{budget} of the suite {suite}" for budget, suite in budgets)
+    commands = (f"bench sweep --suite {suite} --budget {budget}" for budget, suite in budgets)
     before = _standing(folder, reference)
     stood = before.datasets if before else {}
     kept = {name: facts for name, facts in stood.items() if name not in complete}
@@ -82,7 +84,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     card = Entrant(
         title=title,
         reference=reference,
-        source=source or "; ".join(sorted({_command(plan) for plan in plans})),
+        source=source or "; ".join(commands),
         mark=mark,
         commit=_distinct(facts.commit for facts in datasets.values()),
         licence="Apache-2.0",
@@ -315,11 +317,3 @@ def _toml(card: Entrant) -> str:
     for name in sorted(datasets):
         lines += ["", f"[datasets.{as_toml(name)}]", *keys(datasets[name])]
     return "\n".join(lines) + "\n"
-
-
-def _budget(plan: RunPlan) -> str:
-    return f"{plan.options.budget} of the suite {plan.suite.name}"
-
-
-def _command(plan: RunPlan) -> str:
-    return f"bench sweep --suite {plan.suite.name} --budget {plan.options.budget}"
