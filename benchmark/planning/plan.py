@@ -10,6 +10,7 @@ from typing import Any
 
 from ...common.portable import LEVEL
 from ...common.tasks import REGRESSION
+from ...common.text import first_few
 from ...datasets.passport import counted
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
@@ -24,12 +25,12 @@ from ...sweeps.study_state import CV
 from ...sweeps.trial import DONE, Result, Trial, derive_seed, digest
 from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
-from .absences import absence, all_absent
+from ..console import count
 from .chosen_metrics import target_notes
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
 from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by
 from .options import Options as Options
-from .own_models import weight_notes
+from .own_models import nothing_counts, weight_notes, without_weights
 from .plan_record import PlannedDataset, PlannedStudy, RunPlan, bag_words
 from .pretrained import contamination_notes
 from .settings import Settings
@@ -47,6 +48,7 @@ from .space_overrides import (
 from .suite import Suite
 
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
+SHOWN = 12  # models that a message names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,3 +358,40 @@ def loss_function(metric: str) -> Callable[[Result], float | None]:
         return None if value is None else METRICS[metric].loss(value)
 
     return loss
+
+
+# ---------------------------------------------------------------------- planned absences
+
+
+def absence(spec: registry.ModelSpec, table: Table, fold: Fold) -> str:
+    """Why a model does not run on a fold of a table, or "" if it runs."""
+    n_classes = max(table.n_classes, 1)
+    reason = registry.unsupported(spec, table.task, len(fold.train), table.n_features, n_classes)
+    if table.weights is None:
+        return reason or ""
+    return reason or without_weights(spec) or nothing_counts(table.weights, fold)
+
+
+def all_absent(reasons: Iterable[str], folds: Iterable[tuple[Table, Fold]]) -> str:
+    """One line on a sweep whose studies are all planned absences: why, and which registered models
+    would run. "" for a sweep without studies, or with one that runs.
+
+    reasons: of each study, "" for one that runs; folds: those of the sweep, with their tables.
+    """
+    said = list(reasons)
+    if not said or not all(said):
+        return ""
+    why = "; ".join(
+        reason if n == 1 else f"{reason} ({count(n, 'study')})"
+        for reason, n in Counter(said).most_common()
+    )
+    pairs = list(folds)
+    able = [
+        name
+        for name, spec in registry.MODELS.items()
+        if any(not absence(spec, table, fold) for table, fold in pairs)
+    ]
+    way = f"models that can: {first_few(able, SHOWN)}"
+    if not able:
+        way = "no model can: the weights or the split must be others"
+    return f"nothing runs, as every study is a planned absence: {why}; {way}"
