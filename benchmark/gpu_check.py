@@ -1,7 +1,7 @@
 """The checks of `bench doctor --gpu`: models and trials on this machine's GPU.
 
-They compare models on the GPU with the same models on the CPU, run several trials on the GPU at
-once, and see that a failing trial harms no other. Each check returns a state and a line of text.
+They compare models on the GPU with the same models on the CPU, run several trials at once, and
+verify that a failing trial harms no other trial. Each check returns a state and a line of text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SECONDS = 2.0  # of each of them
 
 
 def checks() -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
-    """(name, check) of all checks; of one alone where there is no GPU."""
+    """Pairs (name, check); without a GPU only the check that describes the machine."""
     yield "gpu", identity
     if not torch.cuda.is_available():
         return
@@ -60,7 +60,7 @@ def checks() -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
 
 
 def identity() -> tuple[str, str]:
-    """What the GPU and torch's build are."""
+    """The GPU's name and the build of torch."""
     if not torch.cuda.is_available():
         return PROBLEM, (
             f"torch {torch.__version__} sees none: install a build of torch for CUDA on a machine "
@@ -83,7 +83,7 @@ def identity() -> tuple[str, str]:
 
 
 def table(task: str, n_rows: int, n_numbers: int = 6) -> tuple[pd.DataFrame, np.ndarray]:
-    """Numbers and a column of categories, and a target that depends on them."""
+    """A table of numeric columns and one categorical column, and a target that depends on them."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(n_rows, n_numbers))
     frame = pd.DataFrame(numbers, columns=[f"x{i}" for i in range(n_numbers)])
@@ -113,10 +113,10 @@ def networks() -> list[str]:
 def fitted(
     name: str, *, device: str, precision: str, disturbed: int = 0, **more: Any
 ) -> DeepEstimator:
-    """A small fit of some steps without dropout, which a GPU draws in a way of its own.
+    """A small fit of a few steps. No dropout: a GPU draws other random numbers.
 
-    `disturbed`: the seed by which each number is moved by one rounding of float32; 0 moves none.
-    `more` goes to `fit_to`.
+    disturbed: the seed of a disturbance by one float32 rounding of each number, 0 for none. more:
+    arguments of `fit_to`.
     """
     task, rules = MODELS[name].tasks[0], load_class(MODELS[name].target).rules
     dropouts = {place: 0.0 for place, rule in rules.items() if rule is DROPOUT}
@@ -131,12 +131,12 @@ def fitted(
 
 
 def weights_of(model: DeepEstimator) -> np.ndarray:
-    """All weights in one row."""
+    """All weights as one vector."""
     return np.concatenate([np.ravel(w).astype(float) for w in model.model_["weights"].values()])
 
 
 def on_cpu(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The weights after a fit on the CPU, and a mask without those that rounding alone decides."""
+    """(weights after a fit on the CPU, mask of weights that rounding hardly moves)."""
     weights, *others = (
         weights_of(fitted(name, device="cpu", precision="fp32", disturbed=seed))
         for seed in range(1 + DISTURBED_FITS)
@@ -145,7 +145,7 @@ def on_cpu(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def network(name: str, device: str = "cuda") -> tuple[str, str]:
-    """Some steps on the GPU against the CPU in float32, with bf16, and resumed after two."""
+    """Compare steps on the GPU with the CPU: float32, bf16, resumed after two steps."""
     states: dict[int, bytes] = {}
     wanted, decided = on_cpu(name)
     whole = weights_of(fitted(name, device=device, precision="fp32", save=states.__setitem__))
@@ -167,12 +167,12 @@ def network(name: str, device: str = "cuda") -> tuple[str, str]:
 
 
 def apart(one: np.ndarray, other: np.ndarray) -> float:
-    """The distance of weights from others, as a share of the others' norm."""
+    """Distance of two weight vectors, as a share of the second one's norm."""
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
 def step_times(name: str) -> tuple[str, str]:
-    """Seconds of a training step on the CPU, on the GPU, and compiled; the first ones left out."""
+    """Seconds of a training step on the CPU, on the GPU, and compiled, without the first steps."""
     task, config = MODELS[name].tasks[0], small_fits(name).get("config", {})
     frame, y = table(task, 1000, 16)
     found = []
@@ -190,8 +190,8 @@ def step_times(name: str) -> tuple[str, str]:
 
 
 def trial_on_gpu(trial: Trial, data: Any) -> Result:
-    """Holds memory for a while, asks for more than there is, or fails for good, as its dataset
-    says."""
+    """A trial that holds memory for a while, asks for too much, or breaks its GPU context: its
+    dataset's name says which."""
     if trial.dataset == "greedy":
         torch.empty(2 * torch.cuda.get_device_properties(0).total_memory, device="cuda").fill_(1)
     if trial.dataset == "spoils":
@@ -217,8 +217,8 @@ def study(name: str, needs: Needs) -> Study:
 
 
 def sharing() -> tuple[str, str]:
-    """Four trials in one GPU by memory, one that asks for too much, one that spoils its worker's
-    GPU, and four more behind them."""
+    """Run four trials that share one GPU, one that asks for too much memory, one that breaks its
+    worker's GPU context, and four more after them."""
     total = torch.cuda.get_device_properties(0).total_memory / 2**20
     needs = Needs(gpu_mb=total / (N_SHARING + 2))
     names = [f"good {i}" for i in range(N_SHARING)] + ["greedy", "spoils"]

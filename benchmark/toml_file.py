@@ -1,6 +1,6 @@
 """TOML files of the user (suites, papers, cards of results), checked against pydantic models.
 
-The first fault becomes one error, with the file, the line and the key, and what would be right.
+The first fault becomes one error, which names the file, line, key and a correct value.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def checked(
     error: type[Exception],
     faults: Callable[[Model], Iterable[Fault]] = lambda found: (),
 ) -> Model:
-    """The data as a model. Raises `error` for the first fault. faults: what types cannot say."""
+    """The data as a model. Raises `error` for the first fault. faults: checks beyond types."""
     try:
         found = model.model_validate(data)
         wrong = list(faults(found))
@@ -107,12 +107,12 @@ def _line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> str:
 
 
 def _says_less(fault: Mapping[str, Any]) -> int:
-    """The place of a fault that pydantic found: misspelt keys come first, missing ones last."""
+    """Sort key of pydantic's faults: misspelt keys first, missing keys last."""
     return 0 if fault["type"] in MISSPELT else 2 if fault["type"] == "missing" else 1
 
 
 def _explain(fault: dict[str, Any], model: type[BaseModel]) -> Fault:
-    """One fault that pydantic found, in plain words."""
+    """The key and a plain sentence for one fault that pydantic found."""
     path = tuple(str(part) for part in fault["loc"] if part != "[key]")
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     shown = repr(given) if isinstance(given, str | int | float) else kind_of(given)
@@ -134,7 +134,7 @@ def _rule(start: re.Match[str]) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value of a file is, in words."""
+    """The type of a file's value, in words."""
     names = {dict: "a table", list: "a list", bool: "true or false", type(None): "nothing"}
     return names.get(type(value), type(value).__name__)
 

@@ -60,6 +60,9 @@ class Study:
     limit_follows: its time limit comes from an estimate, which finished trials correct.
     data_key: names the data of its trials.
     weight: the relative duration of its trials.
+    model, metric: the names of the model and of the metric behind `loss_of`, for messages; trials
+        of one model are expected to take the same time, in proportion to `weight`.
+    judged_by: the rows behind `judged_loss`, in words.
     halving: the search runs on the lowest rung, where the sampler is told the losses. The best of a
         rung go on once all of it has ended. The choice is made on the last rung, the stage "tune".
     save_every: every trial runs its whole schedule and stores a checkpoint at every so many steps.
@@ -83,7 +86,9 @@ class Study:
     needs: Needs = field(default_factory=Needs)
     data_key: str = ""
     weight: float = 1.0
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    metric: str = "loss"
+    judged_by: str = ""
     halving: Halving | None = None
     save_every: int | None = None
     bag: Mapping[str, Any] | None = None

@@ -18,7 +18,7 @@ from ...sweeps.store.run_lock import owner_of
 from ..arguments import RUN
 from ..console import OK, Console, common, count, duration, printable
 from ..errors import check_run, command_on
-from ..planning.absences import by_reason
+from ..planning.plan_record import by_reason
 from ..results.run_status import RunStatus, status_of
 from ..running.heartbeat import RUNNING, read_live
 

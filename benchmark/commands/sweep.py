@@ -39,12 +39,11 @@ from ..console import FAILED as EXIT_FAILED
 from ..errors import FitError, SweepError, check_name, check_run, command_on, resume_with
 from ..outcome.run_report import note_made, unchanged
 from ..planning import suite as suites
-from ..planning.absences import by_reason
 from ..planning.costs.estimate import Estimate, by_study, estimate, searched_whole
 from ..planning.options import Options
 from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
-from ..planning.plan_record import last_plan, plan_in
+from ..planning.plan_record import by_reason, last_plan, plan_in
 from ..results.run_status import status_of
 from ..running import sweep
 from ..running.events import Planned, Started, SweepEvent

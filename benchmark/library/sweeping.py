@@ -40,10 +40,10 @@ from ..outcome.chosen_fit import (
 )
 from ..outcome.feature_importance import feature_importance
 from ..outcome.run_report import make_report
-from ..planning.absences import by_reason
 from ..planning.option_checks import check_minutes
 from ..planning.own_tables import csv_suite
 from ..planning.plan import Options
+from ..planning.plan_record import by_reason
 from ..planning.suite import Suite, load
 from ..results.evidence_builder import load_results
 from ..running import sweep as engine

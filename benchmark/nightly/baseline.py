@@ -100,15 +100,12 @@ def content(
             **{"id": cell["id"], "config": cell["config"], "status": row["status"]},
             **{"sha256": row["sha256"] if row["status"] == DONE else ""},
         }
-    about = {
-        model: {"source": what["source"], "libraries": what["libraries"]}
-        for model, what in planned["models"].items()
-    }
     return {
         "format": FORMAT,
         **{"commit": commit, "accepted": datetime.now(UTC).strftime("%Y-%m-%d")},
         **{"reason": reason, "lock": hashlib.sha256(lock.encode()).hexdigest()},
-        **{"cpu": cpu_model(), "cells": cells, "models": about, "data": dict(planned["data"])},
+        **{"cpu": cpu_model(), "cells": cells},
+        **{"models": planned["models"], "data": planned["data"]},
     }
 
 

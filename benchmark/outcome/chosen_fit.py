@@ -68,9 +68,9 @@ class Score:
 
 @dataclass
 class Run:
-    """The results of the run in `folder` on one dataset. `known`: (model, configuration, fold) ->
-    Score; `chosen`: model -> fold -> configuration (canonical JSON), with its place in `known`;
-    `predictions`: (model, fold) -> where the ledger has those of the chosen configuration."""
+    """The results of the run in `folder` on one dataset. known: {(model, configuration, fold):
+    Score}; chosen: {model: {fold: configuration as canonical JSON}}, each a key of `known`;
+    predictions: {(model, fold): places of the chosen configuration's predictions}."""
 
     folder: Path
     plan: RunPlan
@@ -79,7 +79,7 @@ class Run:
     known: dict[tuple[str, str, int], Score] = field(default_factory=dict)
     chosen: dict[str, dict[int, str]] = field(default_factory=dict)
     predictions: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
-    device: str = "cpu"  # of the fits to come
+    device: str = "cpu"  # of fits that this process will make
 
     @property
     def described(self) -> PlannedDataset:
@@ -98,17 +98,17 @@ class Run:
 
     @property
     def time_limit_s(self) -> float | None:
-        """Wall seconds of a fit of a model trained in steps in the run; None without limit."""
+        """Time limit of a fit in wall seconds, for models trained in steps; None without limit."""
         return self.plan.options.time_limit_s or self.plan.budget.time_limit_s
 
     @property
     def n_members(self) -> int:
-        """How many members the bags of the run have, on the fold with most; 0 without bags (see
+        """Members of a bag on the fold where bags are largest; 0 if the run has no bags (see
         `chosen_bags.py`)."""
         return max(study.n_members for study in self.plan.studies_of(self.dataset))
 
     def mean_loss(self, model: str) -> float | None:
-        """Mean loss of the model's chosen configurations; None where a fold has none."""
+        """Mean loss of the model's chosen configurations; None if a fold has no chosen one."""
         chosen = self.chosen.get(model, {})
         if set(chosen) != set(self.folds):
             return None
@@ -117,7 +117,7 @@ class Run:
 
 
 def read_run(run: Path, dataset: str | None) -> Run:
-    """The run's results on the dataset, which may be left out where there is but one."""
+    """The run's results on a dataset, None for its only one. Raises FitError."""
     ledger = Ledger(run)
     plan, every = planned_rows(ledger)
     names = sorted(plan.datasets)
@@ -183,7 +183,7 @@ def importable(run: Run, model: str, named: Iterable[str | None]) -> str:
             return name
     if model in registry.names():
         return model
-    of = run.plan.variants.get(model)  # a row of the suite's own
+    of = run.plan.variants.get(model)  # a variant that the suite defines
     if of in registry.names():
         return str(of)
     known = " or ".join(run.plan.outside) or "package.module:Class"
@@ -248,7 +248,7 @@ def score_cell(
     fold: int,
     data: tuple[Table, Mapping[int, Fold]],
 ) -> Score:
-    """A configuration on a fold that it was not tried on; a failure has no loss."""
+    """Fit and score a configuration on a fold that did not try it; a failure has no loss."""
     identity = identity_of(registry.spec(model), data[0], run.device, run.time_limit_s)
     trial = Trial(run.dataset, fold, model, config, run.seed, identity)
     try:
@@ -261,7 +261,7 @@ def score_cell(
 def identity_of(
     spec: ModelSpec, table: Table, device: str = "cpu", time_limit_s: float | None = None
 ) -> dict[str, Any]:
-    """What the fit of a trial outside of a run needs to know."""
+    """The identity of a trial that is fitted outside of any run."""
     identity = {"target": spec.target, "threads": spec.threads, "device": device}
     if time_limit_s is not None and spec.resource:
         identity["time_limit_s"] = time_limit_s
@@ -269,8 +269,8 @@ def identity_of(
 
 
 def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) -> np.ndarray:
-    """(n,) target - prediction of the validation rows of all folds, each predicted by the
-    configuration that its fold chose; as `thinned`."""
+    """(n,) target minus prediction on the validation rows of all folds, `thinned`; each fold's rows
+    are predicted by the configuration that the fold chose."""
     ledger = Ledger(run.folder)
     parts = []
     for fold in sorted(run.chosen[model]):
@@ -280,7 +280,7 @@ def residuals_of(run: Run, model: str, table: Table, folds: Mapping[int, Fold]) 
 
 
 def thinned(residuals: np.ndarray) -> np.ndarray:
-    """Residuals sorted, and MOST_RESIDUALS of them at most, evenly chosen."""
+    """The sorted residuals, reduced to MOST_RESIDUALS evenly spaced ones."""
     gaps = np.sort(residuals)
     return gaps[np.linspace(0, len(gaps) - 1, min(len(gaps), MOST_RESIDUALS)).round().astype(int)]
 
@@ -291,7 +291,7 @@ def thinned(residuals: np.ndarray) -> np.ndarray:
 def read_data(
     run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
 ) -> tuple[Table, dict[int, Fold]]:
-    """The run's table and folds; FitError where the data is gone or not what the run saw."""
+    """The run's table and folds. Raises FitError if the data is gone or has changed."""
     if csv is not None and not run.described.csv:
         raise FitError(
             f"{run.dataset} is a catalogued dataset, not read from a file: leave --csv out"
@@ -325,7 +325,7 @@ def make(
 
 
 def takes_validation(estimator: Any) -> bool:
-    """Whether a fit takes rows by which it may stop."""
+    """Whether `fit` takes validation rows for early stopping."""
     return "X_val" in inspect.signature(estimator.fit).parameters
 
 
@@ -337,9 +337,9 @@ def fit_part(
     stopping: np.ndarray,
     time_limit_s: float | None = None,
 ) -> FittedPart:
-    """Fit a model on `rows` of a table, with the rows `stopping` for it to stop by, if there are
-    any; all that is fitted of columns is fitted on `rows` alone. time_limit_s: of a model that is
-    trained in steps."""
+    """Fit a model on `rows` of a table. stopping: rows for early stopping, may be empty; the
+    encoding of columns is fitted on `rows` alone. time_limit_s: wall seconds, for a model trained
+    in steps."""
     spec = registry.spec(model)
     table, encoder = table.encoded(rows, cyclic=is_cyclic(spec))
     training: tuple[Any, ...] = (table.rows(rows), table.target[rows])

@@ -1,8 +1,8 @@
 """Runs written as an entrant: a card, and a row for each model, fold and seed that counts.
 
-An entrant stands beside other runs (`bench report --beside`) when its own runs are gone. A study
-that runs dataset by dataset may be exported after each of them: earlier datasets stay, and of a
-dataset the studies (model and fold) that the runs do not have.
+An entrant stands beside other runs (`bench report --beside`) when its own runs are gone. A sweep
+that runs dataset by dataset may be exported after each dataset: the entrant keeps earlier datasets,
+and studies (model and fold) that these runs do not have.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     complete = _complete(evidence)
     if not complete:
         raise EvidenceError("no dataset of these runs is complete, so there is nothing to export")
-    reference = "budget " + "; ".join(sorted({_budget(plan) for plan in plans}))
+    budgets = sorted({(str(plan.options.budget), plan.suite.name) for plan in plans})
+    reference = "budget " + "; ".join(f"{budget} of the suite {suite}" for budget, suite in budgets)
+    commands = (f"bench sweep --suite {suite} --budget {budget}" for budget, suite in budgets)
     before = _standing(folder, reference)
     stood = before.datasets if before else {}
     kept = {name: facts for name, facts in stood.items() if name not in complete}
@@ -82,7 +84,7 @@ def export(runs: Sequence[Path], folder: Path, *, title: str, mark: str, source:
     card = Entrant(
         title=title,
         reference=reference,
-        source=source or "; ".join(sorted({_command(plan) for plan in plans})),
+        source=source or "; ".join(commands),
         mark=mark,
         commit=_distinct(facts.commit for facts in datasets.values()),
         licence="Apache-2.0",
@@ -131,7 +133,7 @@ class _Stays(NamedTuple):
 
 
 def _joined(path: Path, stays: _Stays, new: pd.DataFrame) -> pd.DataFrame:
-    """The stored rows that stay, digit by digit, and the new ones."""
+    """The stored rows that stay, with their digits unchanged, and the new rows."""
     frames = [pd.read_csv(io.StringIO(_csv(new)), dtype=str, keep_default_na=False)]
     if path.is_file():
         stored = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -152,7 +154,7 @@ def _same_rows(stood: DatasetFacts, new: DatasetFacts) -> bool:
 def _both(
     stood: DatasetFacts, new: DatasetFacts, name: str, rows: pd.DataFrame, tuning: pd.DataFrame
 ) -> DatasetFacts:
-    """What the card says of a dataset whose models are of several exports."""
+    """The card's facts on a dataset whose models come from several exports."""
     rows, tuning = rows[rows["dataset"] == name], tuning[tuning["dataset"] == name]
     study = rows.groupby(["method", "split"])["seed"]
     evaluated = study.transform("size") > 1
@@ -186,8 +188,8 @@ def _complete(evidence: Evidence) -> list[str]:
 
 
 def _rows(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials whose test scores count: the evaluation runs, or the chosen tuning trial; of a
-    study without a score, its first failure."""
+    """The trials whose test scores count: evaluation runs, or the chosen tuning trial; for a study
+    without a score its first failure."""
     counted = trials[trials["counts"]]
     keys = pd.MultiIndex.from_frame(counted[STUDY])
     rest = trials[~pd.MultiIndex.from_frame(trials[STUDY]).isin(keys)]
@@ -205,7 +207,7 @@ def _rows(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _defined(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A metric where every run of a fold has it; one that is undefined for some is left out."""
+    """A metric's values on folds where all runs have one; other folds are left empty."""
     done = rows["status"] == "done"
     lacking = (rows[column].isna() & done).groupby([rows["dataset"], rows["fold"]])
     return rows[column].where(~lacking.transform("any"), np.nan)
@@ -256,7 +258,7 @@ def _packed(rows: pd.DataFrame) -> bytes:
 def _facts(
     name: str, trials: pd.DataFrame, plans: Sequence[RunPlan], evidence: Evidence
 ) -> DatasetFacts:
-    """What the card says of a dataset of the runs."""
+    """The card's facts on a dataset of the runs."""
     mine, plans = trials[trials["dataset"] == name], [p for p in plans if name in p.datasets]
     environments = [plan.environment for plan in plans]
     return DatasetFacts(
@@ -315,11 +317,3 @@ def _toml(card: Entrant) -> str:
     for name in sorted(datasets):
         lines += ["", f"[datasets.{as_toml(name)}]", *keys(datasets[name])]
     return "\n".join(lines) + "\n"
-
-
-def _budget(plan: RunPlan) -> str:
-    return f"{plan.options.budget} of the suite {plan.suite.name}"
-
-
-def _command(plan: RunPlan) -> str:
-    return f"bench sweep --suite {plan.suite.name} --budget {plan.options.budget}"

@@ -31,13 +31,13 @@ class Experiment:
     published: tuple[str, ...] = ()
 
     def in_words(self, size: Size) -> str:
-        """What a size is and roughly costs."""
+        """Description of a size and its rough cost."""
         tiny = "all steps of the reduced size on a few rows; the numbers mean nothing"
         return {"tiny": tiny, "reduced": self.entry.reduced, "full": self.entry.full}[size]
 
     def function(self, size: Size) -> Callable[[Setting], ExperimentResult]:
-        """The function that runs it at a size. Raises PaperError for a module, function or size
-        that the paper's folder lacks, and whatever the module raises when it is imported.
+        """The function that runs the experiment at a size. Raises PaperError for an unknown module,
+        function or size, and whatever the module raises on import.
 
         `SIZES` of the function's module has the keyword arguments of each size; a function whose
         module has no SIZES is called with the setting alone.
@@ -58,8 +58,8 @@ def papers(folder: Path | None = None) -> list[Paper]:
 
 
 class PublishedTables(Mapping[str, PublishedTable]):
-    """{name: published table} of the tables of scores that a suite reproduces; each is read at its
-    first use."""
+    """{name: published table} for the tables that a suite reproduces; a table is read on first
+    use."""
 
     def __init__(self, papers: Sequence[Paper]) -> None:
         self._papers = {
@@ -80,15 +80,15 @@ class PublishedTables(Mapping[str, PublishedTable]):
 
 
 def published_tables(folder: Path | None = None, datasets: Collection[str] = ()) -> PublishedTables:
-    """The published tables of the built-in papers, or of the one in `folder`, that runs stand
-    beside. datasets: those of the run; a stand-in among them stands for a set that is not."""
+    """Published tables to compare runs with, of the built-in papers or of the paper in `folder`.
+    datasets: names in the run; a stand-in replaces a paper's dataset that the run lacks."""
     return PublishedTables([paper.for_run(datasets) for paper in papers(folder)])
 
 
 @dataclass(frozen=True)
 class PaperEntry:
-    """A table or figure of a paper: its name, and its entry in paper.toml. folder: where its paper
-    is, None for a built-in one."""
+    """A table or figure of a paper: its name and its entry in paper.toml. folder: the paper's
+    folder, None for a built-in paper."""
 
     name: str
     paper: Paper
@@ -107,7 +107,7 @@ class PaperEntry:
 
     @property
     def command(self) -> str:
-        """The command that shows ours, "" where there is none."""
+        """The command that shows our counterpart, "" if there is none."""
         if self.is_reproduced:
             words = ["bench", "reproduce", self.name]
             return shlex.join([*words, *(["--paper", str(self.folder)] if self.folder else [])])
@@ -118,8 +118,8 @@ class PaperEntry:
         return shlex.join(["bench", "sweep", "--suite", suite, "--budget", self.entry.budget])
 
     def to_data(self) -> dict[str, Any]:
-        """What `bench reproduce --list` says of it: `cells`, how many of its numbers are stored;
-        `metric`, what of ours stands beside it; what is empty is left out."""
+        """The entry as `bench reproduce --list` prints it, without empty fields. cells: how many
+        published numbers are stored; metric: our metric beside them."""
         entry, stored = self.entry, self.is_table and self.paper.file.table[self.name].published
         reproduced = self.is_table and entry.suite
         known = {
@@ -137,9 +137,9 @@ class PaperEntry:
 
 
 def entries(folder: Path | None = None) -> list[PaperEntry]:
-    """Every table and figure of the built-in papers, or of the one in `folder`, paper by paper: of
-    each first those that `bench reproduce` makes, then those that another command shows, then the
-    others; figures before tables."""
+    """Every table and figure of the built-in papers, or of the paper in `folder`. Within a paper:
+    entries that `bench reproduce` makes, entries that another command shows, the rest; figures
+    before tables."""
     found: list[PaperEntry] = []
     for paper in papers(folder):
         mine = [

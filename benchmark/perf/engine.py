@@ -166,7 +166,7 @@ def sleeping(n: int, n_trials: int, seconds: float, sampler: str) -> list[Study]
             n_trials=n_trials,
             make_trial=make_trial,
             loss_of=lambda result: result.val["loss"],
-            meta={"model": "sleep"},
+            model="sleep",
         )
 
     return [one(number) for number in range(n)]

@@ -1,5 +1,5 @@
-"""The metric of each task: that of --metric, of the suite, or the usual one; what models are told
-of it: the mean or a quantile of the target, as it is or transformed, and what a fit stops by."""
+"""The metric of each task (from --metric, the suite, or the usual one), and the hyperparameters
+that tell a model of it: quantile, target transformation, metric of early stopping."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def chosen_metrics(
 
 
 def told(model: str, metric: str, transform: str | None) -> dict[str, Any]:
-    """What a model is told of a study: {"stop_on": ...}, the metric that the study ranks by; of a
-    regression target {"quantile": ...} where that is the pinball loss of one, and
-    {"target_transform": ...} where one is asked for. Each where the model has a hyperparameter of
-    this name that takes the value; what a class from elsewhere stops on is its own affair."""
+    """Hyperparameters that a study sets by its metric: {"stop_on": metric}; for regression
+    {"quantile": q} if the metric is a pinball loss, and {"target_transform": name} if one is asked
+    for. Only hyperparameters that the model has and values that it accepts; "stop_on" is never set
+    on a class from outside."""
     regression = REGRESSION in METRICS[metric].tasks
     settings = {
         "quantile": METRICS[metric].quantile,
@@ -78,9 +78,9 @@ def target_notes(
     transform: str | None,
     tables: Sequence[Table],
 ) -> list[str]:
-    """Sentences on what models learn of a regression target y. named: what the registry is asked
-    for a model; metric: that of regression. PlanError where no target is one of regression, or one
-    has no logarithm."""
+    """Sentences on how models learn a regression target y. named: gives the registry's name of a
+    model; metric: the metric of regression. Raises PlanError if `transform` is given and no table
+    is a regression, or a target has negative values for a logarithm."""
     if transform is not None and tables and not any(t.task == REGRESSION for t in tables):
         raise PlanError(
             f"--target-transform is of regression alone; {tables[0].name} is a {tables[0].task} "

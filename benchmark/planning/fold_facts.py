@@ -19,13 +19,13 @@ from .space_overrides import PlanError
 if TYPE_CHECKING:
     from .options import Options
 
-USUAL_MEMBERS = 5  # of a bag, where a search by inner cross-validation names no number
+USUAL_MEMBERS = 5  # members of a bag in a search by inner cross-validation without --bag
 
 
 @dataclass(frozen=True)
 class Data:
-    """An available dataset, with the folds in use. `description`: what the plan keeps of its card,
-    of the CSV that it was read from, or of the added dataset ("added": its name)."""
+    """An available dataset with the folds in use. description: further fields of `PlannedDataset`,
+    from its card, its file ("csv") or the added dataset ("added": its name)."""
 
     table: Table
     protocol: str
@@ -34,13 +34,13 @@ class Data:
 
     @property
     def named_protocol(self) -> str:
-        """The protocol, with the added dataset whose split it is."""
+        """The protocol, followed by the added dataset that the split comes from, if any."""
         added = self.description.get("added")
         return f"{self.protocol}, of the added dataset {added}" if added else self.protocol
 
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
-    """The first `folds` folds of the protocol, all for None, by number."""
+    """{number: fold} of the protocol's first `folds` folds; None for all folds."""
     made = make_folds(table, protocol, seed=seed)
     return {fold.index: fold for fold in made[: folds or len(made)]}
 
@@ -58,14 +58,14 @@ def bags_of(
 
 
 def judged_by(table: Table, fold: Fold, bag: Mapping[str, Any] | None) -> str:
-    """The rows whose score compares a study with others, in words."""
+    """The rows whose score compares a study with other studies, in words."""
     n_rows = len(scored_fold(table, fold, bag).val)
     return f"out of fold of {n_rows:,} rows" if bag else f"on {n_rows:,} validation rows"
 
 
 def members_asked(options: Options, of_budget: int | None, validation: str) -> int:
-    """How many members a bag has if the data allow, 0 for no bags: --bag 0 switches the budget's
-    off, and so does --seeds, whose place a bag would take. Raises PlanError."""
+    """Members of a bag where the data allow so many, 0 for no bags. --bag 0 or --seeds switch the
+    budget's bags off. Raises PlanError for options that exclude each other."""
     given = 0 if options.seeds and options.bag is None and validation != CV else options.bag
     if options.seeds and (given or validation == CV):
         raise PlanError("a bag takes the place of evaluation seeds: leave --seeds or the bag out")
@@ -83,8 +83,8 @@ def bag_notes(
     bags: Mapping[tuple[str, int], Mapping[str, Any]],
     n_seeds: int,
 ) -> list[str]:
-    """What tables of bags say. bags: {(dataset, fold): fidelity}; n_seeds: evaluation seeds of the
-    budget, whose place a bag takes."""
+    """Notes for tables with bags. bags: {(dataset, fold): fidelity}; n_seeds: the budget's
+    evaluation seeds, which a bag replaces."""
     if not n_members:
         return []
     least: dict[str, int] = {}
@@ -130,7 +130,7 @@ def fold_facts(table: Table, folds: Mapping[int, Fold]) -> dict[str, Any]:
 
 
 def constant_scores(table: Table, fold: Fold) -> dict[str, float | None]:
-    """Every metric on a fold's test rows of the constant of its training rows."""
+    """{metric: score} on a fold's test rows of the constant fitted on its training rows."""
     weights, y = table.weights_of(fold.train), table.target[fold.train]
     if table.task == "regression":
         q = METRICS[table.metric].quantile if table.metric else None

@@ -1,4 +1,4 @@
-"""Data of the user: files as a suite or in one, and added datasets in place of built-in ones."""
+"""The user's data: files given by --csv or named in a suite, and added datasets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...datasets.infer import Reading
     from ...datasets.table import Table
 
-KEPT = ".tables"  # of a folder of runs: the tables of their files
+KEPT = ".tables"  # folder below `runs` with the parsed tables of files
 READER = f"{__name__.partition('.')[0]}.datasets.infer:table_from_file"
 WRITER = f"{__name__.partition('.')[0]}.datasets.kept"
 NAMED = 3  # files whose names stand in the name of a run
@@ -31,15 +31,15 @@ NAMED = 3  # files whose names stand in the name of a run
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A table that no card describes. `origin` goes into the plan: {"csv": path, sha256, target,
-    task, and what else its Reading has}. `asked`: the task that was asked for, None for a guess."""
+    """A table without a card. origin: its part of the plan, {"csv": {path, sha256, target, task,
+    other fields of Reading}}. asked: the task that the user gave, None if it was guessed."""
 
     table: Table
     origin: Mapping[str, Any] = field(default_factory=dict)
     asked: str | None = None
 
     def keep(self, runs: Path) -> None:
-        """Keep the table beside the runs in the folder `runs`, unless it is there, or no room."""
+        """Store the parsed table in the folder `runs`, if it is not there and the disk has room."""
         from ...datasets.kept import keep
 
         place, how = kept_place(runs, self.origin["csv"]), {"asked": self.asked}
@@ -49,16 +49,16 @@ class OwnTable:
 
 
 def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
-    """Where the table of a file is kept, by what the plan says of it (the hash of its bytes, and
-    how it is read) and by the code and the libraries that read it and keep it."""
+    """The path of a file's parsed table. Its name is a digest of the file's hash and reading
+    settings (csv, as in the plan), and of the code and the libraries that read and store tables."""
     known = {key: value for key, value in csv.items() if key not in ("path", "task")}
     known |= {"reader": source_hash(READER, WRITER), **versions(("numpy", "pandas", "pyarrow"))}
     return runs / KEPT / f"{digest(known)}.arrow"
 
 
 def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:
-    """The table that is kept there, if it was read like this; see `datasets.kept.kept`. One that is
-    damaged is removed, with a warning."""
+    """The stored table at `place`, None if there is none or it was read with other settings (`how`,
+    see `datasets.kept.kept`). A damaged one is removed with a warning."""
     from ...datasets.errors import DataError
     from ...datasets.kept import kept
 
@@ -72,8 +72,8 @@ def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | Non
 
 
 def own_table(path: Path, reading: Reading, runs: Path | None = None) -> OwnTable:
-    """The table in a file of the user, as it is kept beside the `runs` if it is. Raises DataError
-    for a file that is no such table."""
+    """The table in a user's file, from its stored copy in `runs` if there is one. Raises DataError
+    if the file holds no table with this target."""
     from ...datasets.infer import table_from_file
 
     csv: dict[str, Any] = {"path": str(path.resolve()), **reading.to_data()}
@@ -110,7 +110,7 @@ def csv_names(paths: Sequence[Path]) -> list[str]:
 
 
 def csv_run_name(paths: Sequence[Path]) -> str:
-    """The name of the suite that files make, from theirs.
+    """The name of the suite of these files, made of their names.
 
     >>> csv_run_name([Path("houses.csv"), Path("flats.csv.gz")])
     'csv-houses-flats'
@@ -127,12 +127,12 @@ def csv_suite(
     reading: Mapping[str, Any],
     runs: Path | None = None,
 ) -> tuple[suites.Suite, dict[str, OwnTable]]:
-    """(a suite of these files, {name: table}). `reading`: what of a Reading holds for all files
-    (`Options.reading`). runs: see `own_table`. Its budgets: `quick`, the usual plan for files of
-    such a size (`portfolio.py`); `all`, the twelve models of uci-small's quick; the others are
-    uci-small's.
+    """(a suite of these files, {name: table}). reading: the fields of Reading that all files share
+    (`Options.reading`). runs: see `own_table`. Budgets: `quick`, the usual plan for files of this
+    size (`portfolio.py`); `all`, the twelve models of uci-small's quick; and uci-small's other
+    budgets.
 
-    Raises SweepError without a target, DataError for a file that is no such table.
+    Raises SweepError without a target, DataError for a file without such a table.
     """
     from ...datasets.infer import Reading
 
@@ -175,8 +175,8 @@ def _utf8(value: Any) -> Any:
 def suite_tables(
     suite: suites.Suite, wanted: Sequence[str] = (), runs: Path | None = None
 ) -> dict[str, OwnTable]:
-    """{name: table} of the files that a suite names, of those in `wanted` if any are. Raises
-    DataError, with the name, for a file that is no such table."""
+    """{name: table} of the files that a suite names; of the names in `wanted` only, if there are
+    any. Raises DataError, which names the file's key, for a file without such a table."""
     from ...datasets.errors import DataError
     from ...datasets.infer import Reading
 
@@ -197,11 +197,11 @@ def planned_tables(
     files: Sequence[Path] = (),
     runs: Path | None = None,
 ) -> dict[str, OwnTable]:
-    """The tables of files among the datasets of plans, as they are kept beside the `runs`, or read
-    again; of several plans, which were made on several machines, the first one's settings count.
+    """{name: table} of the user's files in these plans, stored in `runs` or read again. Where plans
+    of several machines have a dataset, the settings of the first count.
 
-    A file is known by its sha256: it is one of `files`, or at the path that a plan has for it.
-    Nothing else is read. Raises SweepError for a table that is at none of these places.
+    A file is known by its sha256: it is one of `files`, or at the path that a plan has for it. No
+    other file is read. Raises SweepError if a file is at none of these places.
     """
     from ...datasets.infer import Reading, table_from_file
 
@@ -293,10 +293,10 @@ def planned_table(
     features: bool = True,
     **where: Any,
 ) -> Table:
-    """The table of a dataset of a plan: a CSV (which may be one of `files` now), as it is kept
-    beside the `runs` or read again, an added dataset or a built-in one. features: whether they are
-    needed; a kept table then comes without them. `where`: mirror and cache. Raises SweepError,
-    DataError."""
+    """The table of a dataset of a plan: a user's file (now perhaps one of `files`; from its stored
+    copy in `runs` or read again), an added dataset, or a built-in one. features: False if the
+    target is enough; a stored table then has no features. where: mirror and cache. Raises
+    SweepError, DataError."""
     from ...datasets.catalog import load_dataset
 
     if csv := described.csv:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...common.portable import LEVEL
 from ...common.tasks import REGRESSION
+from ...common.text import first_few
 from ...datasets.passport import counted
 from ...datasets.protocols import Fold
 from ...datasets.table import Table
@@ -18,99 +19,57 @@ from ...reports.metrics import METRICS
 from ...sweeps.fingerprint import versions
 from ...sweeps.search.halving import Halving
 from ...sweeps.search.samplers import make_sampler, n_distinct
-from ...sweeps.search.space import Fixed, Space
+from ...sweeps.search.space import Space
 from ...sweeps.study import Needs, Study
-from ...sweeps.study_state import CV, HOLDOUT
-from ...sweeps.trial import DONE, Limits, Result, Trial, derive_seed, digest
+from ...sweeps.study_state import CV
+from ...sweeps.trial import DONE, Result, Trial, derive_seed, digest
 from ..bag_members import is_bag
 from ..column_encoding import encoding_identity
-from .absences import absence, all_absent
-from .chosen_metrics import chosen_metrics, target_notes, told
+from ..console import count
+from .chosen_metrics import target_notes
 from .code_identity import PACKAGE, from_outside, own_code, source_alone, source_print
-from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by, members_asked
+from .fold_facts import Data, bag_notes, bags_of, fold_facts, judged_by
 from .options import Options as Options
-from .own_models import check_constructor, find_model, weight_notes
+from .own_models import nothing_counts, weight_notes, without_weights
 from .plan_record import PlannedDataset, PlannedStudy, RunPlan, bag_words
-from .pretrained import contamination_notes, pinned
+from .pretrained import contamination_notes
+from .settings import Settings
 from .space_overrides import (
-    PlanError,
     default_first,
     device_notes,
-    narrow,
     refuse_bags,
     refuse_empty_schedules,
     refuse_time_limits,
-    refuse_transductive,
     refuse_weights,
-    resolve_space,
-    space_and_sampler,
     time_notes,
     time_words,
-    transductive_by,
     transductive_note,
 )
 from .suite import Suite
 
 INTERPRETER_MB = 600.0  # of a worker with its libraries, before a fit
+SHOWN = 12  # models that a message names
 
 
-@dataclass
-class StudyPlan:
-    """One planned study, before any sampler exists. `reason` says why it will not run."""
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(PlannedStudy):
+    """A study with all that its sampler and its trials need, which the ledger does not keep."""
 
-    dataset: str
-    task: str
-    fold: int
-    model: str
     space_name: str
     space: Space
     sampler: str
-    n_trials: int
     n_asked: int
     first: tuple[dict[str, Any], ...]
     seeds: tuple[int, ...]
     lag: int
-    startup: int | None = None
-    halving: Halving | None = None
-    asynchronous: str | None = None
-    save_every: int | None = None
-    bag: Mapping[str, Any] | None = None
-    validation: str = HOLDOUT
-    study_s: float | None = None
-    time_limit_s: float | None = None
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        """dataset/fold/model."""
-        return f"{self.dataset}/{self.fold}/{self.model}"
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether the chosen configuration is fitted again, under several seeds or as a bag."""
-        return self.validation != CV if self.bag else len(self.seeds) > 1
-
-    @property
-    def planned(self) -> PlannedStudy:
-        """What the plan in the ledger keeps of the study."""
-        return PlannedStudy(
-            dataset=self.dataset,
-            task=self.task,
-            fold=self.fold,
-            model=self.model,
-            n_trials=self.n_trials,
-            n_seeds=len(self.seeds),
-            reason=self.reason,
-            rungs=tuple(self.halving.sizes(self.n_trials)) if self.halving else (),
-            asynchronous=self.asynchronous,
-            bag=self.bag,
-            validation=self.validation,
-            study_s=self.study_s,
-        )
+    startup: int | None
+    halving: Halving | None
+    save_every: int | None
+    time_limit_s: float | None
 
 
-class Plan:
-    """A suite under options, on the available datasets."""
+class Plan(Settings):
+    """A suite under options, on the available datasets. A sweep makes one."""
 
     def __init__(
         self,
@@ -120,46 +79,20 @@ class Plan:
         left_out: Mapping[str, str],
         notes: Iterable[str] = (),
     ) -> None:
-        self.suite = suite
-        self.options = options
+        super().__init__(suite, options, [each.table for each in data.values()])
         self.left_out = dict(left_out)
         self.notes = list(notes)
         self.hints: list[str] = []  # said when a sweep starts; no report repeats them
         self.dropped = ""  # what an earlier plan of the run had more
-        self.budget = suite.budget(options.budget)[1]
-        self.metric = chosen_metrics(
-            suite.metric, options.metric, [each.table for each in data.values()]
-        )
         self.data = {
             name: replace(each, table=replace(each.table, metric=self.metric[each.table.task]))
             for name, each in data.items()
         }
-        self.given: dict[str, str] = {}  # name in the tables -> name in the budget
-        self.specs: dict[str, registry.ModelSpec] = {}
-        for asked in dict.fromkeys(options.models or self.budget.models):
-            spec = self._spec(asked)
-            if spec.name in self.specs:
-                raise PlanError(
-                    f"{asked!r} and {self.given[spec.name]!r} are both called {spec.name!r}: give "
-                    "one of the classes another `name`"
-                )
-            self.specs[spec.name] = spec
-            self.given[spec.name] = asked
-        self.models = tuple(self.specs)
-        self.limits = Limits(
-            timeout_s=options.timeout_s or self.budget.timeout_s,
-            memory_mb=options.memory_mb or self.budget.memory_mb,
-        )
-        self.study_s = options.study_s or self.budget.study_s
-        self.time_limit_s = options.time_limit_s or self.budget.time_limit_s
-        self.validation = options.validation or self.budget.validation
-        self.n_members = members_asked(options, self.budget.bag, self.validation)
         self.bags = bags_of(self.data, self.n_members, seed=options.seed)
         self.notes += bag_notes(self.n_members, self.validation, self.bags, self.budget.seeds)
         self.notes += time_notes(self.study_s, self.time_limit_s, self.specs)
-        self.transductive = bool(suite.transductive or options.transductive)
         if self.transductive:
-            seeing = {model: self._sees(model) for model in self.models}
+            seeing = {model: self.sees(model) for model in self.models}
             self.notes += transductive_note({m: by for m, by in seeing.items() if by})
         self.notes += device_notes(self.specs) if options.device == "cuda" else []
         self.notes += contamination_notes(self.specs, self.data)
@@ -168,23 +101,6 @@ class Plan:
         transform, tables = options.target_transform, [one.table for one in self.data.values()]
         learnt = self.metric[REGRESSION], transform, tables
         self.notes += target_notes(self.specs, self.asked, *learnt)
-
-    def _spec(self, asked: str) -> registry.ModelSpec:
-        """The model behind a name of the budget, under that name; UnknownModel, PlanError."""
-        of = self.budget.asked(asked)
-        if of == asked:
-            return find_model(asked)
-        if asked in registry.names():
-            raise PlanError(f"{asked!r} is a model: call what is to stand for {of!r} otherwise")
-        return replace(find_model(of), name=asked)
-
-    def _sees(self, model: str, dataset: str | None = None) -> str | None:
-        """The hyperparameter by which a model of a transductive suite sees the rows to predict, or
-        None if it has none or the suite switches it off."""
-        by = transductive_by(self.asked(model))
-        search = self.budget.search(self.given[model], dataset)
-        pinned = by is None or search.fixed.get(by, True)
-        return by if pinned is True else None
 
     @cached_property
     def studies(self) -> list[StudyPlan]:
@@ -201,51 +117,6 @@ class Plan:
         """Why no study of the plan runs, and which models would run; "" if any study runs."""
         folds = [(data.table, fold) for data in self.data.values() for fold in data.folds.values()]
         return all_absent((study.reason for study in self.studies), folds)
-
-    def search(
-        self, model: str, task: str, dataset: str | None = None
-    ) -> tuple[str, Space, str, int]:
-        """(name of the space, space, sampler, trials) of a model's studies, where the default
-        takes no trial of its own. Raises PlanError."""
-        budget, options, of = self.budget, self.options, self.asked(model)
-        search = budget.search(self.given[model], dataset)
-        asked, sampler = space_and_sampler(budget, search, self.given[model], task, options)
-        space, space_name = resolve_space(of, asked, task)
-        fixed = told(of, self.metric[task], options.target_transform) | dict(search.fixed)
-        if self.transductive and (by := self._sees(model, dataset)) is not None:
-            fixed[by] = True
-        fixed |= pinned(self.specs[model], task)
-        space = narrow(space, fixed, search.choices, of)
-        if not self.transductive:
-            refuse_transductive(space, of)
-        if options.asynchronous and self.specs[model].resource and sampler != "grid":
-            sampler = "random"  # an asynchronous search has no complete history to learn from
-        n_asked = options.trials or search.trials or budget.trials
-        return space_name, space, sampler, min(n_asked, n_distinct(space, ()) or n_asked)
-
-    def check_searches(self, tasks: Iterable[str]) -> None:
-        """Refuse what would fail in every study, such as a grid over a range. Raises PlanError."""
-        places: list[tuple[str, str | None]] = [(task, None) for task in sorted(set(tasks))]
-        places += [
-            (data.table.task, dataset)
-            for dataset, data in sorted(self.data.items())
-            if dataset in self.budget.dataset
-        ]
-        for model, spec in self.specs.items():
-            for task, dataset in places:
-                if task not in spec.tasks:
-                    continue
-                name, space, sampler, _ = self.search(model, task, dataset)
-                try:
-                    make_sampler(sampler, space, seed=0)
-                except ValueError as error:
-                    raise PlanError(
-                        f"space {name!r} of model {model!r} with sampler {sampler!r}: {error}"
-                    ) from None
-                fixed = {k: p.value for k, p in space.params.items() if isinstance(p, Fixed)}
-                starts = self.budget.start_with_default and sampler != "grid"
-                of = self.asked(model)
-                check_constructor(of, task, name, fixed, starts_with_default=starts)
 
     def _study(self, dataset: str, data: Data, fold: int, model: str) -> StudyPlan:
         budget, options = self.budget, self.options
@@ -287,6 +158,8 @@ class Plan:
             space=space,
             sampler=sampler,
             n_trials=n_trials,
+            n_seeds=n_seeds,
+            rungs=tuple(halving.sizes(n_trials)) if halving else (),
             n_asked=n_asked,
             first=first,
             seeds=tuple(range(options.seed, options.seed + n_seeds)),
@@ -356,7 +229,7 @@ class Plan:
             },
             left_out=self.left_out,
             notes=self.notes,
-            studies=[study.planned for study in self.studies],
+            studies=self.studies,
             own_code=self._own_code(),
             samplers=sorted({study.sampler for study in self.studies}),
             spaces=sorted({study.space_name for study in self.studies}),
@@ -371,10 +244,6 @@ class Plan:
             target: {**own_code(target), **({"name": name} if name else {})}
             for target, name in sorted(outside.items())
         }
-
-    def asked(self, model: str) -> str:
-        """The registry's name of a model of the tables, or "module:Class" of one's own."""
-        return self.budget.asked(self.given[model])
 
     # ------------------------------------------------------------------ studies that run
 
@@ -452,7 +321,7 @@ class Plan:
             make_trial=make_trial,
             loss_of=loss_function(self.metric[plan.task]),
             seed=self.options.seed,
-            seeds=plan.seeds if plan.evaluates else (),
+            seeds=plan.seeds[: plan.shape.n_seeds],
             limits=self.limits,
             needs=Needs(
                 threads=spec.threads,
@@ -465,13 +334,9 @@ class Plan:
             ),
             data_key=plan.dataset,
             weight=float(size),
-            meta={
-                "dataset": plan.dataset,
-                "model": plan.model,
-                "metric": self.metric[plan.task],
-                "judged_by": judged_by(data.table, fold, plan.bag),
-                "n_slots": plan.planned.shape.n_slots,
-            },
+            model=plan.model,
+            metric=self.metric[plan.task],
+            judged_by=judged_by(data.table, fold, plan.bag),
             halving=plan.halving,
             save_every=plan.save_every,
             bag=plan.bag,
@@ -479,11 +344,6 @@ class Plan:
             study_s=plan.study_s,
             length_of=length_of,
         )
-
-    def device(self, spec: registry.ModelSpec) -> str:
-        """The `device` of a model: a GPU if the sweep has one, the model uses it and the installed
-        library can."""
-        return spec.on_gpu()[0] if self.options.device == "cuda" else "cpu"
 
     def payload(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
         """What a worker needs of a dataset."""
@@ -498,3 +358,40 @@ def loss_function(metric: str) -> Callable[[Result], float | None]:
         return None if value is None else METRICS[metric].loss(value)
 
     return loss
+
+
+# ---------------------------------------------------------------------- planned absences
+
+
+def absence(spec: registry.ModelSpec, table: Table, fold: Fold) -> str:
+    """Why a model does not run on a fold of a table, or "" if it runs."""
+    n_classes = max(table.n_classes, 1)
+    reason = registry.unsupported(spec, table.task, len(fold.train), table.n_features, n_classes)
+    if table.weights is None:
+        return reason or ""
+    return reason or without_weights(spec) or nothing_counts(table.weights, fold)
+
+
+def all_absent(reasons: Iterable[str], folds: Iterable[tuple[Table, Fold]]) -> str:
+    """One line on a sweep whose studies are all planned absences: why, and which registered models
+    would run. "" for a sweep without studies, or with one that runs.
+
+    reasons: of each study, "" for one that runs; folds: those of the sweep, with their tables.
+    """
+    said = list(reasons)
+    if not said or not all(said):
+        return ""
+    why = "; ".join(
+        reason if n == 1 else f"{reason} ({count(n, 'study')})"
+        for reason, n in Counter(said).most_common()
+    )
+    pairs = list(folds)
+    able = [
+        name
+        for name, spec in registry.MODELS.items()
+        if any(not absence(spec, table, fold) for table, fold in pairs)
+    ]
+    way = f"models that can: {first_few(able, SHOWN)}"
+    if not able:
+        way = "no model can: the weights or the split must be others"
+    return f"nothing runs, as every study is a planned absence: {why}; {way}"

@@ -288,6 +288,18 @@ def search_key(identity: Mapping[str, Mapping[str, Any]], study: PlannedStudy) -
     return alone if alone in identity["sampler"] else f"{study.model} on {study.task} data"
 
 
+def by_reason(reasons: Mapping[str, str]) -> list[str]:
+    """{name: reason} as one line per reason, with the names that share it.
+
+    >>> by_reason({"a": "no network", "b": "no network", "c": "too large"})
+    ['a, b: no network', 'c: too large']
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
+
+
 # ---------------------------------------------------------------------- in a ledger
 
 

@@ -1,4 +1,4 @@
-"""What a suite changes in a model's search: pins, cuts, sight of test rows, limits."""
+"""Changes that a suite makes to a model's search: pins, cuts, sight of test rows, limits."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TRANSDUCTIVE = {
     "transductive": "saw the features of validation and test rows, without their targets, while "
     "training, and predicts rows together",
     "batch_prediction": "predicts test rows in batches in which they see each other's features",
-}  # the hyperparameters of models that let test rows be seen, and what one that is true means
+}  # hyperparameters that let a model see test rows, and the meaning of the value true
 
 
 class PlanError(Error):
-    """What was asked for cannot be planned; the message says what and what would work."""
+    """A request that cannot be planned; the message names the fault and a request that works."""
 
     id = "BENCH-E002"
 
 
 def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
-    """(space, its name). A model that declares no space has its default configuration alone, under
-    whatever space name it is asked for. Raises PlanError where others are declared."""
+    """(space, its name). A model without a declared space has one point, its default configuration,
+    under any name. Raises PlanError if the model declares other spaces only."""
     spaces = registry.spaces(model, task)
     if name not in spaces and list(spaces) == ["default"] and not spaces["default"]["params"]:
         name = "default"
@@ -48,9 +48,9 @@ def resolve_space(model: str, name: str, task: str) -> tuple[Space, str]:
 def space_and_sampler(
     budget: Budget, search: Search, name: str, task: str, options: Options
 ) -> tuple[str, str]:
-    """What a model of a budget is searched in, and how, by their names. search: its settings. A
-    model that the budget does not name has its own default space where it lacks the budget's, and
-    TPE in place of a grid there."""
+    """(name of the space, name of the sampler) for a model of a budget. search: the model's
+    settings. A model that the budget does not name and that lacks the budget's space has its
+    default space, with TPE in place of a grid."""
     space, sampler = search.space or budget.space, search.sampler or budget.sampler
     named = name in budget.models or name in budget.model
     if not named and space not in registry.spaces(name, task):
@@ -81,8 +81,8 @@ def narrow(
 
 
 def _check_values(model: str, values: Mapping[str, list[Any]]) -> None:
-    """PlanError for a value that the rule of its hyperparameter does not accept, {name: values}. A
-    class of the user has no rules; it is asked when it is made."""
+    """Raises PlanError for a value that its hyperparameter's rule refuses. values: {name: values}.
+    A class of the user has no rules; its constructor checks the values."""
     spec = registry.MODELS.get(model)
     rules = registry.load_class(spec.target).rules if spec is not None else {}
     for name, given in values.items():
@@ -99,9 +99,9 @@ def default_first(
 ) -> dict[str, Any]:
     """The default configuration of a model, with which a study of `space` begins.
 
-    `space` is the model's space `name` as the suite changed it. What the suite pins beyond that
-    space is always part of the configuration. Where the suite's `choices` leave a default value
-    out, their first value takes its place.
+    `space` is the model's space `name` as the suite changed it. Values that the suite pins beyond
+    that space are part of the configuration. If the suite's `choices` lack a default value, their
+    first value replaces it.
     """
     default = registry.default_config(model, task, name)
     searched = set(registry.spaces(model, task)[name]["params"])
@@ -122,8 +122,8 @@ def _unknown(name: str, model: str, params: Mapping[str, Any]) -> PlanError:
 
 
 def _pin(params: dict[str, Any], name: str, value: Any) -> bool:
-    """Takes `name` out of the variants of a space, those that then are equal once; whether the
-    space has it at all."""
+    """Remove `name` from the variants of a space, and variants that are then repeated. Returns
+    whether the space has it."""
     known = name in params
     for key, param in list(params.items()):
         if param["kind"] == "variants" and name in param["values"][0]:
@@ -137,12 +137,12 @@ def _pin(params: dict[str, Any], name: str, value: Any) -> bool:
 
 
 def transductive_by(model: str) -> str | None:
-    """The hyperparameter with which a model sees test rows, None where it has none."""
+    """The hyperparameter that lets a model see test rows; None if it has none."""
     return next((name for name in TRANSDUCTIVE if name in registry.defaults(model)), None)
 
 
 def refuse_transductive(space: Space, model: str) -> None:
-    """PlanError where a configuration would see rows to predict and the suite does not say so."""
+    """Raises PlanError if a configuration sees test rows and the suite is not transductive."""
     for name in TRANSDUCTIVE:
         values: list[Any] = []
         for key, param in space.params.items():
@@ -174,7 +174,7 @@ def transductive_note(models: Mapping[str, str]) -> list[str]:
 
 
 def device_notes(specs: Mapping[str, registry.ModelSpec]) -> list[str]:
-    """Which models of a sweep with GPUs compute on them, and why one that could does not."""
+    """Sentences that name the models on GPUs and on CPUs, and why a GPU model runs on CPUs."""
     places = {name: spec.on_gpu() for name, spec in specs.items()}
     on_gpus = ", ".join(name for name, (device, _) in places.items() if device != "cpu")
     on_cpus = ", ".join(name for name, (device, _) in places.items() if device == "cpu")
@@ -186,7 +186,7 @@ def device_notes(specs: Mapping[str, registry.ModelSpec]) -> list[str]:
 def time_notes(
     study_s: float | None, time_limit_s: float | None, specs: Mapping[str, registry.ModelSpec]
 ) -> list[str]:
-    """What limits of time mean for the tables, one sentence a limit; none without."""
+    """One sentence for each time limit on its meaning for the tables."""
     notes = []
     if study_s is not None:
         notes.append(
@@ -204,7 +204,7 @@ def time_notes(
 
 
 def time_words(study_s: float | None, time_limit_s: float | None) -> str:
-    """Limits of time as they are added to the words on a search; "" without."""
+    """The time limits as text that is added to a search's description; "" without any."""
     words = f", at most {study_s:g} CPU s a study" if study_s is not None else ""
     return words + (f", at most {time_limit_s:g} s a fit" if time_limit_s is not None else "")
 
@@ -239,8 +239,8 @@ def refuse_time_limits(model: str, study_s: float | None, time_limit_s: float | 
 def refuse_empty_schedules(
     model: str, resource: str, space: Space, first: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Raises PlanError where a configuration may ask for less than one of the steps that the
-    hyperparameter `resource` counts: a fit in pieces has one at least."""
+    """Raises PlanError if a configuration may have less than one step, which the hyperparameter
+    `resource` counts: a fit in pieces has at least one."""
     given = [config[resource] for config in first if resource in config]
     for name, param in space.params.items():
         if name == resource:

@@ -49,7 +49,7 @@ _METRIC = re.compile(rf"(?:({'|'.join(PARTS)})[-_ ])?({'|'.join(METRICS)})")
 
 @dataclass
 class Lines:
-    """Lines of a file as cells of text, the number of each in the file, and errors that name it."""
+    """Lines of a file as cells of text, with their numbers in the file, which errors name."""
 
     name: str
     cells: pd.DataFrame
@@ -73,14 +73,14 @@ class Lines:
         )
 
     def at(self, mask: NDArray[np.bool_] | pd.Series) -> Lines:
-        """The lines of the mask; the notes are shared."""
+        """The lines at a mask; both objects share the notes."""
         mask = np.asarray(mask, dtype=bool)
         return replace(
             self, cells=self.cells[mask].reset_index(drop=True), numbers=self.numbers[mask]
         )
 
     def refuse(self, bad: NDArray[np.bool_] | pd.Series, law: str) -> None:
-        """Raise EvidenceError for the first line where `bad`; `law` may use its cells by name."""
+        """Raise EvidenceError for the first line where `bad` is true; `law` may name its cells."""
         at = np.flatnonzero(np.asarray(bad))
         if not len(at):
             return
@@ -89,7 +89,7 @@ class Lines:
         raise EvidenceError(f"{self.name}: line {self.numbers[at[0]]}: {law.format(**cells)}{more}")
 
     def refuse_header(self, law: str) -> None:
-        """Raise EvidenceError for the columns' names."""
+        """Raise EvidenceError for the header line."""
         raise EvidenceError(f"{self.name}: line 1: {law}")
 
     def floats(self, column: str) -> NDArray[np.float64]:
@@ -149,7 +149,7 @@ def some(names: Iterable[object]) -> str:
 
 
 def _one_score_a_line(lines: Lines) -> Lines:
-    """A file with a column per metric as one with a line per score."""
+    """The lines with one score each; a file may have one column a metric instead."""
     cells = lines.cells
     if "metric" in cells or "value" in cells:
         return lines
@@ -210,8 +210,8 @@ def _with_splits(lines: Lines) -> Lines:
 
 
 def _without_summaries(lines: Lines) -> Lines:
-    """The lines without those that sum up others: the mean and the deviation over the splits of a
-    method on a dataset, which would count as splits, or the mean over datasets as a dataset."""
+    """The lines without summaries: a method's mean and deviation over splits, which would count as
+    splits, and a mean over datasets, which would count as a dataset."""
     for column, word in SUMMARIES.items():
         cells = lines.cells
         sums = cells[column].str.strip().str.fullmatch(word)
@@ -252,8 +252,8 @@ def _with_parts(lines: Lines) -> Lines:
 
 
 def _with_untuned(lines: Lines, untuned: str) -> Lines:
-    """The lines, and those of the variant `untuned` once more as tuned ones where a method has no
-    tuned line on a dataset."""
+    """The lines, with copies of the variant `untuned` as tuned lines where a method has no tuned
+    line on a dataset."""
     cells = lines.cells
     if not untuned or not {"method", "dataset", "variant"} <= set(cells):
         return lines
@@ -273,7 +273,7 @@ def _with_untuned(lines: Lines, untuned: str) -> Lines:
 
 
 def _name_variants(lines: Lines) -> None:
-    """Add the variant to the name of the method, unless it is a tuned one or the only one."""
+    """Append the variant to the method's name, except for tuned and single variants."""
     cells = lines.cells
     variant = cells.pop("variant")
     only = variant.unique()

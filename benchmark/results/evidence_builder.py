@@ -1,4 +1,4 @@
-"""The only place that turns ledger records into tidy frames, and these into evidence."""
+"""Ledger records as tidy frames, and these frames as evidence; no other module does either."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 
-IDENTITY = ("metric", "protocol", "seed")  # what the plans of runs in one report must agree on
+IDENTITY = (
+    "metric",
+    "protocol",
+    "seed",
+)  # parts of the identity that must be equal for all runs of a report
 
 
 def load_results(run: str | Path) -> pd.DataFrame:
@@ -74,7 +78,7 @@ def planned_frame(
 
 
 def outdated(frame: pd.DataFrame) -> pd.Index:
-    """The index of evaluations of configurations that an extension of the run has replaced."""
+    """Index of the evaluation rows whose configuration is no longer the chosen one."""
     evals = frame.loc[frame["stage"] == EVAL, ["study", "config"]]
     if not len(evals):
         return evals.index
@@ -100,7 +104,7 @@ def losses(frame: pd.DataFrame, metric: Mapping[str, str]) -> np.ndarray:
 
 
 def counted_rows(frame: pd.DataFrame, plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """(which rows count under a plan, which of them validation chose).
+    """(mask of the rows that count under a plan, mask of the rows that validation chose).
 
     The rows of a study stand together, and those of a stage within them.
     """
@@ -201,14 +205,14 @@ def evidence_of(runs: Iterable[str | Path], *, newest_first: bool = False) -> Ev
 
 
 def noting(evidence: Evidence, *notes: str, damage: Iterable[str] = ()) -> Evidence:
-    """The evidence with more notes, and with more that was found damaged, each of it once."""
+    """The evidence with these notes and these sentences on damage added, each once."""
     damaged = [*evidence.facts.damage, *damage]
     said = [*evidence.facts.notes, *notes]
     return evidence.knowing(notes=said, damage=list(dict.fromkeys(damaged)))
 
 
 def slots_in_the_end(columns: Columns, plan: RunPlan) -> dict[str, int]:
-    """{study: number of its slots} of studies that ended as planned. After failures, the higher
+    """{study: its number of slots} for studies that ended as planned. After failures, the higher
     rungs and the evaluation may have fewer slots than the plan."""
     planned = {study.name: study.n_trials for study in plan.studies}
     return {
@@ -219,8 +223,8 @@ def slots_in_the_end(columns: Columns, plan: RunPlan) -> dict[str, int]:
 
 
 def agree(first: RunPlan, other: RunPlan, *, content: bool) -> None:
-    """Raises ValueError where scores of two runs cannot stand in one table. content: whether the
-    data and the folds of the datasets that they share are compared, too."""
+    """Raises ValueError where the scores of two runs cannot share a table. content: whether data
+    and folds of the datasets that both runs have are compared too."""
     parts = [(part, first.identity[part], other.identity[part]) for part in IDENTITY]
     if content:
         shared = sorted(first.datasets.keys() & other.datasets.keys())
@@ -246,8 +250,8 @@ def agree(first: RunPlan, other: RunPlan, *, content: bool) -> None:
 def facts_of_plans(
     plans: list[RunPlan], frame: pd.DataFrame, *, last_record: str, cpus: list[str], gpus: list[str]
 ) -> Facts:
-    """The settings, versions and notes that tables show. last_record: its time; cpus,
-    gpus: the processors that trials ran on."""
+    """The settings, versions and notes that tables show. last_record: time of the newest record;
+    cpus, gpus: the processors that trials ran on."""
     first = plans[0]
     names = [str(plan.options.budget) for plan in plans]
     budgets = [plan.budget for plan in plans]
@@ -306,7 +310,7 @@ def facts_of_plans(
 
 
 def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
-    """How the choice of a study is evaluated, in words."""
+    """How the chosen configuration of a study is evaluated, in words."""
     most = max((s for plan in plans for s in plan.studies), key=lambda study: study.n_members)
     if not most.n_members:
         return _range(seeds, "evaluation seed")
@@ -315,7 +319,7 @@ def _evaluated(plans: Sequence[RunPlan], seeds: Sequence[int]) -> str:
 
 def of_protocols(protocols: Mapping[str, str], added: Sequence[str] = ()) -> dict[str, Any]:
     """The facts `protocol`, `overlapping`, `sizes`, `test_over_train` of {dataset: protocol}.
-    `added`: those with one stored split, which overlaps no other."""
+    added: datasets with one stored split, whose test parts do not overlap."""
     from ...datasets.protocols import N_FOLDS, NUMBERS, described, draws_of
 
     official = [name for name, protocol in protocols.items() if protocol.startswith("official")]
@@ -344,8 +348,8 @@ def _range(numbers: Sequence[int], what: str) -> str:
 
 
 def default_first(plans: list[RunPlan], start_with_default: bool) -> list[str]:
-    """The models whose studies all begin with the default configuration: those of a budget that
-    starts with it, but for grids, asynchronous searches and halving."""
+    """The models whose studies all try the default configuration first. Grids, asynchronous
+    searches and halving do not, even if the budget starts with the default."""
     others, names = set(), set()
     for plan in plans:
         for study in plan.studies:
@@ -377,8 +381,8 @@ def promises_of(plans: list[RunPlan], struck: Sequence[str]) -> list[str]:
 
 
 def warnings_of(datasets: Mapping[str, PlannedDataset]) -> dict[str, list[str]]:
-    """{a sentence: the datasets that it is about}. Those of files are whole, those of known ones
-    one per kind of problem."""
+    """{sentence: the datasets that it is about}. For files, each warning; for datasets with a card,
+    one sentence for each kind of problem."""
     own: dict[tuple[str, str], list[str]] = {}
     known: dict[str, list[str]] = {}
     for name, described in sorted(datasets.items()):
@@ -400,10 +404,10 @@ def warnings_of(datasets: Mapping[str, PlannedDataset]) -> dict[str, list[str]]:
 
 
 def independent(datasets: Mapping[str, tuple[bool, Iterable[str]]]) -> tuple[list[str], str]:
-    """(the learnable datasets of which no two share rows, why the others are not among them), of
-    {dataset: (whether it can be learned, those that it shares rows with)}.
+    """(learnable datasets of which no two share rows, why the others are left out). datasets:
+    {name: (whether it is learnable, names of datasets that share rows with it)}.
 
-    Of datasets that share rows the first by name stays.
+    Where datasets share rows, the first one by name is kept.
     """
     kept: list[str] = []
     reasons = []

@@ -33,8 +33,8 @@ def columns_of(records: pa.Table) -> Columns:
 
 
 def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
-    """{model: {category: number of warnings in its fits}} over all recorded results. Consumes the
-    column of warnings."""
+    """{model: {category of warning: count}} over all recorded results. Removes the column of
+    warnings from `columns`."""
     totals: dict[str, Counter[str]] = {}
     column = columns.pop(WARNINGS, None)
     if column is None:
@@ -51,7 +51,7 @@ def warnings_by_model(columns: Columns) -> dict[str, dict[str, int]]:
 
 
 def _counts(text: str) -> dict[str, int]:
-    """The numbers in a JSON object; nothing for a text of another kind (a run may be foreign)."""
+    """The whole numbers in a JSON object; {} for any other text (a run may be foreign)."""
     try:
         parsed = json.loads(text)
     except ValueError:
@@ -63,10 +63,10 @@ def _counts(text: str) -> dict[str, int]:
 def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
     """One row for every slot that has ended, in the order of (study, stage, index).
 
-    Columns: OWN, PLACE, RESULT and val_<metric>, test_<metric>; of the last record of a slot, and
-    the last result of its trial. What is not in `columns` is left out of the frame. Consumes
-    `columns`: of a million trials they take as much memory as the frame. compact: configurations
-    are not copied; each row points at its own, see `_pointed_at`.
+    The frame has OWN from the slot's last record, PLACE, RESULT, val_<metric> and test_<metric>
+    from its trial's last result, as far as `columns` has them. Empties `columns`: for a million
+    trials they take as much memory as the frame. compact: configurations are not copied, each row
+    points at its own (see `_pointed_at`).
     """
     at, result, linked = _ends(columns)
     import pandas as pd
@@ -90,7 +90,7 @@ def results_frame(columns: Columns, *, compact: bool = False) -> pd.DataFrame:
 
 
 def study_ends(columns: Columns) -> list[tuple[str, int, int]]:
-    """(study, n_trials, n_slots) of every record of a study's end that says both, in order."""
+    """(study, n_trials, n_slots) of every study-end record with both numbers, in order."""
     kinds, words = _texts(columns["kind"])
     ends = np.flatnonzero(np.array([word == "study" for word in words], dtype=bool)[kinds])
     studies, names = _texts(columns["study"])
@@ -157,7 +157,7 @@ def _texts(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 
 
 def _taken(name: str, column: pa.ChunkedArray, rows: np.ndarray) -> Any:
-    """A column of the frame: these rows of the ledger. Rows with equal texts share one."""
+    """A column of the frame, taken from these ledger rows; equal texts are one object."""
     import pandas as pd
     import pyarrow as pa
 

@@ -29,8 +29,8 @@ PARTS = ("val", "test")
 
 @dataclass(frozen=True)
 class Predicted:
-    """A finished trial. `loss`: its validation score by the sweep's metric, lower is better, NaN
-    without one; `counts`: whether it is part of the study's score."""
+    """A finished trial. loss: validation loss by the sweep's metric, lower is better, NaN without a
+    score; counts: whether the trial is part of its study's score."""
 
     model: str
     index: int
@@ -43,17 +43,17 @@ class Predicted:
     position: int
 
     def arrays(self, *parts: str) -> dict[str, np.ndarray]:
-        """(n, C) probabilities or (n,) values of "val" and "test", or of these `parts` alone.
-        LedgerError where they are gone."""
+        """{part: (n, C) probabilities or (n,) values} of `parts`, by default "val" and "test".
+        Raises LedgerError if they are gone."""
         where = self.ledger.at(self.position)["predictions"]
         return self.ledger.predictions.get({part: where[part] for part in parts or PARTS})
 
 
 @dataclass
 class Block:
-    """A fold of a dataset: its targets by part, the weights of the rows where they have some, the
-    costs of the classes, and the trials of all runs on it that predicted these rows. `bag`: these
-    trials are bags, which predicted more validation rows than one fit does."""
+    """A fold of a dataset: targets and row weights (if any) by part, costs of classes, and the
+    trials of all runs that predicted these rows. bag: whether the trials are bags, which predict
+    more validation rows than single fits do."""
 
     dataset: str
     task: str
@@ -76,12 +76,12 @@ def blocks_of(
     stage: str | None = None,
     bags: bool = False,
 ) -> tuple[list[Block], dict[str, str]]:
-    """(the folds in order, {dataset that is left out: why}). files: where the tables of files lie
-    now, if they moved; only: the one dataset wanted; stage: that of the trials wanted; bags: these
-    alone. A fold with both single fits and bags has a block of each.
+    """(blocks in the order of the folds, {dataset that is left out: why}). files: new paths of
+    files that moved; only: a single dataset; stage: of the trials to take; bags: whether to take
+    bags only. A fold with single fits and bags has a block of each.
 
-    The targets are read from the datasets again. A dataset that is not available, or is not what
-    the run had, is left out. Raises LedgerError where a folder is no run's.
+    The targets are read from the datasets again; a dataset that is not available or has changed is
+    left out. Raises LedgerError for a folder that is not a run's.
     """
     blocks: dict[tuple[str, int, bool], Block] = {}
     left_out: dict[str, str] = {}
@@ -162,7 +162,7 @@ def _check_rows(
     table: Table,
     folds: Mapping[int, Fold],
 ) -> None:
-    """Raise ValueError where a fold has other numbers of rows now than the run predicted."""
+    """Raise ValueError if the number of a fold's rows is not that of the predictions."""
     for row in rows.drop_duplicates(["fold", "stage"]).itertuples(index=False):
         record = ledger.at(positions[row.id])
         where, fold = record["predictions"], folds[row.fold]
@@ -174,7 +174,7 @@ def _check_rows(
 
 
 def counting(frame: pd.DataFrame) -> Any:
-    """Which rows make up the score of their study: its evaluations, else the chosen trial."""
+    """Mask of the rows that make up a study's score: its evaluations, else the chosen trial."""
     evaluated = set(frame.loc[frame["stage"] == "eval", "study"])
     return np.where(
         frame["study"].isin(list(evaluated)), frame["stage"] == "eval", frame["selected"]

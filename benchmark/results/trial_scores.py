@@ -35,7 +35,7 @@ DataOf = Callable[[str], "tuple[Table, Mapping[int, Fold]]"]
 
 
 class WrongScores(LedgerError):
-    """A record has other scores than its predictions, in `scores` (None: they have none)."""
+    """A record's scores do not follow from its predictions; `scores` do (None: none)."""
 
     def __init__(self, why: str, scores: Scores | None = None) -> None:
         super().__init__(why)
@@ -75,7 +75,7 @@ def rescored(table: Table, fold: Fold, predictions: Mapping[str, np.ndarray]) ->
 
 
 def check_scores(record: Mapping[str, Any], scores: Scores) -> None:
-    """Raises WrongScores where a record has other scores than these of its predictions."""
+    """Raises WrongScores if a record's scores are not `scores`, those of its predictions."""
     for part, expected in scores.items():
         recorded = record.get(part)
         if not isinstance(recorded, Mapping) or set(recorded) != set(expected):
@@ -104,7 +104,7 @@ class ScoreCheck:
 
     @classmethod
     def of_run(cls, ledger: Ledger, **where: Any) -> ScoreCheck:
-        """That of a run, whose targets are read again. `where`: mirror and cache."""
+        """The check of a run; targets are read again. where: mirror and cache."""
         where |= {"runs": ledger.run.parent, "features": False}
         return cls(lambda dataset: planned_data(plan_in(ledger), dataset, **where))
 
@@ -131,9 +131,9 @@ class ScoreCheck:
 
 
 def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
-    """The evidence with the scores that the predictions of the trials that count have. A trial with
-    others in its record is named as damage. What could not be compared, as its data or predictions
-    are not here, is named in the notes. `where`: mirror and cache."""
+    """The evidence with scores computed from the predictions of its counted trials. A trial with
+    other scores in its record is named as damage; datasets without data or predictions here are
+    named in the notes. where: mirror and cache."""
     counted = evidence.trials["selected"].to_numpy(dtype=bool) | evidence.having("stage", EVAL)
     counted &= evidence.having("status", DONE)
     wanted = set(evidence.trials.loc[counted, "id"])
@@ -164,7 +164,7 @@ def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> 
 
 
 def _with_scores(trials: pd.DataFrame, id: str, scores: Scores | None) -> pd.DataFrame:
-    """The trials with these scores of one of them."""
+    """The trials, one of them with these scores."""
     trials = trials.copy()
     mine = trials["id"] == id
     for part, known in (scores or {}).items():

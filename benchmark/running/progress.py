@@ -263,11 +263,11 @@ class Progress:
 
     def _end_study(self, study: Study) -> None:
         self._pace.end(study.name)
-        if "n_slots" in study.meta:  # failures may have left fewer slots than were planned
-            spared = study.meta["n_slots"] - study.state.n_slots
-            self.total -= spared
-            self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
-        loss, metric = study.state.best_loss, study.meta.get("metric", "loss")
+        # failures may have left fewer slots than were planned
+        spared = study.state.shape.n_slots - study.state.n_slots
+        self.total -= spared
+        self._work = max(0.0, self._work - spared * self._pace.seconds(study.name))
+        loss, metric = study.state.best_loss, study.metric
         scored = "no score" if loss is None else f"best val {metric} {score_of(loss, metric):.4g}"
         own = f"{study.name}: {scored}"
         if self.verbose:
@@ -277,11 +277,9 @@ class Progress:
     def _leading(self, study: Study) -> str:
         """Which model leads on the study's dataset, by what score of how many rows; "" where
         nothing has a score."""
-        dataset, metric = study.meta.get("dataset"), study.meta.get("metric", "")
-        if dataset is None:
-            return ""
+        dataset, metric = study.data_key, study.metric
         if (loss := study.judged_loss) is not None:
-            here = loss, study.meta["model"], study.meta["judged_by"]
+            here = loss, study.model, study.judged_by
             self._leaders[dataset] = min(here, self._leaders.get(dataset, here))
         if dataset not in self._leaders:
             return ""

@@ -1,4 +1,4 @@
-"""Resuming and extending a run: what must be as before, what stays planned, what runs again."""
+"""Resuming and extending a run: settings that must not change, plans kept, trials run again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .request import Request
 
 
 def merge_with(old: RunPlan | None, request: Request) -> Options:
-    """The options of a run that is started again: what its plan `old` held stays planned."""
+    """The request's options joined with those of the plan `old` of a run started again."""
     options, suite = request.options, request.suite
     if old is None:
         return options
@@ -40,7 +40,7 @@ def merge_with(old: RunPlan | None, request: Request) -> Options:
 
 
 def _both(was: tuple[str, ...], new: tuple[str, ...], usual: Iterable[str]) -> tuple[str, ...]:
-    """All names of two lists, where an empty one means the suite's."""
+    """All names of two lists; an empty list stands for the suite's names (`usual`)."""
     if was and new:
         return tuple(dict.fromkeys([*was, *new]))
     extra = [name for name in [*was, *new] if name not in usual]
@@ -56,14 +56,17 @@ AS_BEFORE = (
 def check_same(
     old: RunPlan | None, plan: Plan, whose: str = "this run was", way_out: str = AS_BEFORE
 ) -> None:
-    """Refuse to mix results that cannot stand in one table. Raises SweepError that names each part
-    in which `plan` differs from the run's plan `old`."""
+    """Refuse a plan whose results cannot share a table with the run's. Raises SweepError, which
+    names each difference between `plan` and the run's plan `old`."""
     if old is None:
         return
     differences = []
     if old.suite.name != plan.suite.name:
         differences.append(f"suite was {old.suite.name!r}, is {plan.suite.name!r}")
-    for name, data in plan.data.items():  # costs are in no id of a trial, but choose among trials
+    for (
+        name,
+        data,
+    ) in plan.data.items():  # no trial's id depends on costs, but the choice among trials does
         now = data.description.get("csv", {}).get("costs", [])
         was = old.datasets[name].csv.get("costs", []) if name in old.datasets else now
         if was != now:
@@ -90,11 +93,11 @@ def check_same(
 
 
 def dropped(old: RunPlan | None, plan: Plan) -> str:
-    """The studies with more trials in the plan `old` than in `plan`, whose suite was edited; "" for
-    none."""
+    """Names of the studies that lose trials in `plan`, since the suite was edited after `old`; ""
+    for none."""
     if old is None:
         return ""
-    now = {study.name: study.planned.shape.bounds for study in plan.studies}
+    now = {study.name: study.shape.bounds for study in plan.studies}
     was = {study.name: study.shape.bounds for study in old.studies}
     studies = [
         study
@@ -109,7 +112,7 @@ def _searches(old: RunPlan, plan: Plan) -> dict[str, str]:
     dataset got settings of its own since, or lost them."""
     known = {(study.dataset, study.model) for study in old.studies}
     searches = {}
-    for study in (study.planned for study in plan.studies):
+    for study in plan.studies:
         key, earlier = (search_key(identity, study) for identity in (plan.identity, old.identity))
         if key == earlier or (study.dataset, study.model) in known:
             searches[key] = earlier
@@ -117,8 +120,8 @@ def _searches(old: RunPlan, plan: Plan) -> dict[str, str]:
 
 
 def _fewer_trials(old: RunPlan, plan: Plan) -> list[str]:
-    """What would take trials away from the run: --trials below the number that a model of the suite
-    has of its own."""
+    """Sentences on models that would lose trials: --trials is below the number that the suite sets
+    for the model itself."""
     if plan.options.trials is None:
         return []
     was = {study.name: study.n_trials for study in old.studies}
@@ -131,7 +134,7 @@ def _fewer_trials(old: RunPlan, plan: Plan) -> list[str]:
 
 
 def code_that_runs(plan: RunPlan, models: Iterable[str], *, allow_code_change: bool) -> list[str]:
-    """One line for each of `models` whose class is not tabsweep's: which file a resume will run.
+    """One line for each of `models` from outside tabsweep: the file whose code will run.
 
     Nothing is imported yet, because a run may come from somebody else. Raises SweepError if the
     class now comes from another file with other code, unless `allow_code_change`. If the same file
@@ -163,13 +166,13 @@ def code_that_runs(plan: RunPlan, models: Iterable[str], *, allow_code_change: b
 
 
 def with_first_code(plan: RunPlan, old: RunPlan | None) -> RunPlan:
-    """The plan that names, for each class of the user, the code with which the class first came
-    into the run."""
+    """The plan with, for each class of the user, the code that the class had when it first entered
+    the run."""
     return replace(plan, own_code={**plan.own_code, **old.own_code}) if old else plan
 
 
 def runs_again(request: Request, plan: Plan, record: Record) -> bool:
-    """Whether a recorded trial runs again: asked for, or failed under a limit that has grown."""
+    """Whether a recorded trial runs again: by request, or since its limit has grown."""
     name = {"timeout": "timeout_s", "oom": "memory_mb"}.get(record["cause"], "")
     now, was = plan.limits.to_data(), record.get("limits") or {}
     if name == "timeout_s":  # that of a bag is for all of its fits

@@ -33,6 +33,7 @@ from ..planning.costs.estimate import set_limits
 from ..planning.own_models import find_model
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan
+from ..planning.settings import Settings
 from ..results.evidence_builder import planned_frame
 from ..results.slots_frame import columns_of
 from ..results.trial_scores import ScoreCheck
@@ -67,32 +68,44 @@ class SweepOutcome:
 # ---------------------------------------------------------------------- before anything runs
 
 
-def check_names(request: Request) -> None:
+def check_names(request: Request) -> Settings:
     """Refuse unknown datasets, models, metrics and searches, before any data is loaded.
 
     Raises UnknownDataset, UnknownModel, PlanError.
     """
     suite, options = request.suite, request.options
-    cards = {
-        name: catalog.card(name)
+    settings = Settings(suite, options)
+    for model in settings.budget.model:  # a section for a model that this call leaves out is fine
+        find_model(settings.budget.asked(model))
+    tasks = {
+        name: catalog.card(name).task
         for name in (*options.datasets, *suite.datasets, *suite.offline)
         if name not in request.tables and name not in suite.file
     }
-    plan = Plan(suite, options, {}, {})
-    for model in plan.budget.model:  # a section for a model that this call leaves out is fine
-        find_model(plan.budget.asked(model))
-    tasks = {cards[name].task for name in (options.datasets or suite.datasets) if name in cards}
-    plan.check_searches(tasks | {own.table.task for own in request.tables.values()})
+    wanted = [name for name in options.datasets or suite.datasets if name in tasks]
+    own = {name: own.table.task for name, own in request.tables.items()}
+    settings.check_searches({name: tasks[name] for name in wanted} | own)
+    return settings
 
 
-def prepare(request: Request, ledger: Ledger | None) -> Plan:
-    """Load the data and plan the studies; checked against the plan that the ledger holds."""
+def prepare(
+    request: Request,
+    ledger: Ledger | None,
+    *,
+    checked: Callable[[Settings], None] | None = None,
+) -> Plan:
+    """Load the data and plan the studies; checked against the plan that the ledger holds.
+
+    checked: called when the names are known to be right, before data is loaded.
+    """
     old = last_plan(ledger) if ledger is not None else None
     request.options = merge_with(old, request)
-    check_names(request)
+    settings = check_names(request)
+    if checked is not None:
+        checked(settings)
     data, left_out, notes = gather(request, old.datasets if old else None)
     plan = Plan(request.suite, request.options, data, left_out, notes)
-    plan.check_searches({data.table.task for data in plan.data.values()})
+    plan.check_searches({name: data.table.task for name, data in plan.data.items()})
     check_same(old, plan)
     if request.options.asynchronous:
         if not any(study.asynchronous for study in plan.studies):
@@ -111,14 +124,14 @@ def prepare(request: Request, ledger: Ledger | None) -> Plan:
     return plan
 
 
-def check_devices(request: Request) -> None:
+def check_devices(settings: Settings) -> None:
     """Refuse --device cuda on a machine without a GPU at once, not when the first trial is due.
     Raises NoGpu. A cluster is asked when it is there."""
-    if request.options.address == "local" and request.options.device != "cpu":
-        plan = Plan(request.suite, request.options, {}, {})
-        wanting = sorted(name for name, spec in plan.specs.items() if plan.device(spec) != "cpu")
+    options, specs = settings.options, settings.specs
+    if options.address == "local" and options.device != "cpu":
+        wanting = sorted(name for name, spec in specs.items() if settings.device(spec) != "cpu")
         if wanting:
-            check_gpu(request.options.device, wanting)
+            check_gpu(options.device, wanting)
 
 
 def code_check(plan: Plan) -> Callable[[], dict[str, str]]:
@@ -150,27 +163,27 @@ def run(
 
     if not is_run(request.folder):  # whose folder may have been renamed
         check_name(request.name)
-    check_names(request)
     existed = request.folder.exists()
     if existed and not (request.folder / "ledger").is_dir() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
     ray = RayStart(options.workers, options.address)
     listener(Waiting("the data"))
+
+    def begin(settings: Settings) -> None:
+        check_devices(settings)
+        ray.begin()
+
     try:
         plan = None
         if not existed:  # a request that fails leaves no folder behind
-            check_devices(request)
-            ray.begin()
-            plan = prepare(request, None)
+            plan = prepare(request, None, checked=begin)
         with RunLock(request.folder, note=tell) as lock:
             ledger = Ledger(request.folder, write=True)
             try:
                 if plan is None or len(ledger):  # another process may have been faster
-                    if not all_ended(ledger):
-                        check_devices(request)
-                        ray.begin()
-                    plan = prepare(request, ledger)
+                    ended = all_ended(ledger)
+                    plan = prepare(request, ledger, checked=None if ended else begin)
                 for own in request.tables.values():
                     own.keep(request.folder.parent)
                 sweep = _Sweep(request, plan, ledger, ray, listener, stop or Stop(), lock.check)
@@ -324,7 +337,7 @@ class _Sweep:
         )
         studies = list(self._engine.studies.values())
         known = sum(study.state.n_done for study in studies)
-        left = {s.name: s.planned.shape.n_slots for s in self.plan.studies if not s.reason}
+        left = {s.name: s.shape.n_slots for s in self.plan.studies if not s.reason}
         for study in studies:
             left[study.name] = 0 if study.finished else left[study.name] - study.state.n_done
         workers = self._ray.n_workers
@@ -414,7 +427,7 @@ class _Sweep:
     def _check_gpus(self) -> None:
         """Raises NoGpu where a study needs a GPU and no machine has one, before a trial runs: some
         boosting libraries would go on on the CPU."""
-        wanting = sorted({s.meta["model"] for s in self._studies if s.needs.gpu_mb})
+        wanting = sorted({s.model for s in self._studies if s.needs.gpu_mb})
         if wanting and not any(node.gpus for node in nodes().values()):
             raise NoGpu(
                 f"--device cuda: no machine of this Ray has a GPU for {', '.join(wanting)} (see "

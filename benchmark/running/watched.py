@@ -2,8 +2,8 @@
 
 Ray's library is native code that may end its process with an exit code and a line of its own, or
 keep Python's lock while it waits for a process that does not answer. So a command that needs Ray
-runs in a child of the process that was called. That one takes the signals, knows how to resume, and
-has the last word.
+runs in a child process. The parent takes the signals, knows how to resume, and prints the last
+line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Teller:
-    """Tells the process that watches this one that it lives, and how things stand."""
+    """The child's messages to its parent: signs of life, the run's folder, how it ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -56,20 +56,20 @@ class Teller:
             os.write(self._descriptor, f"{word} {about}\0".encode())
 
     def run_is(self, folder: Path) -> None:
-        """The folder of the run that can be resumed, once it has begun."""
+        """Tell the folder of the run, which can be resumed from now on."""
         self._tell(RUN, folder)
 
     def lost(self, reason: str) -> None:
-        """Ray was lost: this process ends now, or hangs in a call to Ray."""
+        """Tell that Ray was lost: this process ends now, or hangs in a call to Ray."""
         self._tell(LOST, reason)
 
     def not_up(self, reason: str) -> NoReturn:
-        """End this process: Ray did not start in it, but may in another."""
+        """End this process because Ray did not start; the parent tries another child."""
         self._tell(AGAIN, reason)
         os._exit(ENVIRONMENT)
 
     def end(self, code: int) -> NoReturn:
-        """End this process: all was said and written."""
+        """End this process after everything was printed and written."""
         self._tell(CODE, code)
         sys.stderr.flush()
         os._exit(code)
@@ -94,7 +94,7 @@ def watched(say: Callable[[str], None]) -> Teller:
 
 
 class Watch:
-    """Watches a child, and begins another where Ray did not start in the first."""
+    """The parent's side: watches a child, and forks another one if Ray did not start in it."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -109,7 +109,7 @@ class Watch:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what a dead child leaves behind comes here
 
     def fork(self) -> Teller | None:
-        """In the child its Teller; None here. The child ends with this process."""
+        """Fork. Returns a Teller in the child, None in the parent, with which the child ends."""
         self._attempts += 1
         self._told: dict[str, str] = {}
         self._rest = b""
@@ -170,8 +170,8 @@ class Watch:
         raise ClusterLost(f"{why}; {resume_with(run) if run else way_out(None)}")
 
     def _watch(self) -> float:
-        """Seconds for which Ray's library kept the child from all else before it was ended for it;
-        0.0 for any other end."""
+        """Wait for the child's end. Returns for how many seconds Ray's library had blocked it, if
+        it was killed for that; else 0.0."""
         silent = waited = computed = 0.0
         last, said = time.monotonic(), False
         while not self._has_ended():
@@ -198,7 +198,7 @@ class Watch:
         return 0.0
 
     def _hear(self, within_s: float = TICK_S) -> bool:
-        """Whether the child told something."""
+        """Read the child's messages; returns whether there were any."""
         if not select.select([self._hears], [], [], within_s)[0]:
             return False
         data = os.read(self._hears, 65536)
@@ -209,7 +209,7 @@ class Watch:
         return bool(data)
 
     def _has_ended(self) -> bool:
-        """Whether the child has; others that came here from it are collected."""
+        """Whether the child has ended. Its orphans, which this process inherits, are reaped."""
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid in (0, self._child):
@@ -222,7 +222,7 @@ class Watch:
         return f"ended with {self._status} and no word, as Ray's library ends it where Ray is lost"
 
     def _keep_printed(self) -> None:
-        """What native code printed goes into the run's folder."""
+        """Append what native code printed to logs/ray.log in the run's folder."""
         with self._printed as file, suppress(OSError):
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - LOG_BYTES))
@@ -256,11 +256,11 @@ class Watch:
 
 
 def _print_to(descriptor: int) -> None:
-    """Python prints its errors to this descriptor; native code goes on to print to number 2."""
+    """Let Python print its errors to this descriptor; native code still prints to 2."""
     sys.stderr = open(descriptor, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
 
 
 def _prctl(option: int, value: int) -> None:
-    """Linux alone has it; elsewhere a child outlives the process that watches it."""
+    """Call prctl, which only Linux has; elsewhere a child outlives its parent."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -59,9 +59,9 @@ class Syncer:
     def stop(
         self, timeout: float = LAST_PASS_S, *, say: Callable[[str], None] = lambda text: None
     ) -> str | None:
-        """Let it finish; None when the store is complete, else one line for the user.
+        """Let it finish; returns None for a complete store, else a line for the user.
 
-        `say` is told once when it takes long; Ctrl-C ends the wait.
+        say: called once if the wait is long; Ctrl-C ends the wait.
         """
         silent = min(SILENT_S, timeout)
         try:
@@ -91,8 +91,8 @@ class Syncer:
 
 
 def follow(run: Path, uri: str) -> str | None:
-    """Sync the studies that have ended whenever the ledger has grown, and everything when standard
-    input ends; the last pass's error or None.
+    """Sync ended studies whenever the ledger has grown, and everything once standard input ends.
+    Returns the error of the last pass, or None.
 
     The last pass is tried again while a server does not answer: it may be on its way up.
     """

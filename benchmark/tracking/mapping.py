@@ -1,7 +1,7 @@
 """A run as MLflow shows it: experiment, runs, params, tags and metric points, from its ledger.
 
-A pure function of the ledger; it does not need MLflow. A study is a run with the scores of its
-chosen configuration; its trials are runs below it where the sweep has few enough.
+A pure function of the ledger, without MLflow. A study becomes a run with the scores of its chosen
+configuration; in a small sweep its trials become runs below it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Row = dict[str, Any]
 
 FINISHED, NO_SCORE = "FINISHED", "FAILED"  # MLflow's words
 LISTED = 10  # failures written out in a run's description
-TRIALS_SHOWN = 1000  # a sweep of at most so many trials has a run for each
+TRIALS_SHOWN = 1000  # largest sweep in which each trial has a run
 STEPS = {"n_estimators": "boosting round", "epochs": "epoch", "steps": "training step"}
 COSTS = ("fit_s", "predict_s", "cpu_s", "peak_ram_mb")
-TRIAL_ID = "tabsweep.trial_id"  # tag: the id of a trial, of a study the one that was chosen
+TRIAL_ID = "tabsweep.trial_id"  # tag: the id of a trial, or of a study's chosen trial
 
 
 class Point(NamedTuple):
-    """One value of a metric, as the arguments of an MLflow metric. time_ms: when it became durable;
+    """One value of a metric, as MLflow's `Metric` takes it. time_ms: when the value became durable;
     step: the index of a trial, a seed, or a step of a fit."""
 
     key: str
@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Shown:
-    """What a run of MLflow shows."""
+    """The content of one MLflow run."""
 
     name: str
     status: str
@@ -55,7 +55,7 @@ class Shown:
 
     @property
     def content(self) -> list[Any]:
-        """All of it but the tags, as JSON values."""
+        """The content without the tags, as JSON values."""
         return [self.name, self.status, self.start_ms, self.end_ms, self.params, self.points]
 
 
@@ -65,11 +65,10 @@ class StudyRun(Shown):
 
     `start_ms` lies as long before `end_ms` as the study's trials took, and not before the first of
     them began: studies take turns, so that their first and last trials span most of a sweep.
-    `params` and scores are those of the chosen configuration. `trials`: the runs below it (of a
-    study on rungs the highest rung of each), none where the sweep has too many. `loss`: of the
-    chosen configuration on the test rows. `rank`: of its model on this dataset and fold by test
-    score, known once the studies of all models have ended. `dataset` names the data as MLflow does:
-    digest, source, profile.
+    `params` and scores belong to the chosen configuration. trials: the runs below it, empty in a
+    large sweep; with rungs, each configuration's highest rung. loss: the chosen configuration's
+    test loss. rank: the model's rank by test score on this dataset and fold, known once the studies
+    of all models have ended. `dataset` names the data as MLflow does: digest, source, profile.
     """
 
     dataset: dict[str, str] = field(default_factory=dict)
@@ -79,7 +78,7 @@ class StudyRun(Shown):
 
     @property
     def digest(self) -> str:
-        """A hash of all that the run shows. A run in a store that has another hash is outdated."""
+        """A hash of the run's content. A stored run with another hash is outdated."""
         trials = [trial.content for trial in self.trials]
         tags = {k: v for k, v in self.tags.items() if k != "mlflow.note.content"}
         return digest([self.content, trials, tags], length=16)
@@ -154,7 +153,7 @@ def _rank(runs: list[StudyRun], plan: RunPlan) -> None:
 
 
 def _studies_alone(planned: int, shown: int) -> str:
-    """What descriptions say of a sweep with too many trials for runs of their own, else ""."""
+    """The sentence for a sweep with too many trials for runs of their own; "" for others."""
     if planned <= shown:
         return ""
     return (
@@ -199,7 +198,7 @@ def _study_run(study: PlannedStudy, rows: list[Row], plan: RunPlan, *, shown: bo
         tags=tags,
         dataset=_dataset(study.dataset, plan),
     )
-    # MLflow lists metrics in the order of their coming.
+    # MLflow lists metrics in the order in which they were logged.
     if chosen is not None:
         run.params = _params(chosen)
         tags[TRIAL_ID] = chosen["id"]
@@ -226,7 +225,7 @@ def _ended(study: PlannedStudy, rows: list[Row], metric: str) -> bool:
 
 
 def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
-    """One row per configuration, in order; with rungs, the row of its lowest (highest) rung."""
+    """One row a configuration, in order; with rungs the row of its lowest (highest) one."""
     found: dict[int, Row] = {}
     for row in sorted(rows, key=lambda row: (row["stage"] == TUNE, row["stage"]), reverse=highest):
         if row["stage"] != EVAL:
@@ -235,7 +234,7 @@ def _search(rows: list[Row], *, highest: bool = False) -> list[Row]:
 
 
 def _trial_run(row: Row, metric: str) -> Shown:
-    """A trial as a run of its own: all its parameters, scores and costs."""
+    """A trial as a separate run with its parameters, scores and costs."""
     end = _milliseconds(row["time"])
     done = row["status"] == DONE
     names = [*_scores_of(row, metric), *COSTS] if done else []
@@ -264,14 +263,14 @@ def _trial_run(row: Row, metric: str) -> Shown:
 
 
 def _scores_of(row: Row, metric: str) -> list[str]:
-    """The names of the scores of a row, those by the metric of the study first."""
+    """The names of a row's scores; the scores by the study's metric come first."""
     names = [name for name in sorted(row) if name.startswith(("val_", "test_"))]
     return sorted(names, key=lambda name: name.partition("_")[2] != metric)
 
 
 def _scores(chosen: Row, rows: list[Row], metric: str, bag: bool) -> dict[str, float | None]:
-    """The scores of a study as the tables have them: where it has evaluation seeds, a test score is
-    their mean, and None where one of them has none; where it has a bag, both parts are its own."""
+    """The scores of a study as in the tables. With evaluation seeds, a test score is their mean, or
+    None if a seed has no score; with a bag, validation and test scores are the bag's."""
     counting = [row for row in rows if row["stage"] == EVAL] or [chosen]
     scores: dict[str, float | None] = {}
     for name in _scores_of(chosen, metric):
@@ -282,7 +281,7 @@ def _scores(chosen: Row, rows: list[Row], metric: str, bag: bool) -> dict[str, f
 
 
 def _add_curve(run: StudyRun, curve: Any) -> None:
-    """The validation loss of the chosen configuration's fit, by its steps, where it has any."""
+    """Add the validation loss of the chosen configuration's fit by step, if it was recorded."""
     if curve:
         by = STEPS.get(curve["by"], curve["by"])
         note = f"\n\n`curve/val_loss` is the validation loss of the chosen fit by {by}."
@@ -292,8 +291,8 @@ def _add_curve(run: StudyRun, curve: Any) -> None:
 
 
 def _trial_points(search: list[Row], metric: str, *, alone: bool) -> Iterator[Point]:
-    """The points of the trials in the run of their study. `alone`: the trials have no runs of their
-    own, so their scores stand here too."""
+    """The trials' points in the run of their study. alone: the trials have no runs of their own, so
+    the points include their scores."""
     from ...reports.metrics import METRICS
 
     better = max if METRICS[metric].direction == "max" else min
@@ -419,7 +418,7 @@ def _failures(rows: Iterable[Row]) -> Counter[str]:
 
 
 def _params(row: Row) -> dict[str, str]:
-    """The configuration of a row as texts; MLflow keeps 6,000 characters of one."""
+    """The configuration of a row as texts of at most the 6,000 characters that MLflow keeps."""
     config = json.loads(row["config"])
     return {k: (v if isinstance(v, str) else canonical(v))[:6000] for k, v in config.items()}
 

@@ -72,9 +72,9 @@ def sync(
     """Bring a tracking store up to date with the ledger. Idempotent; one at a time per run
     and store.
 
-    `trials_shown`: up to how many trials of the sweep each has a run of its
-    own; None: as in the last pass, 1,000 at first. Raises TrackingError (a store that is refused,
-    unreachable or broken; the message holds no credentials) and LedgerError.
+    trials_shown: the largest sweep, in trials, whose trials have MLflow runs; None for the number
+    of the last pass, at first 1,000. Raises LedgerError, and TrackingError for a store that is
+    refused, unreachable or broken (without credentials in the message).
     """
     uri = check(uri or default_uri(run))
     started = time.monotonic()
@@ -95,7 +95,7 @@ def sync(
 
 
 def last_sync(run: Path, *, uri: str | None = None) -> dict[str, Any]:
-    """What the last pass that ended well reported, with `trials_shown`; empty without one."""
+    """The report of the last successful pass, with `trials_shown`; {} before the first."""
     try:
         return json.loads(_cursor_path(run, uri or default_uri(run)).read_bytes())
     except (OSError, ValueError):
@@ -112,7 +112,7 @@ def _cursor_path(run: Path, uri: str) -> Path:
 
 
 class _Store:
-    """A store during one pass, with its experiment and the runs that it has of this run folder."""
+    """A store during one pass, with its experiment and its MLflow runs of this run folder."""
 
     def __init__(
         self, client: MlflowClient, projection: Projection, report: SyncReport, run: Path, uri: str
@@ -128,13 +128,13 @@ class _Store:
         self.at_once = AT_ONCE if is_server(uri) else 1  # SQLite has one writer
         self.known: dict[str, Run] = {}  # by their keys
         mine = self._search(f"tags.`tabsweep.run_id` = '{projection.run_id}'")
-        # Of several of a key (a server did what it did not answer) one stays, if possible a whole.
+        # A server without an answer may have made a run twice: one a key stays, a whole one first.
         for known in sorted(mine, key=lambda r: (r.info.status == "RUNNING", r.info.run_id)):
             if self.known.setdefault(known.data.tags.get(KEY, ""), known) is not known:
                 self._remove(known)
 
     def _key(self, study: str) -> str:
-        """The tag `tabsweep.key` of the run of a study; that of the report's for ""."""
+        """The tag `tabsweep.key` of a study's run; "" stands for the report's run."""
         return f"{self.projection.run_id}:{study}"
 
     def _search(self, filter: str) -> list[Run]:
@@ -158,7 +158,7 @@ class _Store:
     # -- studies -----------------------------------------------------------------------------------
 
     def write_studies(self) -> None:
-        """Write the studies that the store lacks or shows otherwise, and the ranks of all."""
+        """Write the studies that the store lacks or has with other content, and all ranks."""
         for study in self.projection.runs:
             known = self.known.get(self._key(study.name))
             if known is not None and _shows(known, study):
@@ -197,7 +197,7 @@ class _Store:
         return made.info.run_id
 
     def _fill(self, id: str, shown: Shown) -> None:
-        """Write params and metrics, and last the status: a run without one is not whole."""
+        """Write params and metrics, then the status, which marks a run as whole."""
         from mlflow.entities import Metric, Param
 
         metrics = [Metric(*point) for point in shown.points]
@@ -207,7 +207,7 @@ class _Store:
     # -- the report --------------------------------------------------------------------------------
 
     def write_report(self) -> None:
-        """Copy the run's report, if there is one, to a run of its own where it has changed."""
+        """Copy the run's report, if it exists and has changed, to an MLflow run of its own."""
         shown, now = self.projection.sweep, _report_hash(self.run)
         key = self._key("")
         known = self.known.get(key)
@@ -222,7 +222,7 @@ class _Store:
 
 
 def _shows(known: Run, study: StudyRun) -> bool:
-    """Whether a run of MLflow is whole and shows a study as it stands."""
+    """Whether an MLflow run is whole and has the study's present content."""
     return known.info.status != "RUNNING" and known.data.tags.get(DIGEST) == study.digest
 
 

@@ -69,6 +69,6 @@ class Estimates:
 
     def remaining_s(self, study: Study) -> float:
         """Expected seconds of work that are left in a study."""
-        total, weight = self._seconds[study.meta.get("model", "")]
+        total, weight = self._seconds[study.model]
         rate = total / weight if weight else 1.0
         return rate * study.weight * max(1, study.state.n_slots - study.state.n_done)

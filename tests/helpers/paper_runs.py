@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.settings import Settings
 from tabsweep.datasets import catalog
 from tabsweep.reports.evidence import Evidence
 from tabsweep.reports.facts import Facts
@@ -17,8 +18,8 @@ METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 def planned(suite: str, budget: str, model: str, dataset: str) -> tuple[str, Space, str, int]:
     """(name of the space, the space, the sampler, the number of trials) of a model's search."""
-    plan = Plan(suites.load(suite), Options(budget=budget, models=(model,)), {}, {})
-    return plan.search(model, catalog.card(dataset).task, dataset)
+    settings = Settings(suites.load(suite), Options(budget=budget, models=(model,)))
+    return settings.search(model, catalog.card(dataset).task, dataset)
 
 
 def scored(

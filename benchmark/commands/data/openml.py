@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...console import ENVIRONMENT, OK, USAGE, Console, count
-from ...planning.absences import by_reason
+from ...planning.plan_record import by_reason
 from .catalog import added_data, added_line
 
 if TYPE_CHECKING:

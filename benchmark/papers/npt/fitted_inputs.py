@@ -20,7 +20,8 @@ from ....models.npt.network import NPTNetwork
 from ....models.npt.prediction import TEST, TRAIN, VAL, visible
 from ....models.preprocessing import as_frame
 from ...planning import suite
-from ...planning.plan import Options, Plan
+from ...planning.options import Options
+from ...planning.settings import Settings
 from ..experiment_result import Setting
 
 TINY: dict[str, Any] = {  # an NPT that is made within a second and predicts nothing
@@ -38,10 +39,9 @@ YACHT = {"width": 8, "n_layers": 4, "steps": 400, "eval_every": 20, "lr": 1e-2, 
 def paper_configs(dataset: str) -> list[dict[str, Any]]:
     """The configurations of NPT in the budget `paper` of the suite `npt-uci-transductive`: eight on
     a small dataset, one on a large dataset."""
-    plan = Plan(
-        suite.load("npt-uci-transductive"), Options(budget="paper", models=("npt",)), {}, {}
-    )
-    space = plan.search("npt", card(dataset).task, dataset)[1]
+    options = Options(budget="paper", models=("npt",))
+    settings = Settings(suite.load("npt-uci-transductive"), options)
+    space = settings.search("npt", card(dataset).task, dataset)[1]
     return [space.grid_point(i) for i in range(space.size or 0)]
 
 

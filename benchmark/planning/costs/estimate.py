@@ -28,15 +28,15 @@ START_S = 12.0  # of Ray, the first workers and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
 RECORD_MB = 0.01  # of a trial's records and curve
 RAY_MB = 900.0  # of the driver, Ray and its processes
-MOST = 150  # costs of a model here that are looked up
+MOST = 150  # how many measured costs of a model are looked up
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
 
 
 @dataclass(frozen=True)
 class TrialCost:
-    """What a trial of a study is expected to take: CPU seconds, those at the end of the likely
-    range, peak memory of its process in MB; `guess` where its model was never measured. `slots`:
-    how many trials the study is expected to have."""
+    """The expected cost of one trial of a study. seconds: CPU seconds; high: the upper end of their
+    likely range; mb: peak memory of the process, MB; guess: whether the model was never measured;
+    slots: how many trials the study is expected to run."""
 
     seconds: float
     high: float
@@ -47,9 +47,9 @@ class TrialCost:
 
 @dataclass
 class Estimate:
-    """What a sweep would do: `cells` trials, of which `finished` are in the run and `cached` in
-    other runs. `basis` says what the times rest on; `guessed` counts the trials of models that were
-    never measured; `models` has the CPU hours of each model."""
+    """The work of a sweep. cells: all its trials; finished: trials that the run has; cached: trials
+    that other runs have; basis: which measurements the times come from; guessed: {model that was
+    never measured: number of trials}; models: {model: CPU hours}."""
 
     studies: int
     unsupported: dict[str, str]
@@ -91,7 +91,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
     models: dict[str, float] = defaultdict(float)
     ended = Counter(slot.study for slot in finished_slots)
     for study in plan.build():
-        n = study.meta["n_slots"]
+        n = planned[study.name].shape.n_slots
         if study.study_s is not None:
             likely = min(n, max(costs(planned[study.name]).slots, ended[study.name] + 1))
             n = at_end.get((study.name, study.n_trials)) or likely
@@ -113,13 +113,12 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
         disk += left * (RECORD_MB + _predictions_mb(plan, planned[study.name]))
         low += fits * cost.seconds
         high += fits * cost.high
-        models[str(study.meta["model"])] += fits * cost.seconds
+        models[study.model] += fits * cost.seconds
         in_turn = 1 if study.sampler.history_free else math.ceil(fits / max(1, study.sampler.lag))
         longest = max(longest, cost.seconds * in_turn)
         mb = max(mb, cost.mb)
         if cost.guess:
-            name = str(study.meta["model"])
-            total.guessed[name] = total.guessed.get(name, 0) + left
+            total.guessed[study.model] = total.guessed.get(study.model, 0) + left
     total.to_run = total.cells - total.finished - total.cached
     around = TRIAL_S * total.to_run
     wall = max((low + around) / max(1, workers), longest) + (START_S if workers else 0.0)
@@ -135,7 +134,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
 
 
 def _predictions_mb(plan: Plan, study: StudyPlan) -> float:
-    """What the stored predictions of a trial take: a float64 a row, of classes one for each."""
+    """MB of a trial's stored predictions: a float64 for each row (and each class)."""
     data = plan.data[study.dataset]
     fold = data.folds[study.fold]
     return (len(fold.val) + len(fold.test)) * max(1, data.table.n_classes) * 8 / 1e6
@@ -149,7 +148,7 @@ def _copied(study: Study, left: int) -> int:
 
 
 def _more_fits(study: StudyPlan, left: int) -> int:
-    """The fits of bags beyond one a slot, in the last `left` slots of a study."""
+    """Fits in the last `left` slots of a study beyond one a slot: a bag takes several."""
     if not study.bag:
         return 0
     bags = left if study.validation == CV else min(left, 1)
@@ -157,8 +156,8 @@ def _more_fits(study: StudyPlan, left: int) -> int:
 
 
 class TrialCosts:
-    """What a trial of each study of a plan is expected to take, from the shipped costs and from the
-    ledgers of earlier runs here."""
+    """The expected cost of a trial of each study, from the shipped costs and from the ledgers of
+    earlier runs on this machine."""
 
     def __init__(self, plan: Plan, ledgers: Iterable[Ledger] = ()) -> None:
         self._plan = plan
@@ -175,7 +174,7 @@ class TrialCosts:
 
     @property
     def basis(self) -> str:
-        """What the estimates rest on, in words."""
+        """Which measurements the estimates come from, in words."""
         runs = f", corrected by {count(self._runs, 'earlier run')} here" if self._runs else ""
         return f"costs measured on {self._table.machine['cpu']}{runs}"
 
@@ -212,8 +211,10 @@ class TrialCosts:
         limit = min(limit, study.time_limit_s or math.inf)
         share = _share(study)
         mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
-        slots = study.planned.shape.n_slots
-        if study.study_s is not None:  # its search ends with these CPU seconds; the seeds come then
+        slots = study.shape.n_slots
+        if (
+            study.study_s is not None
+        ):  # the search ends after these CPU seconds; evaluation seeds follow
             searched = math.ceil(study.study_s / max(mean, TRIAL_S))
             slots -= study.n_trials - min(study.n_trials, max(1, searched))
         return TrialCost(
@@ -228,7 +229,7 @@ class TrialCosts:
         return self._table.defaults.get(model, {})
 
     def _lookup(self, model: str, gpu: bool) -> Lookup | None:
-        """A look-up in a model's costs: those of runs here, and those of the table, scaled by the
+        """The `Lookup` of a model: costs measured in runs here, and the shipped costs scaled by the
         ratio of the two. None where the model has no costs."""
         if (model, gpu) not in self._lookups:
             own = sorted(self._history[model, gpu], key=lambda cost: -cost.fits)[:MOST]
@@ -243,7 +244,7 @@ class TrialCosts:
 
 
 def _drawn(study: StudyPlan) -> list[dict[str, Any]]:
-    """Configurations that stand for those of a study."""
+    """A sample of the configurations of a study, whose mean cost is taken."""
     free = study.n_trials - len(study.first)
     sampler = make_sampler("random", study.space, seed=0)
     drawn = [sampler.ask(index) for index in range(min(DRAWS, max(free, 0)))]
@@ -262,14 +263,14 @@ def _share(study: StudyPlan) -> float:
     steps = [stop - before for before, stop in zip([0.0, *stops], stops, strict=False)]
     sizes = rungs.sizes(study.n_trials)
     fits = sum(size * step for size, step in zip(sizes, steps, strict=True))
-    n_seeds = len(study.seeds) if study.evaluates else 0
+    n_seeds = study.shape.n_seeds
     slots = study.n_trials if study.asynchronous else sum(sizes)
     return (fits + n_seeds) / (slots + n_seeds)
 
 
 def searched_whole(studies: Iterable[StudyPlan]) -> list[str]:
-    """One sentence on the searches that end before the trials that were asked for, as their space
-    has fewer points; none where each has as many, or where there is nothing to choose."""
+    """One sentence that names the searches whose space has fewer points than the trials asked for;
+    an empty list if there is none. Spaces of one point are not named."""
     ends: dict[str, set[str]] = defaultdict(set)
     for study in studies:
         if not study.reason and study.n_trials < study.n_asked and study.space.size != 1:
@@ -287,15 +288,15 @@ def by_study(plan: Plan) -> dict[str, float]:
     expected: dict[str, float] = defaultdict(float)
     for study in plan.studies:
         if not study.reason:
-            cost, planned = costs(study), study.planned.shape.n_slots
+            cost, planned = costs(study), study.shape.n_slots
             part = (cost.slots + _more_fits(study, planned)) / planned
             expected[study.name] = part * (cost.seconds + TRIAL_S)
     return dict(expected)
 
 
 def limits_follow(plan: Plan) -> bool:
-    """Whether the time limits of a plan come from its estimate: it is of the user's files, whose
-    sizes the budgets of uci-small do not know, and nobody asked for another limit."""
+    """Whether the time limits of a plan come from its estimate: the data are files of --csv, whose
+    sizes the budgets of uci-small do not know, and the user gave no --timeout."""
     files = any("csv" in data.description for data in plan.data.values())
     return files and not plan.suite.file and plan.options.timeout_s is None
 

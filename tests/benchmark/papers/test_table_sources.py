@@ -16,7 +16,8 @@ from tabsweep.benchmark.papers import catalog
 from tabsweep.benchmark.papers.catalog import entries, find_entry
 from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.settings import Settings
 from tabsweep.datasets import catalog as datasets
 from tabsweep.models import registry
 from tabsweep.models.registry import make_model
@@ -65,8 +66,8 @@ def test_a_row_that_runs_for_its_table_alone_is_run_with_the_tables_others(
     )
     assert bench("reproduce", *words.split()).code == 2
     assert list(asked[0].options.models) == models
-    plan = Plan(asked[0].suite, asked[0].options, {}, {})  # the sweep itself takes hours
-    assert list(plan.models) == (models or asked[0].suite.budget("reduced")[1].models)
+    settings = Settings(asked[0].suite, asked[0].options)  # the sweep itself takes hours
+    assert list(settings.models) == (models or asked[0].suite.budget("reduced")[1].models)
 
 
 FIGURES = [(paper, t) for paper, tables in {
@@ -162,11 +163,12 @@ def test_every_configuration_of_a_suite_is_one_that_its_model_takes(name):
     suite = suites.load(name)
     cards = [datasets.card(dataset) for dataset in (*suite.datasets, *suite.offline)]
     for budget, numbers in suite.budgets.items():
-        plan = Plan(suite, Options(budget=budget, models=(*numbers.models, *numbers.model)), {}, {})
-        for model, spec in plan.specs.items():
+        options = Options(budget=budget, models=(*numbers.models, *numbers.model))
+        settings = Settings(suite, options)
+        for model, spec in settings.specs.items():
             seen = set()
             for card in (card for card in cards if card.task in spec.tasks):
-                _, space, sampler, _ = plan.search(model, card.task, card.name)
+                _, space, sampler, _ = settings.search(model, card.task, card.name)
                 configs = [make_sampler(sampler, space, seed=0).ask(0)]
                 assert configs[0] in space, (budget, model, card.name)
                 if space.size and space.size <= 16:

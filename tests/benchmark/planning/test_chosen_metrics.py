@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.options import Options
-from tabsweep.benchmark.planning.plan import Plan
+from tabsweep.benchmark.planning.settings import Settings
 from tabsweep.sweeps.search.space import Fixed
 
 
@@ -21,11 +21,13 @@ from tabsweep.sweeps.search.space import Fixed
     ],
 )
 def test_a_model_that_can_stop_by_the_metric_of_the_study_does(metric, task, stops):
-    plan = Plan(suites.load("uci-small"), Options(budget="reference", metric=metric), {}, {})
-    told = plan.search("realmlp", task)[1].params.get("stop_on")
+    settings = Settings(suites.load("uci-small"), Options(budget="reference", metric=metric))
+    told = settings.search("realmlp", task)[1].params.get("stop_on")
     assert (told.value if isinstance(told, Fixed) else told) == stops
     if metric is None:
-        of_hopular = plan.search("hopular", task)[1].params.get("stop_on")
+        of_hopular = settings.search("hopular", task)[1].params.get("stop_on")
         assert (of_hopular is not None) == (task == "binary")
-    others = {plan.search(m, task)[1].params["stop_on"].value for m in ("mlp", "resnet", "tabm")}
+    others = {
+        settings.search(m, task)[1].params["stop_on"].value for m in ("mlp", "resnet", "tabm")
+    }
     assert others == {"loss"}  # as the suite fixes it

@@ -98,7 +98,7 @@ def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct
     suite, tables = csv_suite([path], ["price"], {})
     options = Options(budget="quick", models=("knn", "tabr"), folds=1, timeout_s=asked)
     plan = prepare(Request(suite=suite, options=options, tables=tables), None)
-    studies = {study.meta["model"]: study for study in plan.build()}
+    studies = {study.model: study for study in plan.build()}
     usual = plan.limits.timeout_s
     set_limits(plan, studies.values())
     limits = {model: study.limits.timeout_s for model, study in studies.items()}
@@ -140,7 +140,7 @@ def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     assert found.cells == 16  # one trial of the search, then the seeds
     assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
     (spread,) = by_study(short).values()
-    assert short.studies[0].planned.shape.n_slots * spread == pytest.approx(16 * mean)
+    assert short.studies[0].shape.n_slots * spread == pytest.approx(16 * mean)
     long = limited("knn", trials=20_000, study_s=2.0, model={})
     found = estimate(long, own=None, others=(), workers=1)
     assert found.cells < 100 and 3600 * found.cpu_hours < 6

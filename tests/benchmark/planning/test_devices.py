@@ -41,7 +41,7 @@ def plan_of(device: str) -> Plan:
 def identities(plan: Plan) -> dict[str, dict]:
     found = {}
     for study in plan.build():
-        found[study.meta["model"]] = study.make_trial({}, 0).identity
+        found[study.model] = study.make_trial({}, 0).identity
     return found
 
 
@@ -85,7 +85,7 @@ def test_boosting_gets_a_share_of_a_gpu_by_the_memory_that_its_table_needs(light
     lightgbm_says("", "")
     placement = Placement({"n": Node("n", "host", cpus=8, gpus=1, memory_mb=500_000.0)})
     placement.know_gpu("n", 16_000.0)
-    needs = {study.meta["model"]: study.needs for study in plan_of("cuda").build()}
+    needs = {study.model: study.needs for study in plan_of("cuda").build()}
     assert needs["random-forest"].gpu_mb == 0.0
     for name in ("xgboost", "catboost", "lightgbm"):
         shape = placement.shape(needs[name])

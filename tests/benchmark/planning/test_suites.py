@@ -10,8 +10,8 @@ import pytest
 from calls import bench
 from tabsweep.benchmark.planning import suite as suites
 from tabsweep.benchmark.planning.fold_facts import Data
-from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
-from tabsweep.benchmark.planning.space_overrides import narrow
+from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.space_overrides import PlanError, narrow
 from tabsweep.benchmark.planning.suite import SuiteError
 from tabsweep.datasets import catalog
 from tabsweep.models import registry
@@ -153,7 +153,7 @@ def test_a_model_that_a_suite_leaves_out_on_a_dataset_is_planned_there_with_the_
     plan = plan_of(text)
     absent = {(s.dataset, s.model): s.reason for s in plan.studies if s.reason}
     assert absent == {("wine", "knn"): "too slow here"}
-    assert ("wine", "knn") not in {(s.meta["dataset"], s.meta["model"]) for s in plan.build()}
+    assert ("wine", "knn") not in {(s.data_key, s.model) for s in plan.build()}
 
 
 def test_a_sweep_of_nothing_but_absences_says_why_and_names_models_that_can(work):

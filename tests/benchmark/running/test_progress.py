@@ -19,16 +19,21 @@ from tabsweep.benchmark.running.progress import Progress
 from tabsweep.sweeps.events import Beat, NodeLost, StudyEnded, TrialEnded, Warned
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Slot
+from tabsweep.sweeps.study_state import Shape
 from tabsweep.sweeps.trial import failure
 
 DONE = SimpleNamespace(status="done", cause="", costs={}, info={})
 
 
+def study(state, metric="rmse"):
+    return SimpleNamespace(name=NAME, data_key="d", metric=metric, state=state, judged_loss=None)
+
+
 def test_progress_counts_what_a_study_really_had_and_prints_no_escapes(capsys):
     progress = Progress(quiet=False, color=False)
     progress.begin(7, "r")
-    state = SimpleNamespace(n_slots=4, best_loss=None)
-    ended = SimpleNamespace(name=NAME, meta={"n_slots": 7}, state=state, judged_loss=None)
+    state = SimpleNamespace(shape=Shape(7), n_slots=4, best_loss=None)
+    ended = study(state)
     for index in range(4):
         slot = Slot(NAME, "tune", index)
         progress.listen(TrialEnded(None, slot, None, failure("error", "\x1b[2Jbad")))
@@ -130,10 +135,8 @@ def test_on_a_terminal_the_thread_speaks_where_no_bar_is(monkeypatch):
 def test_the_best_score_keeps_its_sign(capsys):
     progress = Progress(quiet=False, color=False, verbose=True)
     for metric, loss in (("r2", 6.204), ("r2", 0.0), ("roc_auc", -0.9), ("rmse", 2.5)):
-        meta = {"metric": metric}
-        state = SimpleNamespace(n_slots=4, best_loss=loss)
-        ended = SimpleNamespace(name=NAME, meta=meta, state=state)
-        progress.listen(StudyEnded(ended))
+        state = SimpleNamespace(shape=Shape(4), n_slots=4, best_loss=loss)
+        progress.listen(StudyEnded(study(state, metric)))
     progress.end()
     said = [line.split("best val ")[1] for line in capsys.readouterr().err.splitlines()]
     assert said == ["r2 -6.204", "r2 0", "roc_auc 0.9", "rmse 2.5"]

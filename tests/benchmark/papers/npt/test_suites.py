@@ -16,7 +16,8 @@ from tabsweep.benchmark.papers.npt.printed import PrintedBlock
 from tabsweep.benchmark.papers.npt.variant_ranks import VARIANTS
 from tabsweep.benchmark.papers.published_values import printed_values
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan, PlanError
+from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.space_overrides import PlanError
 from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running import sweep
 from tabsweep.datasets import catalog

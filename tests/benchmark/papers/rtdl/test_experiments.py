@@ -14,7 +14,8 @@ from tabsweep.benchmark.papers.published_values import load
 from tabsweep.benchmark.papers.rtdl import importance, synthetic
 from tabsweep.benchmark.papers.rtdl.no_feature_bias import FTTransformerNoFeatureBias
 from tabsweep.benchmark.planning import suite as suites
-from tabsweep.benchmark.planning.plan import Options, Plan
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.settings import Settings
 from tabsweep.datasets.catalog import card
 from tabsweep.datasets.errors import DatasetUnavailable
 from tabsweep.models.ft_transformer import FTTransformer
@@ -69,13 +70,13 @@ def test_targets_have_unit_variance_in_training_and_only_the_first_features_matt
 
 def test_the_transformer_without_biases_is_tuned_as_the_one_with_them():
     models = ("ft-transformer-no-feature-bias", "ft-transformer")
-    plan = Plan(suites.load("rtdl"), Options(budget="paper", models=models), {}, {})
+    settings = Settings(suites.load("rtdl"), Options(budget="paper", models=models))
     datasets = set(load(FOLDER / "rtdl", "table17")["dataset"])
     assert len(datasets) == 8
     for dataset in datasets:
-        without, whole = (plan.search(model, card(dataset).task, dataset) for model in models)
+        without, whole = (settings.search(model, card(dataset).task, dataset) for model in models)
         assert without == whole
-    ours, theirs = (plan.specs[model] for model in models)
+    ours, theirs = (settings.specs[model] for model in models)
     assert (ours.resource, ours.gpu_mb) == (theirs.resource, theirs.gpu_mb)
 
 
