@@ -215,7 +215,14 @@ def page() -> str:
     ranked = by_size.ranked(folds)
     sides = by_size.networks_and_boosting(evidence, folds)
     planned = suites.load("by-size").budget("reference")[1].models
-    missing = [model for model in planned if model not in first.models]
+    at_first_draw = everything.trials[everything.trials["fold"] == FIRST]
+    n_scores = at_first_draw.groupby("model")["dataset"].nunique()
+    missing = [model for model in planned if model not in n_scores]
+    left_out = [
+        f" {model} is not ranked: it has a score on {n} of {len(evidence.datasets())} datasets."
+        for model, n in n_scores.items()
+        if model not in first.models
+    ]
     trials = tuning_trials(folder_of(Path(NAME)))
     trials["size"] = trials["split"] // NUMBERS
     return TEXT.format(
@@ -225,7 +232,7 @@ def page() -> str:
         n_done=len(evidence.models),
         n_all=len(planned),
         n_first=len(first.models),
-        missing=f" Not yet there: {', '.join(missing)}." if missing else "",
+        missing="".join([f" Not yet there: {', '.join(missing)}."] * bool(missing) + left_out),
         first_ranks="\n".join(ranks_table([at_first])),
         first_pairs="\n".join(pairs_table(by_size.sized(first), FIRST_PAIRS)),
         first_differ=of_first["differ"],
