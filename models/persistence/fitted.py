@@ -47,12 +47,10 @@ class Fitted:
 
         Columns are found by name; SchemaError for an absent one or a text where numbers belong.
         """
+        known = self.schema.conform(frame, warn)
         if self.schema.task == "regression":
-            known = self._encoded(frame, warn)
-            with arrays_inside():
-                values = np.asarray(self.estimator.predict(known), dtype=np.float64)
-            return values.reshape(len(known))
-        return self.labels[self.decided(self.predict_proba(frame, warn=warn))]
+            return self._values(known)
+        return self.labels[self.decided(self._probabilities(known))]
 
     def decided(self, proba: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
         """The codes of the classes that `predict` gives for probabilities."""
@@ -62,18 +60,26 @@ class Fitted:
         """(N, C) probabilities in the order of `labels`; 0 for classes absent from training."""
         if self.schema.task == "regression":
             raise AttributeError("a regression model has no predict_proba; use predict")
-        known = self._encoded(frame, warn)
+        return self._probabilities(self.schema.conform(frame, warn))
+
+    def _values(self, known: pd.DataFrame) -> np.ndarray:  # (N,)
+        """Values of a regression for rows that conform to the schema."""
         with arrays_inside():
-            shares = np.asarray(self.estimator.predict_proba(known))
+            values = np.asarray(self.estimator.predict(self._encoded(known)), dtype=np.float64)
+        return values.reshape(len(known))
+
+    def _probabilities(self, known: pd.DataFrame) -> np.ndarray:  # (N, C)
+        """Probabilities of the classes for rows that conform to the schema."""
+        with arrays_inside():
+            shares = np.asarray(self.estimator.predict_proba(self._encoded(known)))
         if not self.schema.classes:
             return shares
-        full = np.zeros((len(frame), len(self.schema.classes)))
+        full = np.zeros((len(known), len(self.schema.classes)))
         full[:, np.asarray(self.estimator.classes_).astype(int)] = shares
         return full
 
-    def _encoded(self, frame: pd.DataFrame, warn: Callable[[str], None]) -> pd.DataFrame:
+    def _encoded(self, known: pd.DataFrame) -> pd.DataFrame:
         """The rows as the estimator was fitted on them."""
-        known = self.schema.conform(frame, warn)
         return known if self.encoder is None else self.encoder.transform(known)
 
     @property
@@ -96,17 +102,11 @@ class FittedEnsemble(Fitted):
     parts: tuple[Fitted, ...] = ()
     weights: tuple[float, ...] = ()
 
-    def predict(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N,) values or labels, as `Fitted.predict`."""
-        if self.schema.task != "regression":
-            return super().predict(frame, warn=warn)
-        known = self.schema.conform(frame, warn)
-        return self._mean([part.predict(known, warn=_silent) for part in self.parts])
+    def _values(self, known: pd.DataFrame) -> np.ndarray:
+        return self._mean([part._values(known) for part in self.parts])
 
-    def predict_proba(self, frame: pd.DataFrame, *, warn: Callable[[str], None] = warn_user) -> Any:
-        """(N, C) probabilities in the order of `labels`."""
-        known = self.schema.conform(frame, warn)
-        return self._mean([part.predict_proba(known, warn=_silent) for part in self.parts])
+    def _probabilities(self, known: pd.DataFrame) -> np.ndarray:
+        return self._mean([part._probabilities(known) for part in self.parts])
 
     def _mean(self, predictions: Sequence[np.ndarray]) -> np.ndarray:
         total = np.zeros_like(predictions[0])
@@ -123,7 +123,3 @@ class FittedEnsemble(Fitted):
     def libraries(self) -> dict[str, str]:
         """{distribution: installed version} of all parts."""
         return {k: v for part in self.parts for k, v in part.libraries.items()}
-
-
-def _silent(text: str) -> None:
-    """The ensemble has told its own listener already."""
