@@ -154,7 +154,7 @@ def test_a_plan_for_minutes_is_written_down_and_a_second_call_goes_on_with_it(fi
 def test_the_plan_of_a_small_table_has_more_models_than_that_of_a_large_one():
     assert [bag_for(n) for n in (300, 30_000, 10**6)] == [8, 5, None]
     few, many = ({s.model for s in slots_for(n, usual=True)} for n in (500, 10**6))
-    assert "lightgbm" in many < few and {"tabm", "linear"} <= few
+    assert "lightgbm" in many < few and {"tabm", "linear", "xrfm"} <= few
     assert not few & {"npt", "hopular", "saint", "ft-transformer", "mlp-ple"}
     assert "mlp-ple" in {s.model for s in slots_for(20_000, usual=True)}
     budget = budget_of(slots_for(500, usual=True), 500, "mine")
