@@ -35,7 +35,7 @@ SLOTS = (
     Slot("linear", 1),
     Slot("extra-trees", 1, 100_000),
     Slot("catboost", 1, 30_000),
-    Slot("xrfm", 1, 3_000),
+    Slot("xrfm", 1, 2_000),
     Slot("xgboost", 1),
     Slot("hist-gradient-boosting", 1),
     Slot("random-forest", 1, 30_000),
