@@ -1,5 +1,5 @@
-"""Classes from elsewhere, made ready for trials: X as numbers, the classes that their answers are
-of, and what their constructor is given.
+"""Classes from elsewhere, made ready for trials: X as numbers, `classes_` of the labels, and the
+arguments of their constructors.
 
 To a class with `numbers_only = True` categories are one 0/1 column a level, and gaps the mean with
 a 0/1 column beside it, by what the training rows hold (the policy "one-hot", "impute").
@@ -33,10 +33,10 @@ def ready(cls: Any) -> Any:
     """The class itself, ready for trials.
 
     Where it asks for numbers, its methods turn the DataFrames that they are given into arrays
-    (N, F) of float64 without gaps; arrays pass as they are. A fit that sets no `classes_` has those
-    of its labels, sorted. What an estimator of scikit-learn takes
-    by `**` belongs to its library (LightGBM's `task` is another one): of seed and threads it is
-    given what it names, and nothing by `**`, so its signature no longer has that.
+    (N, F) of float64 without gaps; arrays pass as they are. Where `fit` sets no `classes_`, the
+    sorted labels are set. What an estimator of scikit-learn takes by `**` belongs to its library
+    (LightGBM's `task` is another one): of seed and threads it is given what it names, and nothing
+    by `**`, so its signature no longer has that.
     """
     if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return cls

@@ -292,13 +292,11 @@ class FrameData:
         """The CSV file: UTF-8, the columns with a role after the features, the target last."""
         parts = [self.columns.to_write(self.features)]
         if self.roles:
-            reader = CsvColumns(
-                categories=[name for role, name in self.roles.items() if role == "group"]
-            )
+            reader = CsvColumns(categories=[self.roles[r] for r in ("group",) if r in self.roles])
             reader.decide(self._aside)
             parts.append(reader.to_write(self._aside))
         table = named_cleanly(pd.concat(parts, axis=1))
-        if self.target in table.columns:
+        if self.target in parts[0].columns:
             raise SweepError(f"a feature is called {self.target!r} as the target is; rename one")
         infinite = [
             name

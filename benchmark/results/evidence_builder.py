@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from ...reports.evidence import Evidence
 
 
-IDENTITY = (
-    "metric",
-    "protocol",
-    "seed",
-)  # parts of the identity that must be equal for all runs of a report
+IDENTITY = ("metric", "protocol", "seed")  # what all runs of a report must have in common
 
 
 def load_results(run: str | Path) -> pd.DataFrame:

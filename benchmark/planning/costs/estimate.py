@@ -212,9 +212,7 @@ class TrialCosts:
         share = _share(study)
         mean = share * sum(min(s, limit) for s in seconds) / len(seconds)
         slots = study.shape.n_slots
-        if (
-            study.study_s is not None
-        ):  # the search ends after these CPU seconds; evaluation seeds follow
+        if study.study_s is not None:  # CPU seconds that end the search; evaluation seeds follow
             searched = math.ceil(study.study_s / max(mean, TRIAL_S))
             slots -= study.n_trials - min(study.n_trials, max(1, searched))
         return TrialCost(

@@ -16,7 +16,7 @@ from tabsweep.benchmark.errors import NoRun, SweepError
 from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
 from tabsweep.benchmark.outcome.chosen_fit import read_data, read_run
-from tabsweep.datasets.infer import Reading, table_from_file
+from tabsweep.datasets.infer import DataError, Reading, table_from_file
 from tabsweep.datasets.table import Table, categorical_column
 
 
@@ -182,6 +182,8 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
 
     with pytest.raises(SweepError, match="no column 'whom' to take as group; did you mean 'who'"):
         small_sweep(table, "dear", group="whom", runs=tmp_path)
+    with pytest.raises(DataError, match="cannot be the target and the group column as well"):
+        small_sweep(table, "dear", group="dear", runs=tmp_path)
     with pytest.raises(SweepError, match="is a file: give a DataFrame"):
         small_sweep(str(tmp_path / f"{timed.run.name}.csv"), "dear", runs=tmp_path)
 
