@@ -278,6 +278,7 @@ def _coverage(source: Source) -> dict[str, Any]:
     wanted = len(state) - absent
     studies = sums["folds"] - sums["folds_unsupported"]
     planned = f" ({absent} not supported, as planned)" if absent else ""
+    left = "open" if source.evidence.facts.runs else "without a result"  # which no run planned
     counts = [
         (f"{whole} of {wanted} cells complete{planned}", whole < wanted),
         (
@@ -285,7 +286,7 @@ def _coverage(source: Source) -> dict[str, Any]:
             sums["folds_complete"] < studies,
         ),
         (f"{failed} failed of {footnotes.count(trials, 'trial')}", failed > 0),
-        (f"{sums['folds_open']} studies open", sums["folds_open"] > 0),
+        (f"{sums['folds_open']} studies {left}", sums["folds_open"] > 0),
     ]
     return {"counts": counts, "alarm": any(bad for _, bad in counts)}
 
