@@ -27,8 +27,8 @@ from ...sweeps.workers.ray_start import (
     check_worker,
     daemons_below,
     kill_ray_below,
+    logs_of_ray,
     patience_s,
-    ray_folder,
     stage_of_start,
 )
 from ...sweeps.workers.ray_thread import FAR_S, RAY
@@ -137,7 +137,7 @@ class RayStart:
     def _logs(self) -> str:
         if self._address != "local":
             return f"cluster {self._address}: see ray status"
-        return f"logs: {ray_folder()}/session_latest/logs"
+        return logs_of_ray()
 
     def end(self) -> None:
         """Shut Ray down, if it was started; kill what one that was lost or did not start has left.

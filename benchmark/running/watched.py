@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...sweeps.store.run_folder import is_run
-from ...sweeps.workers.ray_start import cpu_s_of, kill_ray_below, patience_s, stat_of
+from ...sweeps.workers.ray_start import (
+    cpu_s_of,
+    kill_ray_below,
+    logs_of_ray,
+    patience_s,
+    server_awaited,
+    stat_of,
+)
 from ..console import ENVIRONMENT
 from ..errors import resume_with, way_out
 
@@ -160,8 +167,7 @@ class Watch:
         from ...sweeps.workers.pool import ClusterLost  # with what it needs; late, as it is seldom
 
         if AGAIN in self._told or frozen:
-            froze = f"Ray's library froze the sweep for {frozen:.0f} s. {way_out(run)}"
-            why = self._told.get(AGAIN, froze)
+            why = self._told.get(AGAIN, f"{frozen}. {way_out(run)}")
             if self._attempts == ATTEMPTS:
                 raise ClusterLost(why)
             self._say(f"warning: {why}; starting once more, in a new session")
@@ -169,9 +175,9 @@ class Watch:
         why = self._told.get(LOST, f"the process of the sweep {self._end()}")
         raise ClusterLost(f"{why}; {resume_with(run) if run else way_out(None)}")
 
-    def _watch(self) -> float:
-        """Wait for the child's end. Returns for how many seconds Ray's library had blocked it, if
-        it was killed for that; else 0.0."""
+    def _watch(self) -> str:
+        """Wait for the child's end. Returns how Ray's library had blocked it, if it was killed for
+        that; else an empty text."""
         silent = waited = computed = 0.0
         last, said = time.monotonic(), False
         while not self._has_ended():
@@ -192,10 +198,12 @@ class Watch:
                 self._say(f"warning: the process of the sweep {what}")
             computes = (cpu_s_of(self._child) or 0.0) - computed > BUSY * silent
             if silent > self._patience_s and not (stands or computes):
+                awaited = server_awaited()
                 os.kill(self._child, signal.SIGKILL)
                 os.waitpid(self._child, 0)
-                return silent
-        return 0.0
+                froze = f"Ray's library froze the sweep for {silent:.0f} s"
+                return f"{froze}, waiting for {awaited}; {logs_of_ray()}"
+        return ""
 
     def _hear(self, within_s: float = TICK_S) -> bool:
         """Read the child's messages; returns whether there were any."""

@@ -90,9 +90,19 @@ def stage_of_start(address: str, *, connected: bool) -> str:
         return f"the cluster at {address}"
     if connected:
         return "a worker process of Ray"
+    return server_awaited()
+
+
+def server_awaited() -> str:
+    """What a start of Ray below this process waits for, as its processes show from outside."""
     names = {name for _, name, _ in below()}
     missing = [name for name in SERVERS if name not in names]
     return f"Ray's process {missing[0]}" if missing else "the connection to Ray's process raylet"
+
+
+def logs_of_ray() -> str:
+    """Where the newest session of Ray on this machine writes its logs."""
+    return f"logs: {ray_folder()}/session_latest/logs"
 
 
 def check_worker(over: threading.Event) -> None:
