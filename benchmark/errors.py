@@ -18,6 +18,8 @@ from ..sweeps.store.run_folder import is_run, runs_below
 OK, FAILED, REGRESSION, NOTHING, BEHIND = 0, 1, 4, 5, 6
 INTERRUPTED = 130
 
+NO_RAY = "none"  # as an address: trials run in processes of this machine, without Ray
+
 OS_ERROR = "BENCH-E016", ENVIRONMENT
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -79,8 +81,8 @@ def check_sweep_libraries() -> None:
 def command_on(run: Path, command: str, *words: str) -> str:
     """A command of `bench` on a run, to be copied from a message into a shell.
 
-    >>> command_on(Path("my runs/a"), "resume", "--workers", "0")
-    "bench resume 'my runs/a' --workers 0"
+    >>> command_on(Path("my runs/a"), "resume", "--address", "none")
+    "bench resume 'my runs/a' --address none"
     >>> command_on(Path("runs/a"), "track sync")
     'bench track sync runs/a'
     """
@@ -99,8 +101,8 @@ def resume_with(run: Path, *words: str) -> str:
 def way_out(run: Path | None) -> str:
     """What to do where Ray does not start, also before there is a run to resume."""
     if run is None:
-        return "Try `bench doctor`, or the same command with --workers 0, which runs without Ray"
-    without = command_on(run, "resume", "--workers", "0")
+        return "Try `bench doctor`, or the same command with --address none, which needs no Ray"
+    without = command_on(run, "resume", "--address", "none")
     return f"Try `bench doctor`, or run without Ray: {without}"
 
 
@@ -126,8 +128,8 @@ def file_to_replace(out: Path) -> Path:
     return path
 
 
-def check_address_form(address: str) -> None:
-    """Refuse a Ray address that is not "local", "auto" or HOST:PORT, without connecting to it.
+def check_address_form(address: str | None) -> None:
+    """Refuse an address that is not "none", "local", "auto" or HOST:PORT, without connecting to it.
 
     Ray's client (ray://) would keep the driver outside the cluster: every break of the connection
     would part the ledger from the workers. Raises SweepError.
@@ -135,7 +137,7 @@ def check_address_form(address: str) -> None:
     named = "--address"
     if address == "auto" and "://" in os.environ.get("RAY_ADDRESS", ""):
         named, address = "RAY_ADDRESS", os.environ["RAY_ADDRESS"]
-    if address in ("local", "auto"):
+    if address in (None, NO_RAY, "local", "auto"):
         return
     host, _, port = address.rpartition(":")
     if "://" in address:
@@ -145,7 +147,7 @@ def check_address_form(address: str) -> None:
             "bench submit --address http://HEAD:8265"
         )
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise SweepError(f"{named} {address[:120]!r} must be local, auto, or HOST:PORT")
+        raise SweepError(f"{named} {address[:120]!r} must be none, local, auto, or HOST:PORT")
 
 
 def check_gpu(device: str, models: Iterable[str] = ()) -> None:

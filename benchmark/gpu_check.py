@@ -28,8 +28,8 @@ from ..sweeps.search.space import Space
 from ..sweeps.store.ledger import Ledger
 from ..sweeps.study import Needs, Study
 from ..sweeps.trial import DONE, Limits, Result, Trial
+from ..sweeps.workers.actor_pool import ActorPool
 from ..sweeps.workers.ray_cluster import start_ray, stop_ray
-from ..sweeps.workers.ray_pool import RayWorkerPool
 from .console import OKAY, PROBLEM, WARNING
 
 BOOSTING = ("xgboost", "catboost", "lightgbm")
@@ -227,7 +227,7 @@ def sharing() -> tuple[str, str]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             ledger = Ledger(Path(folder), write=True)
-            pool = lambda: RayWorkerPool(trial_on_gpu, lambda key: None)  # noqa: E731
+            pool = lambda: ActorPool(trial_on_gpu, lambda key: None)  # noqa: E731
             Engine([study(name, needs) for name in names], ledger=ledger, pool=pool).run()
             records = list(ledger.records("result"))
             ledger.close()

@@ -68,6 +68,7 @@ def _folders(name: str) -> list[str]:
     return [str(Path(folder, tail)) for folder in _folders(parent) if Path(folder, tail).is_dir()]
 
 
+@cache
 def _module_file(name: str) -> Path | None:
     """The source file of a module, or None where it has none."""
     spec = _spec(name)

@@ -16,7 +16,7 @@ import click
 from ...common.network import anonymous_status, is_loopback
 from ..arguments import options_of
 from ..console import ENVIRONMENT, OK, OKAY, PROBLEM, WARNING, Console, common
-from ..errors import check_address_form
+from ..errors import NO_RAY, check_address_form
 from ..planning.options import Options
 from ..tracking.store import check
 
@@ -27,7 +27,7 @@ Step = Callable[[], tuple[str, str]]  # -> state, detail
 @options_of(Options, "address", "runs", runs="Folder of runs.")
 @click.option("--gpu", is_flag=True, help="Check what models and trials do on the GPU; 2 minutes.")
 @common
-def doctor(console: Console, runs: Path, address: str, gpu: bool) -> int:
+def doctor(console: Console, runs: Path, address: str | None, gpu: bool) -> int:
     """Check this machine: libraries, Ray, disk, limits, MLflow. Datasets: bench data verify.
 
     With --address also the cluster: versions, clock and disk of every node, and who may use it.
@@ -45,9 +45,9 @@ def doctor(console: Console, runs: Path, address: str, gpu: bool) -> int:
     return ENVIRONMENT if any(check["state"] == PROBLEM for check in checks) else OK
 
 
-def steps_of(runs: Path, address: str, gpu: bool) -> Iterator[tuple[str, Step]]:
-    """(name, check) of every check, in the order in which they run; of a GPU those alone. An
-    address other than "local" is a cluster, which is checked instead of a Ray of our own."""
+def steps_of(runs: Path, address: str | None, gpu: bool) -> Iterator[tuple[str, Step]]:
+    """(name, check) of every check, in the order in which they run; of a GPU those alone. The
+    address of a cluster: it is checked instead of a Ray of our own."""
     if gpu:
         from ..gpu_check import checks
 
@@ -64,7 +64,7 @@ def steps_of(runs: Path, address: str, gpu: bool) -> Iterator[tuple[str, Step]]:
         ("shared memory", _shm),
         ("torch", _torch),
     ]
-    if address == "local":
+    if address in (None, NO_RAY, "local"):
         yield "ray", _ray
     else:
         from ..running.cluster_checks import cluster_steps

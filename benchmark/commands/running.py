@@ -10,7 +10,7 @@ import click
 from ...common.portable import pin_or_restart
 from ..arguments import CHECKPOINTS, RUN, GroupedCommand, options_of
 from ..console import Console, Verbs, common
-from ..errors import check_address_form
+from ..errors import NO_RAY, check_address_form
 from ..planning.option_checks import check_options
 from ..planning.options import AGAIN, Options
 
@@ -29,7 +29,8 @@ def sweep(console: Console, **given: Any) -> int:
     chosen = check_options(asked)  # before the heavy imports
     if asked.portable:
         pin_or_restart(own_process=Verbs.own_process)
-    watch(console, asked.workers, asked.dry_run)
+    if asked.address or not asked.csv or asked.asynchronous or asked.device != "cpu":
+        watch(console, asked.workers, asked.address, asked.dry_run)
     from .sweep import sweep_command
 
     return sweep_command(console, chosen, asked)
@@ -76,7 +77,7 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 def resume(console: Console, run: Path, **given: Any) -> int:
     """Resume an interrupted run, as it was started. `bench retry` runs failed trials again, too."""
     check_address_form(given["address"])
-    watch(console, given["workers"])
+    watch(console, given["workers"], given["address"])
     from .sweep import resume_command
 
     return resume_command(console, run, causes=(), **given)
@@ -102,16 +103,18 @@ def retry(console: Console, run: Path, causes: tuple[str, ...], **given: Any) ->
     bench retry runs/uci-small-quick --cause oom,killed --memory-mb 16000
     """
     check_address_form(given["address"])
-    watch(console, given["workers"])
+    watch(console, given["workers"], given["address"])
     from .sweep import retry_command
 
     causes = tuple(cause.strip() for words in causes for cause in words.split(","))
     return retry_command(console, run, causes=causes, **given)
 
 
-def watch(console: Console, workers: int | None, dry_run: bool = False) -> None:
-    """If this command will start Ray, go on in a child process that this process watches."""
-    if workers != 0 and not dry_run and Verbs.own_process:
+def watch(
+    console: Console, workers: int | None, address: str | None, dry_run: bool = False
+) -> None:
+    """If this command may start Ray, go on in a child process that this process watches."""
+    if workers != 0 and address != NO_RAY and not dry_run and Verbs.own_process:
         from ..running.watched import watched
 
         console.teller = watched(console.tell)

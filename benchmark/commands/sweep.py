@@ -93,16 +93,18 @@ def request_of(console: Console, chosen: suites.Suite | None, options: Options) 
         with waiting(console):
             tables = suite_tables(chosen, () if begun else options.datasets, options.runs)
     check_name(str(options.name))
-    check_places(options)
-    return Request(chosen, options, tables=tables)
+    request = Request(chosen, options, tables=tables)
+    check_places(request)
+    return request
 
 
-def check_places(options: Options) -> None:
+def check_places(request: Request) -> None:
     """Refuse, before anything is written, a number of workers, published results and an address of
     MLflow that cannot be used. Raises SweepError, DataError, TrackingError."""
     from ..results.entrants import results_file
 
-    check_workers(options.workers, options.address)
+    options = request.options
+    check_workers(options.workers, request.address)
     for name in split_names(options.beside):
         results_file(Path(name))
     if options.tracking_uri and options.tracking_uri != "none":
@@ -152,7 +154,6 @@ def resume_command(
     options = replace(plan.options, runs=run.parent, name=run.name, **given)
     if options.portable:
         pin_or_restart(own_process=Verbs.own_process)
-    check_places(options)
 
     def runs_again(record: Record) -> bool:
         return record["status"] == FAILED and (causes is None or record["cause"] in causes)
@@ -160,6 +161,7 @@ def resume_command(
     with waiting(console):
         tables = planned_tables([plan.datasets], runs=run.parent)
     request = Request(plan.suite, options, retry=runs_again, verify=verify, tables=tables)
+    check_places(request)
     models = models_of(request)
     request.paths = import_folders(models)
     for line in code_that_runs(plan, models, allow_code_change=options.allow_code_change):

@@ -41,9 +41,9 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import utc_now
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, Result, Trial
+from tabsweep.sweeps.workers.actor_pool import ActorPool
 from tabsweep.sweeps.workers.pool import WorkerPool
 from tabsweep.sweeps.workers.ray_cluster import start_ray
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 SPACE = Space.parse(
     {
@@ -121,7 +121,7 @@ def swept(
 ) -> Course:
     """Run studies on Ray workers, which run `trial`; closes the ledger."""
     course, process = Course(), psutil.Process()
-    pool = RayWorkerPool(trial, lambda key: None, slots=slots)
+    pool = ActorPool(trial, lambda key: None, slots=slots)
     gc.collect()
     rss = process.memory_info().rss
     course.add(0.0)

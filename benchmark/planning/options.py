@@ -216,8 +216,11 @@ class Options:
         type=click.IntRange(min=0),
         again=True,
     )
-    address: str = machine(
-        "local", help="Ray: local, auto (the cluster of this machine) or HOST:PORT.", again=True
+    address: str | None = machine(
+        help="Where trials run: none (processes of this machine without Ray; default for files of "
+        "your own), local (a Ray of this machine; default for suites), auto (this machine's "
+        "cluster) or HOST:PORT.",
+        again=True,
     )
     timeout_s: float | None = machine(
         help="Time limit of a trial, CPU seconds; on the clock ten times as many.",

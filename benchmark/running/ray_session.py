@@ -1,4 +1,4 @@
-"""The CPUs and the Ray of a sweep: a start with limits, its end, and errors of its loss."""
+"""The workers of a sweep, mostly of Ray: a start with limits, its end, and errors of its loss."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...sweeps.machine.cgroups import available_cpus
 from ...sweeps.scheduling.interface import Stop
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import ClusterLost
+from ...sweeps.workers.process_calls import ProcessCalls
 from ...sweeps.workers.ray_cluster import (
     NobodyAnswers,
     ask_for_cpus,
@@ -33,16 +34,20 @@ from ...sweeps.workers.ray_start import (
 )
 from ...sweeps.workers.ray_thread import FAR_S, RAY
 from ..console import count
-from ..errors import SweepError, resume_with, way_out
+from ..errors import NO_RAY, SweepError, resume_with, way_out
+from . import run_trial
 
+HERE = (NO_RAY, "local")  # addresses that start workers on this machine
 LOOK_S = 1.0  # between two looks at how far the start has come
+# What workers without Ray share, as their ancestor imports it.
+PRELOADED = (run_trial.__name__, "pandas", "sklearn.model_selection")
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
 
 
 def check_workers(workers: int | None, address: str) -> None:
     """Every worker is a process with its libraries: refuse numbers that would exhaust a machine."""
     most = max(16, 4 * available_cpus())
-    if workers is not None and address == "local" and workers > most:
+    if workers is not None and address in HERE and workers > most:
         raise SweepError(
             f"--workers {workers} on {count(available_cpus(), 'CPU')}: at most {most} here; "
             "--address joins a cluster"
@@ -54,9 +59,11 @@ class RayNotUp(ClusterLost):
 
 
 class RayStart:
-    """Starts Ray while the data loads; a sweep with nothing to run never waits for it.
+    """Starts Ray, or what forks workers without it, while the data loads; a sweep with nothing to
+    run never waits for it.
 
-    workers: CPUs for trials, None for all, 0 for none. address: of a cluster, or "local".
+    workers: CPUs for trials, None for all, 0 for none. address: of a cluster, "local", or NO_RAY.
+    calls: to the workers, once they can be started; None for those to Ray.
 
     A start that hangs cannot be taken back in this process: `wait` raises RayNotUp, and `end` kills
     what it started.
@@ -65,8 +72,9 @@ class RayStart:
     def __init__(self, workers: int | None, address: str) -> None:
         # None: all that a cluster has
         self.n_workers = workers
-        if self.n_workers is None and address == "local":
+        if self.n_workers is None and address in HERE:
             self.n_workers = available_cpus()
+        self.calls: ProcessCalls | None = None
         self._address = address
         self._patience_s = patience_s()
         self._up: Future[None] | None = None
@@ -74,8 +82,10 @@ class RayStart:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        """Start Ray in the background, once; nothing for a sweep without workers."""
-        if self.n_workers != 0 and self._up is None:
+        """Start it in the background, once; nothing for a sweep without workers."""
+        if self.n_workers and self._address == NO_RAY:
+            self.calls = self.calls or ProcessCalls(self.n_workers, PRELOADED)
+        elif self.n_workers != 0 and self._up is None:
             if RAY.lost:  # of an earlier sweep in this process
                 RAY.begin_anew()
             self._up = RAY.submit(self._start)
@@ -93,6 +103,8 @@ class RayStart:
         KeyboardInterrupt for a stop.
         """
         self.begin()
+        if self.calls is not None:
+            return
         assert self._up is not None, "a sweep without workers needs no Ray"
         error = self._error(self._up, stop, show)
         if error is not None:
@@ -140,8 +152,10 @@ class RayStart:
         return logs_of_ray()
 
     def end(self) -> None:
-        """Shut Ray down, if it was started; kill what one that was lost or did not start has left.
-        A second call does nothing."""
+        """Shut down what was started; kill what a Ray that was lost or did not start has left. A
+        second call does nothing."""
+        if self.calls is not None:
+            self.calls.close()
         up, self._up = self._up, None
         if up is None:
             return

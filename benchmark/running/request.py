@@ -11,6 +11,7 @@ from pathlib import Path
 from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import RunTrial
+from ..errors import NO_RAY
 from ..planning.options import Options
 from ..planning.own_tables import OwnTable
 from ..planning.plan_record import last_plan
@@ -39,6 +40,14 @@ class Request:
     def name(self) -> str:
         """The name of the run: by default that of the suite and its budget."""
         return str(self.options.on(self.suite).name)
+
+    @property
+    def address(self) -> str:
+        """Where the trials run: as given; by default files of the user on the CPUs of this machine
+        need no Ray."""
+        options = self.options
+        alone = bool(self.tables) and options.device == "cpu" and not options.asynchronous
+        return options.address or (NO_RAY if alone else "local")
 
     @property
     def folder(self) -> Path:

@@ -22,11 +22,19 @@ from ...sweeps.store.records import utc_now
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.store.run_lock import RunLock, RunLocked
 from ...sweeps.trial import DONE
+from ...sweeps.workers.actor_pool import ActorPool
 from ...sweeps.workers.pool import ClusterLost, InProcessPool, WorkerPool
 from ...sweeps.workers.ray_cluster import nodes
-from ...sweeps.workers.ray_pool import RayWorkerPool
 from ..console import count
-from ..errors import NoGpu, SweepError, check_gpu, check_name, check_sweep_libraries, resume_with
+from ..errors import (
+    NO_RAY,
+    NoGpu,
+    SweepError,
+    check_gpu,
+    check_name,
+    check_sweep_libraries,
+    resume_with,
+)
 from ..planning import environment
 from ..planning.code_identity import computes_with
 from ..planning.costs.estimate import set_limits
@@ -41,7 +49,7 @@ from .data import gather
 from .event_log import EventLog
 from .events import Planned, Started, SweepListener, Waiting
 from .heartbeat import Heartbeat
-from .ray_session import RayStart, cluster_lost
+from .ray_session import HERE, RayStart, cluster_lost
 from .request import Request
 from .resume import all_ended, check_same, dropped, merge_with, runs_again, with_first_code
 from .reuse import reuse_from, siblings
@@ -110,8 +118,8 @@ def prepare(
     if request.options.asynchronous:
         if not any(study.asynchronous for study in plan.studies):
             plan.hints.append("--async changes nothing: none of the models trains in steps.")
-        elif request.options.workers == 0:
-            raise SweepError("--async needs workers: Ray Tune does not run in this process")
+        elif request.options.workers == 0 or request.address == NO_RAY:
+            raise SweepError("--async needs workers of Ray: leave out --workers 0, --address none")
     plan.dropped = dropped(old, plan)
     plan.notes.extend(
         f"{model} declares no search space: its default configuration is its only trial."
@@ -126,9 +134,11 @@ def prepare(
 
 def check_devices(settings: Settings) -> None:
     """Refuse --device cuda on a machine without a GPU at once, not when the first trial is due.
-    Raises NoGpu. A cluster is asked when it is there."""
+    Raises NoGpu, SweepError. A cluster is asked when it is there."""
     options, specs = settings.options, settings.specs
-    if options.address == "local" and options.device != "cpu":
+    if options.address == NO_RAY and options.device != "cpu":
+        raise SweepError("--address none has no GPUs to share out: leave it out")
+    if options.address in (None, *HERE) and options.device != "cpu":
         wanting = sorted(name for name, spec in specs.items() if settings.device(spec) != "cpu")
         if wanting:
             check_gpu(options.device, wanting)
@@ -167,7 +177,7 @@ def run(
     if existed and not (request.folder / "ledger").is_dir() and holds_something(request.folder):
         raise SweepError(f"{request.folder} exists and holds no run: choose another --name")
     options = request.options
-    ray = RayStart(options.workers, options.address)
+    ray = RayStart(options.workers, request.address)
     listener(Waiting("the data"))
 
     def begin(settings: Settings) -> None:
@@ -234,7 +244,7 @@ class _Sweep:
         self._checkpoints = CheckpointFolder(request.folder / "checkpoints")
         # Kinds that ran a trial, of its device.
         self._processors: dict[str, list[str]] = {"cpu": [], "gpu": []}
-        self._common = None if request.options.address == "local" else code_check(plan)
+        self._common = None if request.address in HERE else code_check(plan)
         self._log = EventLog(request.folder, warn=self.warnings.append)
         self._heartbeat = Heartbeat(request.folder)
         common: dict[str, Any] = {
@@ -413,15 +423,17 @@ class _Sweep:
             self._show("")
             return InProcessPool(request.run_trial, plan.payload, self._checkpoints)
         self._ray.wait(self._stop, self._show)
-        self._check_gpus()
+        if request.address != NO_RAY:
+            self._check_gpus()
         self._show("the first worker")
-        return RayWorkerPool(
+        return ActorPool(
             request.run_trial,
             plan.payload,
             slots=n_workers,
             paths=request.paths,
             common=self._common,
             checkpoints=self._checkpoints.path,
+            calls=self._ray.calls,
         )
 
     def _check_gpus(self) -> None:

@@ -71,7 +71,7 @@ class Asynchronous:
     `replay` reads what the ledger knows and refuses what does not fit; `tuner.run` does the rest.
     Each study whose search has ended is settled (`Study.settle`): an engine runs its evaluation
     seeds. `slots` is the number of CPUs that trials may use (None: all); PBT keeps to it on a local
-    Ray only. The other parameters are as for `Engine` and `RayWorkerPool`.
+    Ray only. The other parameters are as for `Engine` and `ActorPool`.
 
     studies: {name: study}. how: "asha" or "pbt".
     tally: counts what this search did.

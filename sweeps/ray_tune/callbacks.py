@@ -11,10 +11,10 @@ import ray
 from ray import tune
 
 from ..events import Beat
+from ..machine.awake_clock import awake_s
 from ..scheduling.heartbeat import BEAT_S
 from ..study import Study
 from ..trial import Result, failure
-from ..workers.awake_clock import awake_s
 from ..workers.crash_report import CrashOutputs
 from ..workers.pool import JobOutcome
 from ..workers.ray_calls import RayCalls

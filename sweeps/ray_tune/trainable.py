@@ -10,19 +10,14 @@ from typing import Any
 
 from ray import tune
 
+from ..machine.awake_clock import awake_s
+from ..machine.output_capture import captured
 from ..search.halving import Halving
 from ..trial import DONE, DOUBTFUL, Limits, Result, Trial, failure
-from ..workers.awake_clock import awake_s
-from ..workers.output_capture import captured
 from ..workers.pool import RunTrial
+from ..workers.ray_calls import RayLink, RemoteCheckpoints
 from ..workers.ray_private import report_crash_cause
-from ..workers.trial_actor import (
-    Common,
-    IncompatibleWorker,
-    RemoteCheckpoints,
-    TrialWorker,
-    output_file,
-)
+from ..workers.trial_actor import Common, IncompatibleWorker, TrialWorker, output_file
 from .trial_state import Track, added
 
 AT, LOSS = "at", "loss"  # what a scheduler reads: progress, and loss
@@ -112,7 +107,13 @@ class StepTrial(tune.Trainable):
         assert shared is not None
         self._shared = shared
         self._worker = _Worker(
-            shared.run_trial, "", shared.paths, shared.common, shared.expected, shared.gpu
+            RayLink(),
+            shared.run_trial,
+            "",
+            shared.paths,
+            shared.common,
+            shared.expected,
+            shared.gpu,
         )
         self._worker.check()
         self._data = ray.get(shared.data[0]) if shared.data else None

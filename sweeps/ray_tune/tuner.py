@@ -22,9 +22,9 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 
 from ..study import Study
 from ..trial import derive_seed, digest
+from ..workers.actors import Sender
 from ..workers.placement import Placement, Shape
 from ..workers.pool import ClusterLost
-from ..workers.ray_actors import Sender
 from ..workers.ray_calls import RayCalls
 from ..workers.ray_cluster import nodes, on_node
 from ..workers.ray_thread import ANSWER_S, RAY

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from .output_capture import tail_of
+from ..machine.output_capture import tail_of
 from .ray_cluster import on_node
 from .ray_thread import bounded
 from .trial_actor import output_file

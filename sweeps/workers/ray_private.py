@@ -63,7 +63,7 @@ def confined() -> Iterator[None]:
             raise RuntimeError(
                 f"Ray {ray.__version__} listens on {address}, which other machines may reach; a "
                 "sweep's own Ray must listen on the loopback address alone: install the version in "
-                "requirements.lock, or run without Ray (--workers 0)"
+                "requirements.lock, or run without Ray (--address none)"
             )
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = several

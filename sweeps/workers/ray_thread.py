@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from .awake_clock import awake_s
+from ..machine.awake_clock import awake_s
 from .pool import ClusterLost
 from .ray_start import stat_of
 

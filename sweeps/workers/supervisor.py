@@ -10,16 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 from ..events import News, NodeJoined, NodeLost, Warned, WorkerJoined
+from ..machine.awake_clock import awake_s
 from ..trial import failure
-from .awake_clock import awake_s
+from .actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .placement import Placement
 from .pool import ClusterLost, JobOutcome
-from .ray_actors import START_TIMEOUT_S, ActorGroup, TrialActor
 from .ray_calls import RayCalls
 from .ray_cluster import Node
-from .ray_private import take_crash_cause
 from .ray_start import stat_of, workers_below
-from .ray_thread import RAY
 
 LOOK_S = 1.0  # between two looks at which nodes there are
 OVERDUE_S = 0.2  # and at which workers are overdue
@@ -50,7 +48,7 @@ class Supervisor:
 
     def check(self) -> list[JobOutcome]:
         """One round: overdue workers, and about once a second the nodes."""
-        RAY.check()
+        self._calls.check()
         outcomes: list[JobOutcome] = []
         if awake_s() - self._timed > OVERDUE_S:
             self._timed = awake_s()
@@ -77,11 +75,9 @@ class Supervisor:
 
     def started(self, actor: TrialActor, future: Future[Any]) -> list[JobOutcome]:
         """A worker has come up, or has failed to: does it have what the driver's node has?"""
-        from ray.exceptions import RayError
-
         try:
             found = future.result()
-        except RayError as error:
+        except Exception as error:
             return self.failed_to_start(actor, error)
         self._group.is_up(actor, found["pid"])
         self._failed_starts.pop(actor.node.id, None)
@@ -139,7 +135,7 @@ class Supervisor:
             limits = job.limits
             message = f"ran for {limits.wall_s:g} s, ten times its limit of {limits.timeout_s:g} s"
             used = actor.cpu_s()  # before the worker is ended; unknown on another machine
-            said = take_crash_cause(actor.name)  # it may be about to end itself
+            said = self._calls.crash_cause(actor.name)  # it may be about to end itself
             costs = said.get("costs") or ({} if used is None else {"cpu_s": used})
             message = said.get("message") or message
             result = failure("timeout", message, output=output, costs=costs)

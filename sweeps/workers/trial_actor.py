@@ -1,6 +1,6 @@
 """What a worker process does around a trial: cached data, memory limits, captured output.
 
-`TrialWorker` is the body of a Ray actor.
+`TrialWorker` is the body of an actor of Ray, or of a plain process.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ...common import fit_progress
+from ..machine.awake_clock import awake_s
 from ..machine.cgroups import free_memory_mb
+from ..machine.output_capture import captured, remove_abandoned
 from ..machine.process_tree import kill_started, tree_cpu_s
+from ..store.checkpoints import Checkpoints
 from ..trial import FAILED, Limits, Result, Trial, failure
-from .awake_clock import awake_s
 from .interruption import Interrupted, SignalWatch
-from .output_capture import captured, remove_abandoned
 from .pool import RunTrial, guarded
-from .ray_private import report_crash_cause
 from .ray_start import own_folder
 
 # What a library that reserves GPU memory at once may go by: the worker's share of its GPU.
@@ -70,6 +70,24 @@ def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
     return "; ".join(wrong[:5]) + more
 
 
+class WorkerLink(Protocol):
+    """Ray, or a plain process of the driver's machine, as a `TrialWorker` sees it.
+
+    pages: a part of the names of the files whose mapped pages workers share.
+    """
+
+    pages: str
+
+    def get(self, ref: Any) -> Any:
+        """The value of a reference. Raises MemoryError where it does not fit."""
+
+    def report(self, worker: str, cause: str, **facts: Any) -> None:
+        """Tell the driver why this process is about to end itself."""
+
+    def checkpoints(self, keeper: Any) -> Checkpoints:
+        """The checkpoints behind what the driver sent for them."""
+
+
 class IncompatibleWorker(Exception):
     """This worker's machine has other code or libraries than the driver's."""
 
@@ -88,6 +106,7 @@ class TrialWorker:
 
     def __init__(
         self,
+        link: WorkerLink,
         run_trial: RunTrial,
         name: str,
         paths: list[str],
@@ -102,6 +121,7 @@ class TrialWorker:
             if path not in sys.path:
                 sys.path.insert(0, path)
         remove_abandoned(output_folder())
+        self._link = link
         self._run_trial = run_trial
         self._name = name
         self._wrong = differences(expected, common()) if common else ""
@@ -132,7 +152,7 @@ class TrialWorker:
         trial.
 
         data_ref: [a reference of the data], fetched once for each data_key; [] without data.
-        keeper: the actor that keeps checkpoints, or None.
+        keeper: what keeps checkpoints, or None.
         """
         if self._wrong:
             raise IncompatibleWorker(self._wrong)
@@ -146,7 +166,7 @@ class TrialWorker:
         except MemoryError:
             message = f"the data does not fit into the trial's limit of {limits.memory_mb:g} MB"
             return failure("oom", message)
-        kept = RemoteCheckpoints(keeper) if keeper is not None else None
+        kept = self._link.checkpoints(keeper) if keeper is not None else None
         fit_progress.forget()
         with captured(path=output_file(self._name)) as output:
             self._begun = time.process_time(), tree_cpu_s(), awake_s(), limits
@@ -162,17 +182,9 @@ class TrialWorker:
         """Bring data into this process, once. Raises MemoryError where it does not fit."""
         if data_key in self._data:
             return
-        import ray
-        from ray.exceptions import RaySystemError
-
         if len(self._data) >= MAX_CACHED:
             self._data.pop(next(iter(self._data)))
-        try:
-            self._data[data_key] = ray.get(data_ref[0]) if data_ref else None
-        except RaySystemError as error:  # what unpickling raises comes as one
-            if isinstance(error.client_exc, MemoryError):
-                raise MemoryError from error
-            raise
+        self._data[data_key] = self._link.get(data_ref[0]) if data_ref else None
 
     def _guarded(self, trial: Trial, data: Any, checkpoints: Any) -> Result:
         """The trial's result. Every exception of its own code is a failure, except one that a
@@ -213,7 +225,7 @@ class TrialWorker:
         needs of them is fetched again; pages of Ray's object store stay where they are."""
         if _own_mb(RESIDENT) > self._base_mb + self._store_mb + CROWDED * self._limit_mb:
             self._data.clear()
-            self._store_mb = _store_mb()
+            self._store_mb = _mapped_mb(self._link.pages)
 
     def _watch(self) -> None:
         looked, begun_tree, tree_s = 0.0, -1.0, 0.0
@@ -250,8 +262,8 @@ class TrialWorker:
         }
         message = f"used {cpu_s:.1f} s of CPU time, {reached}"
         try:
-            report_crash_cause(self._name, cause, message=message, costs=costs, reason=reason)
-        finally:  # also where Ray cannot be told: memory must not grow on
+            self._link.report(self._name, cause, message=message, costs=costs, reason=reason)
+        finally:  # also where the driver cannot be told: memory must not grow on
             try:
                 kill_started()
             finally:
@@ -283,34 +295,8 @@ def _own_mb(field: int) -> float:
         return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _store_mb() -> float:
-    """Resident pages of Ray's object store, of which data without a copy is made."""
+def _mapped_mb(pages: str) -> float:
+    """Resident pages of files whose names hold `pages`, of which data without a copy is made."""
     import psutil
 
-    return sum(m.rss for m in psutil.Process().memory_maps() if "/plasma" in m.path) / 2**20
-
-
-# ---------------------------------------------------------------------- checkpoints
-
-
-class RemoteCheckpoints:
-    """A `CheckpointFolder` that is an actor, as `Checkpoints`. Raises ray.exceptions.RayError where
-    it cannot be reached."""
-
-    TIMEOUT_S = 60.0
-
-    def __init__(self, keeper: Any) -> None:
-        self._keeper = keeper
-
-    def get(self, key: str) -> tuple[int, bytes] | None:
-        """The last (step, state) that was put under a key, or None."""
-        return self._ask(self._keeper.get.remote(key))
-
-    def put(self, key: str, step: int, state: bytes) -> None:
-        """Replace what was put under a key; durable when it returns."""
-        self._ask(self._keeper.put.remote(key, step, state))
-
-    def _ask(self, ref: Any) -> Any:
-        import ray
-
-        return ray.get(ref, timeout=self.TIMEOUT_S)
+    return sum(m.rss for m in psutil.Process().memory_maps() if pages in m.path) / 2**20

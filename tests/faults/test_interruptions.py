@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import pytest
 import ray
 from engine_cases import study_of
@@ -22,9 +23,10 @@ from tabsweep.sweeps.scheduling.attempts import Attempts
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+from tabsweep.sweeps.workers.actor_pool import ActorPool
 from tabsweep.sweeps.workers.pool import Job, JobOutcome, TrialRefused
+from tabsweep.sweeps.workers.process_calls import ProcessCalls
 from tabsweep.sweeps.workers.ray_cluster import end_of, start_ray, stop_ray
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
@@ -74,32 +76,42 @@ def study(name: str, log: Path) -> Study:
     return study_of(trial, kind(timeout_s=60.0, memory_mb=500.0))
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+@pytest.fixture(scope="module", params=["ray", "none"])
+def swept(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """On Ray, and in processes without it."""
     folder = tmp_path_factory.mktemp("interruptions")
     log = folder / "log"
     log.touch()
     own = ("raises KeyboardInterrupt", "exits", "ends its own worker", "unreadable limits")
     names = [*ENDED_BY_A_SIGNAL, *own, *(f"good {i}" for i in range(4))]
-    start_ray(slots=2)
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with_ray = request.param == "ray"
+    start_ray(slots=2) if with_ray else None
+    for pickler in (ray.cloudpickle, cloudpickle):
+        pickler.register_pickle_by_value(sys.modules[__name__])
     ledger = Ledger(folder / "run", write=True)
+
+    def pool(**more: Any) -> ActorPool:
+        calls = None if with_ray else ProcessCalls(2)
+        return ActorPool(trial_of_a_kind, lambda key: None, calls=calls, **more)
+
     try:
         made = [study(name, log) for name in names]
         Engine(
             made,
             ledger=ledger,
-            pool=lambda: RayWorkerPool(trial_of_a_kind, lambda key: None, most_losses=LOSSES),
+            pool=lambda: pool(most_losses=LOSSES),
         ).run()
         yield SimpleNamespace(
+            pool=pool,
             records={record["dataset"]: record for record in ledger.records("result")},
             deaths=list(ledger.records("death")),
             starts=Counter(line.partition(",")[0] for line in log.read_text().splitlines()),
         )
     finally:
         ledger.close()
-        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-        stop_ray()
+        for pickler in (ray.cloudpickle, cloudpickle):
+            pickler.unregister_pickle_by_value(sys.modules[__name__])
+        stop_ray() if with_ray else None
 
 
 @pytest.mark.fault(36)
@@ -124,9 +136,8 @@ def test_a_trial_that_a_worker_refuses_ends_the_sweep_and_is_no_failure(swept, t
     log = tmp_path / "log"
     log.touch()
     ledger = Ledger(tmp_path / "run", write=True)
-    pool = lambda: RayWorkerPool(trial_of_a_kind, lambda key: None)  # noqa: E731
     with pytest.raises(TrialRefused, match="^other source$"):
-        Engine([study("refused", log)], ledger=ledger, pool=pool).run()
+        Engine([study("refused", log)], ledger=ledger, pool=swept.pool).run()
     assert not [*ledger.records("result"), *ledger.records("death")]
     ledger.close()
 

@@ -118,9 +118,9 @@ def test_a_raylet_that_hangs_in_each_start_ends_the_driver_with_the_way_out(tmp_
     assert re.search(r"waiting for (the connection to )?Ray's process raylet", printed), printed
     assert "starting once more" in printed
     assert "error BENCH-E021: " in printed and "session_latest/logs" in printed
-    assert "bench doctor" in printed and f"bench resume {sweep.run} --workers 0" in printed
+    assert "bench doctor" in printed and f"bench resume {sweep.run} --address none" in printed
     assert "Traceback" not in printed and not list(sweep.run.glob("**/*.lock.d"))
-    sweep.finish("--workers", 0)
+    sweep.finish("--address", "none")
     sweep.check_nothing_lost(2)
 
 
@@ -156,7 +156,7 @@ def test_whatever_happens_to_ray_in_its_start_the_driver_ends_well_or_with_the_w
     assert sweep.driver is not None and sweep.driver.returncode in codes, sweep.output()
     assert "Traceback" not in sweep.whole_output()
     if sweep.driver.returncode == 3:
-        assert "--workers 0" in sweep.output()
+        assert "--address none" in sweep.output()
     else:
         sweep.check_nothing_lost(2)
         assert [record["attempt"] for record in sweep.results()] == [1, 1]
@@ -238,7 +238,7 @@ def test_without_room_or_ports_the_driver_ends_well_or_with_the_way_out(
     assert sweep.driver is not None and sweep.driver.returncode in (0, 3), sweep.output()
     assert sweep.driver.returncode == 3 or flags == "--mount"
     if sweep.driver.returncode == 3:
-        assert f"bench resume {sweep.run} --workers 0" in sweep.output()
+        assert f"bench resume {sweep.run} --address none" in sweep.output()
         assert "Traceback" not in sweep.whole_output()
     else:
         sweep.check_nothing_lost(2)

@@ -32,8 +32,9 @@ from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, FAILED, Limits, Result, Trial
+from tabsweep.sweeps.workers.actor_pool import ActorPool
+from tabsweep.sweeps.workers.process_calls import ProcessCalls
 from tabsweep.sweeps.workers.ray_cluster import death_of, start_ray, stop_ray
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
@@ -189,8 +190,9 @@ def one_trial(
     return study_of(trial, Limits(timeout_s=timeout_s, memory_mb=LIMIT_MB), **more)
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+@pytest.fixture(scope="module", params=["ray", "none"])
+def outcome(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+    """On Ray, and in processes without it."""
     folder = tmp_path_factory.mktemp("faults")
     log = folder / "execution log"
     log.touch()
@@ -215,21 +217,25 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
             config={"n_neighbors": -1},
         ),
     ]
+    import cloudpickle
     import ray
 
-    start_ray(slots=2)
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with_ray = request.param == "ray"
+    start_ray(slots=2) if with_ray else None
+    for pickler in (ray.cloudpickle, cloudpickle):
+        pickler.register_pickle_by_value(sys.modules[__name__])
     ledger = Ledger(folder / "run", write=True)
     pools = []
 
-    def pool() -> RayWorkerPool:
+    def pool() -> ActorPool:
         pools.append(
-            RayWorkerPool(
+            ActorPool(
                 bad_trial,
                 lambda key: Large() if key == "large" else (table, {0: fold}),
                 slots=2,
                 grace_s=0.5,
                 paths=[str(folder)],
+                calls=None if with_ray else ProcessCalls(2),
             )
         )
         return pools[0]
@@ -250,8 +256,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         yield Sweep(records, deaths, parsed, tally, pools[0].running())
     finally:
         ledger.close()
-        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-        stop_ray()
+        for pickler in (ray.cloudpickle, cloudpickle):
+            pickler.unregister_pickle_by_value(sys.modules[__name__])
+        stop_ray() if with_ray else None
 
 
 # ---------------------------------------------------------------------- memory

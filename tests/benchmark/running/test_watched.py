@@ -99,7 +99,7 @@ def test_a_process_that_ends_without_a_word_is_a_lost_cluster(copy_run, what) ->
 
 def test_without_a_run_the_way_out_is_another_command() -> None:
     code, lines = ended("exits")
-    assert code == 3 and RESUME not in lines[-1] and "--workers 0" in lines[-1]
+    assert code == 3 and RESUME not in lines[-1] and "--address none" in lines[-1]
 
 
 def test_a_process_that_ends_in_order_speaks_for_itself(copy_run) -> None:
@@ -117,7 +117,7 @@ def test_a_process_that_a_library_freezes_is_tried_once_more_and_ended(copy_run)
         code, lines = ended("freezes", TABSWEEP_RAY_START_S="2")
         assert code == 3 and "starting once more" in lines[0], lines
         assert len(lines) == 2 and lines[1].startswith("error BENCH-E021: ")
-        assert (f"{RESUME} --workers 0" in lines[1]) == there and "--workers 0" in lines[1]
+        assert (f"{RESUME} --address none" in lines[1]) == there and "--address none" in lines[1]
 
 
 @pytest.mark.fault(30)

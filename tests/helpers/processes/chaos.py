@@ -52,7 +52,7 @@ class Sweep:
         self.run = folder / "runs" / "reduced"
         self.host = host
         self.driver: subprocess.Popen[bytes] | None = None
-        self._options = [*map(str, options)]
+        self.options = [*map(str, options)]
         self._env = {**os.environ, **(env or {})}
         self.log = folder / "execution.log"
         self._output = folder / "output.txt"
@@ -64,7 +64,7 @@ class Sweep:
     def start(self, *more: object, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
         """The first time and every other, with more options."""
         words = ["sweep", "--runs", str(self.run.parent), "--name", self.run.name]
-        return self._launch(*words, *self._options, *map(str, more), pause_s=pause_s)
+        return self._launch(*words, *self.options, *map(str, more), pause_s=pause_s)
 
     def resume(self) -> None:
         """`bench resume` without Ray, to its end."""

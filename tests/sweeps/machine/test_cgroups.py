@@ -62,7 +62,9 @@ def test_a_quota_of_cpu_time_is_the_number_of_workers(group: Group, quota: str, 
 
 HOG = """
 import mmap, os, sys, time
+import ray  # as in its actors: there is no room left to load it
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers.ray_calls import RayLink
 from tabsweep.sweeps.workers.trial_actor import TrialWorker
 
 def hog(trial, data):
@@ -74,7 +76,7 @@ def hog(trial, data):
         time.sleep(0.03)
     return Result(status=DONE)
 
-worker = TrialWorker(hog, "w", [], None, {}, 0.0)
+worker = TrialWorker(RayLink(), hog, "w", [], None, {}, 0.0)
 limits = Limits(timeout_s=60.0, memory_mb=8192.0)
 result = worker.run(Trial("d", 0, "m", {}, 0, {}), "", [], limits, None)
 print(result.cause)

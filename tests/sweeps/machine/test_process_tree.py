@@ -32,6 +32,7 @@ class Leaves:
 PROGRAM = f"""
 import os, subprocess, sys, time
 from tabsweep.sweeps.trial import Limits, Trial
+from tabsweep.sweeps.workers.ray_calls import RayLink
 from tabsweep.sweeps.workers.trial_actor import TrialWorker
 
 def waits(trial, data):
@@ -41,7 +42,7 @@ def waits(trial, data):
     time.sleep(300)
 
 told = os.fdopen(os.dup(1), "w")
-worker = TrialWorker(waits, "w", [], None, {{}}, 0.0)
+worker = TrialWorker(RayLink(), waits, "w", [], None, {{}}, 0.0)
 worker.run(Trial("d", 0, "m", {{}}, 0, {{}}), "", [], Limits(timeout_s=2.0, memory_mb=900.0), None)
 """
 

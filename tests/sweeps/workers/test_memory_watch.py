@@ -10,6 +10,7 @@ import sys
 PROGRAM = """
 import mmap, os, resource, time
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
+from tabsweep.sweeps.workers.ray_calls import RayLink
 from tabsweep.sweeps.workers.trial_actor import TrialWorker
 
 def hog(trial, data):
@@ -30,7 +31,7 @@ def hog(trial, data):
     return Result(status=DONE)
 
 told = os.fdopen(os.dup(1), "w")
-worker = TrialWorker(hog, "w", [], None, {}, 0.0)
+worker = TrialWorker(RayLink(), hog, "w", [], None, {}, 0.0)
 worker.run(Trial("d", 0, "m", {}, 0, {}), "", [], Limits(timeout_s=60.0, memory_mb=100.0), None)
 """
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from chaos import Sweep
 from small_sweeps import write_suite
+from tabsweep.sweeps.machine import awake_clock
 from tabsweep.sweeps.trial import DONE
-from tabsweep.sweeps.workers import awake_clock
 
 pytestmark = pytest.mark.xdist_group("ray")
 

@@ -17,11 +17,12 @@ from tabsweep.sweeps.events import TrialEnded, Warned
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
-from tabsweep.sweeps.workers import ray_actors, supervisor
+from tabsweep.sweeps.workers import supervisor
+from tabsweep.sweeps.workers.actor_pool import ActorPool
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import Job
+from tabsweep.sweeps.workers.ray_calls import RayLink
 from tabsweep.sweeps.workers.ray_cluster import Node
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.trial_actor import TrialWorker
 
 
@@ -70,7 +71,7 @@ def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
     """The pool on a simulated cluster: shapes take turns, so that idle workers make way."""
     nodes = mixed(12)
     calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=0.01)
-    pool = RayWorkerPool(lambda trial: None, lambda key: None, calls=calls)
+    pool = ActorPool(lambda trial: None, lambda key: None, calls=calls)
     kinds = (Needs(), Needs(4, 9000.0), Needs(1, 0.0, 9000.0), Needs(2, 3000.0), Needs(16))
     left = [
         Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), kinds[i // 40]) for i in range(200)
@@ -96,7 +97,7 @@ def test_jobs_of_all_shapes_end_and_no_node_holds_more_than_it_has():
 def busy_for(nodes: dict[str, Node], needs: list[Needs], slots: int) -> float:
     """Simulated seconds until trials of 10 s with these needs have ended, in their order."""
     calls = SimulatedRay(nodes, lambda trial, data: Result(status=DONE), trial_s=10.0)
-    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
+    pool = ActorPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
     left = [
         Job(Trial("d", 0, "m", {"i": i}, 0, {}), "", Limits(), one) for i, one in enumerate(needs)
     ]
@@ -141,7 +142,7 @@ def ends_of(folder: Path, studies: list[Study], slots: int, gpus: int) -> dict[s
             ended[event.study.name].append(calls.clock() - began)
 
     ledger = Ledger(folder, write=True)
-    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
+    pool = ActorPool(lambda trial: None, lambda key: None, slots=slots, calls=calls)
     Engine(studies, ledger=ledger, pool=lambda: pool, listener=listen).run()
     ledger.close()
     return ended
@@ -200,7 +201,7 @@ def test_torch_takes_no_more_of_a_shared_gpu_than_the_share_less_the_context(
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setenv("TABSWEEP_GPU_SHARE", "")
-    ready = TrialWorker(lambda trial, data: None, "w", [], None, {}, share).ready()
+    ready = TrialWorker(RayLink(), lambda trial, data: None, "w", [], None, {}, share).ready()
     assert (ready["gpu_mb"], ready["context_mb"]) == (free + context, context)
     assert told == ([] if most is None else [pytest.approx(most)])
 
@@ -230,9 +231,9 @@ class OtherGpus(SimulatedRay):
 def test_a_worker_that_waits_for_its_gpu_is_no_fault_of_its_node(monkeypatch):
     node = node_of(0, 8, 2)
     calls = OtherGpus(node)
-    for module in (ray_actors, supervisor):
+    for module in (actors, supervisor):
         monkeypatch.setattr(module, "awake_s", calls.clock)
-    pool = RayWorkerPool(lambda trial: None, lambda key: None, slots=8, calls=calls)
+    pool = ActorPool(lambda trial: None, lambda key: None, slots=8, calls=calls)
     pool._placement.know_gpu(node.id, GPU_MB)
     sizes = [20_000.0, 20_000.0, 60_000.0]
     left = [

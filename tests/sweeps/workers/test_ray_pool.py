@@ -33,11 +33,11 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
 from tabsweep.sweeps.workers import crash_report, ray_calls
+from tabsweep.sweeps.workers.actor_pool import ActorPool
+from tabsweep.sweeps.workers.actors import TrialActor
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import ClusterLost, Job
-from tabsweep.sweeps.workers.ray_actors import TrialActor
 from tabsweep.sweeps.workers.ray_cluster import nodes, on_node, start_ray
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.ray_private import fewer_parts
 from tabsweep.sweeps.workers.ray_start import daemons_below
 from tabsweep.sweeps.workers.ray_thread import RAY
@@ -135,10 +135,10 @@ class Run:
     ) -> None:
         self.events: list[Any] = []
         ledger = Ledger(folder, write=True)
-        self.pools: list[RayWorkerPool] = []
+        self.pools: list[ActorPool] = []
 
-        def pool() -> RayWorkerPool:
-            self.pools.append(RayWorkerPool(run_trial, lambda key: f"data {key}", **more))
+        def pool() -> ActorPool:
+            self.pools.append(ActorPool(run_trial, lambda key: f"data {key}", **more))
             return self.pools[0]
 
         def listener(event: Any) -> None:
@@ -306,7 +306,7 @@ def test_a_death_is_not_blamed_on_the_trial_before_whose_large_result_is_on_its_
     """Even where Ray hears of the death late, as on a busy machine."""
     monkeypatch.setattr(ray_calls, "FETCH_S", 60.0)  # on a busy machine it takes long
     node = machines.add("far")
-    pool = RayWorkerPool(large_then_death, lambda key: None, slots=1)
+    pool = ActorPool(large_then_death, lambda key: None, slots=1)
     (server,) = daemons_below(("gcs_server",))
     threading.Thread(target=wake, args=[psutil.Process(server)], daemon=True).start()
     try:
@@ -338,7 +338,7 @@ def test_data_of_earlier_trials_is_no_memory_of_a_later_one(machines):
     makers = {"copied": bytes, "shared": lambda n: np.zeros(n, dtype=np.uint8)}
     keys = [f"shared {i}" for i in range(8)] + [f"copied {i}" for i in range(12)]
     node = machines.add("near")
-    pool = RayWorkerPool(touches, lambda key: makers[key.split()[0]](size), slots=1)
+    pool = ActorPool(touches, lambda key: makers[key.split()[0]](size), slots=1)
     found = []
     end = time.monotonic() + 240
     try:

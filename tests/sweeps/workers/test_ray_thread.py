@@ -16,11 +16,11 @@ from tabsweep.sweeps.engine import Engine
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.trial import Result, Trial
 from tabsweep.sweeps.workers import crash_report, ray_thread
+from tabsweep.sweeps.workers.actor_pool import ActorPool
+from tabsweep.sweeps.workers.actors import TrialActor
 from tabsweep.sweeps.workers.placement import Shape
 from tabsweep.sweeps.workers.pool import ClusterLost
-from tabsweep.sweeps.workers.ray_actors import TrialActor
 from tabsweep.sweeps.workers.ray_cluster import Node
-from tabsweep.sweeps.workers.ray_pool import RayWorkerPool
 from tabsweep.sweeps.workers.ray_thread import RAY, RayThread
 
 
@@ -132,7 +132,7 @@ class Daemon(SimulatedRay):
 @pytest.mark.fault(35)
 def test_results_that_came_before_ray_died_are_in_the_ledger(tmp_path: Path) -> None:
     calls = Daemon()
-    pool = RayWorkerPool(run_trial, lambda key: None, calls=calls)
+    pool = ActorPool(run_trial, lambda key: None, calls=calls)
     RAY.watch([calls.process_of_ray.pid])
     ledger = Ledger(tmp_path, write=True)
     study = make_study(sampler="random", n_trials=12)

@@ -1,4 +1,4 @@
-"""The worker pool on a Ray cluster: long-lived actors, placed by this module, not by Ray."""
+"""The pool of long-lived workers, actors of Ray or plain processes, placed by this module."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from typing import Any
 from ..events import News, WorkerLost
 from ..study import Needs
 from ..trial import DOUBTFUL, failure
+from .actors import ActorGroup, Launcher, Sender, TrialActor
 from .interruption import TrialInterrupted
 from .placement import Placement, Shape
 from .pool import ClusterLost, Job, JobOutcome, RunTrial, TrialRefused
-from .ray_actors import ActorGroup, Launcher, Sender, TrialActor
 from .ray_calls import RayCalls
-from .ray_cluster import Node, end_of
-from .ray_thread import RAY
+from .ray_cluster import Node
 from .supervisor import Supervisor
 from .trial_actor import Common, IncompatibleWorker
 
 SETTLE_S = 0.5  # from the death of a worker to that of its raylet, which had ended it
 
 
-class RayWorkerPool:
-    """Long-lived actors on a Ray cluster, DEPTH calls each: one running, the next one waiting.
+class ActorPool:
+    """Long-lived actors, DEPTH calls each: one running, the next one waiting.
 
     `slots` is the number of CPUs that trials may use in all; None: all that the cluster has now.
     Nodes may come and go. An actor is made on a node with room when the first trial of its shape
@@ -35,8 +34,8 @@ class RayWorkerPool:
     node must have in common with the driver's; one that differs is left out, with a warning.
     `grace_s` is added to a trial's time limit before its worker is ended. A trial that comes back
     `most_losses` times without a result is a failure: only one that ends its own worker in the way
-    of a scheduler gets there, and without a limit the sweep would never end. `calls` is Ray itself,
-    or a simulation of it.
+    of a scheduler gets there, and without a limit the sweep would never end. `calls`: to Ray by
+    default, or to processes of this machine.
     """
 
     def __init__(
@@ -135,6 +134,7 @@ class RayWorkerPool:
         """End all actors."""
         self._group.close()
         self._sender.close()
+        self._calls.close()
 
     # ------------------------------------------------------------------ results
 
@@ -145,7 +145,7 @@ class RayWorkerPool:
         outcomes: list[JobOutcome] = []
         ended: deque[tuple[Any, Future[Any]]] = deque()
         try:
-            RAY.check()
+            self._calls.check()
             ended.extend(self._calls.ended(timeout_s))
             while ended:
                 outcomes.extend(self._take_in(*ended[0]))
@@ -175,18 +175,16 @@ class RayWorkerPool:
         return found
 
     def _collect(self, ref: Any, future: Future[Any]) -> list[JobOutcome]:
-        RAY.check()  # no trial is to blame for what died with Ray
-        from ray.exceptions import RayError
-
+        self._calls.check()  # no trial is to blame for what died with Ray
         actor = self._group.refs[ref]
         job = next(job for job, other in actor.queue if other == ref)
         try:
             result = future.result()
-        except RayError as error:
-            end = end_of(error)
+        except Exception as error:
+            end = self._calls.end_of(error)
             if end == "killed":  # by a Ray that is about to end?
                 time.sleep(SETTLE_S)
-                RAY.check()
+                self._calls.check()
             if end is not None:
                 never_up = actor.starting is not None
                 if never_up and self._calls.result_if_there(actor.starting) is None:

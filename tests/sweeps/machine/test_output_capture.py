@@ -14,14 +14,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tabsweep.sweeps.workers import output_capture
-from tabsweep.sweeps.workers.output_capture import captured, tail_of
+from tabsweep.sweeps.machine import output_capture
+from tabsweep.sweeps.machine.output_capture import captured, tail_of
 
 # A worker that prints in three ways and then ends as its second argument says.
 WORKER = """
 import ctypes, os, sys
 from pathlib import Path
-from tabsweep.sweeps.workers.output_capture import captured
+from tabsweep.sweeps.machine.output_capture import captured
 with captured(path=Path(sys.argv[1])):
     print("fitting", end="")
     os.write(2, b" beyond recall\\n")
@@ -152,8 +152,9 @@ def test_what_a_killed_worker_printed_can_be_read_afterwards(end, tmp_path):
 
 
 STARTED = """
+from tabsweep.sweeps.workers.ray_calls import RayLink
 from tabsweep.sweeps.workers.trial_actor import TrialWorker
-TrialWorker(print, "new", [], None, {}, 0.0)
+TrialWorker(RayLink(), print, "new", [], None, {}, 0.0)
 """
 
 

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..events import News, WorkerLost
-from ..store.checkpoints import CheckpointFolder
+from ..machine.awake_clock import awake_s
 from ..trial import failure
-from .awake_clock import awake_s
 from .crash_report import CrashOutputs
 from .placement import Placement, Shape
 from .pool import ClusterLost, Job, JobOutcome, RunTrial
 from .ray_calls import RayCalls
-from .ray_cluster import Node, on_node
-from .ray_private import take_crash_cause
+from .ray_cluster import Node
 from .ray_start import cpu_s_of
 from .trial_actor import Common, TrialWorker
 
@@ -103,23 +101,22 @@ class Launcher:
         self._count = 0
 
     def start(self, shape: Shape, node: Node) -> TrialActor:
-        """A new actor on that node; Ray never restarts it and never repeats a trial."""
+        """A new actor on that node; it is never restarted and never repeats a trial."""
         self._count += 1
         name = f"{self._prefix}-{self._count}"
         handle = self._calls.start(
             TrialWorker,
+            self._calls.link,
             self._run_trial,
             name,
             self._paths,
             self._common,
             self._expected,
             shape.gpus,
+            node=node.id,
             num_cpus=shape.threads,
             num_gpus=shape.gpus,
             memory=int(shape.memory_mb * 2**20),
-            scheduling_strategy=on_node(node.id),
-            max_restarts=0,
-            max_task_retries=0,
             max_concurrency=1,
         )
         actor = TrialActor(name, self._count, handle, shape, node)
@@ -153,16 +150,9 @@ class Sender:
         return [self._data[data_key]] if data_key else []
 
     def keeper(self) -> Any:
-        """The actor that keeps checkpoints in a folder of this machine, None without a folder."""
+        """What keeps checkpoints in a folder of this machine, None without a folder."""
         if self._keeper is None and self._folder is not None:
-            self._keeper = self._calls.start(
-                CheckpointFolder,
-                str(self._folder),
-                num_cpus=0,
-                max_restarts=-1,
-                max_task_retries=-1,
-                scheduling_strategy=on_node(self._calls.here),
-            )
+            self._keeper = self._calls.keeper(self._folder)
         return self._keeper
 
     def forget(self, data_key: str) -> None:
@@ -318,7 +308,7 @@ class ActorGroup:
         death: the cause as Ray's error has it; what the worker itself reported comes before it.
         """
         outcomes = []
-        reported = take_crash_cause(actor.name)
+        reported = self._calls.crash_cause(actor.name)
         cause = reported.get("cause") or death
         # Its own limit is watched in the worker, which reports it; that of the machine by Ray.
         short = f"memory ran out on {actor.node.host}, and Ray ended the worker"
