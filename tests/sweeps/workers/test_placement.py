@@ -17,7 +17,7 @@ from tabsweep.sweeps.events import TrialEnded, Warned
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.study import Needs, Study
 from tabsweep.sweeps.trial import DONE, Limits, Result, Trial
-from tabsweep.sweeps.workers import supervisor
+from tabsweep.sweeps.workers import actors, supervisor
 from tabsweep.sweeps.workers.actor_pool import ActorPool
 from tabsweep.sweeps.workers.placement import Placement, Shape
 from tabsweep.sweeps.workers.pool import Job
