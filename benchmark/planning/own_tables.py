@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,13 @@ def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
     """The path of a file's parsed table. Its name is a digest of the file's hash and reading
     settings (csv, as in the plan), and of the code and the libraries that read and store tables."""
     known = {key: value for key, value in csv.items() if key not in ("path", "task")}
-    known |= {"reader": source_hash(READER, WRITER), **versions(("numpy", "pandas", "pyarrow"))}
-    return runs / KEPT / f"{digest(known)}.arrow"
+    return runs / KEPT / f"{digest(known | _reader())}.arrow"
+
+
+@cache
+def _reader() -> dict[str, str]:
+    """What reads and stores tables: its source, and the versions of its libraries."""
+    return {"reader": source_hash(READER, WRITER), **versions(("numpy", "pandas", "pyarrow"))}
 
 
 def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:
