@@ -31,7 +31,7 @@ from . import process_worker
 from .process_worker import START, ProcessLink, Stored, kill_group
 from .ray_calls import RayCalls
 from .ray_cluster import Node, one_thread
-from .ray_start import own_folder
+from .ray_start import NO_PROCESS, own_folder, stat_of
 from .trial_actor import WorkerLink
 
 END_S = 10.0  # for the template to end by itself
@@ -120,7 +120,10 @@ class ProcessCalls(RayCalls):
         self._node = Node(self.here, socket.gethostname(), cpus, 0, free_memory_mb())
         self._causes: dict[str, dict[str, Any]] = {}
         temporary = own_folder(tempfile.gettempdir())
-        self._folder = Path(tempfile.mkdtemp(prefix="workers-", dir=temporary))
+        for left in temporary.glob("stored-*-*"):  # by a driver that was killed with all it started
+            if stat_of(int(left.name.split("-")[1])) == NO_PROCESS:
+                shutil.rmtree(left, ignore_errors=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=f"stored-{os.getpid()}-", dir=temporary))
         self._modules = modules
         self._forker = Forker(self._folder, modules)
 

@@ -16,6 +16,7 @@ SERVERS = ("gcs_server", "raylet")  # of Ray, in the order of their start
 # Bytes of the folder's name: a socket may have 107, and what comes after the folder has 63:
 # /session_2026-01-31_23-59-59_123456_1234567/sockets/plasma_store
 LONGEST = 107 - 64
+NO_PROCESS = ["X"]  # as the system's state of a process
 KILL_S = 10.0  # how long killed processes may take to be gone
 PATIENCE = "TABSWEEP_RAY_START_S"  # seconds without a step forward that end an attempt
 
@@ -157,9 +158,9 @@ def cpu_s_of(pid: int) -> float | None:
 
 
 def stat_of(pid: int) -> list[str]:
-    """What Linux tells of a process from its state on (R, S, T, ...); ["X"] where there is none."""
+    """What Linux tells of a process from its state on (R, S, T, ...); NO_PROCESS for none."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
     except OSError:
-        return ["X"]
+        return NO_PROCESS
