@@ -39,7 +39,7 @@ from . import run_trial
 
 HERE = (NO_RAY, "local")  # addresses that start workers on this machine
 LOOK_S = 1.0  # between two looks at how far the start has come
-# What workers without Ray share, as their ancestor imports it.
+# What workers without Ray share, as the fork server imports it.
 PRELOADED = (run_trial.__name__, "pandas", "sklearn.model_selection")
 END_S = 15.0  # how long the end of a sweep waits for a Ray that is still starting
 
@@ -59,8 +59,8 @@ class RayNotUp(ClusterLost):
 
 
 class RayStart:
-    """Starts Ray, or what forks workers without it, while the data loads; a sweep with nothing to
-    run never waits for it.
+    """Starts Ray, or the fork server of workers without it, while the data loads; a sweep with
+    nothing to run never waits for it.
 
     workers: CPUs for trials, None for all, 0 for none. address: of a cluster, "local", or NO_RAY.
     calls: to the workers, once they can be started; None for those to Ray.

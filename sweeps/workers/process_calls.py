@@ -1,7 +1,6 @@
 """Worker processes of this machine without Ray, under the calls that a worker pool makes.
 
-No daemon starts, and workers share what the process that forks them has imported (see
-`process_worker.py`).
+No daemon starts, and workers share what the fork server has imported (see `process_worker.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .ray_cluster import Node, one_thread
 from .ray_start import NO_PROCESS, own_folder, stat_of
 from .trial_actor import WorkerLink
 
-END_S = 10.0  # for the template to end by itself
+END_S = 10.0  # for the fork server to end by itself
 POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # who sends them ends processes in order
 
 
@@ -47,8 +46,8 @@ class WorkerDied(Exception):
         self.code = code
 
 
-class Forker:
-    """The process that forks workers, which imports `modules` first; it ends with this one.
+class ForkServer:
+    """The process that forks workers, seen from the driver. It imports `modules` first.
 
     folder: of stored values, which it removes at its end.
     """
@@ -78,7 +77,7 @@ class Forker:
             return int(answer)
         self._log.seek(0)
         said = self._log.read()[-2000:].decode(errors="replace").strip().rpartition("\n")[2]
-        raise BrokenPipeError(f"the process that forks workers has ended: {said}")
+        raise BrokenPipeError(f"the fork server has ended: {said}")
 
     def end(self) -> None:
         """End it, and with it all workers."""
@@ -97,7 +96,7 @@ class Process:
     """A worker process. open: the calls that it has not answered, by number."""
 
     pid: int
-    forker: Forker
+    server: ForkServer
     connection: Connection
     open: dict[int, Future[Any]] = field(default_factory=dict)
     lock: Any = field(default_factory=Lock)
@@ -108,7 +107,7 @@ class Process:
 class ProcessCalls(RayCalls):
     """The calls of a pool to processes of this machine, which is its only node.
 
-    cpus: how many CPUs trials may use. modules: what the workers' common ancestor imports. A call
+    cpus: how many CPUs trials may use. modules: what the fork server imports. A call
     is its own reference: a future.
     """
 
@@ -125,17 +124,17 @@ class ProcessCalls(RayCalls):
                 shutil.rmtree(left, ignore_errors=True)
         self._folder = Path(tempfile.mkdtemp(prefix=f"stored-{os.getpid()}-", dir=temporary))
         self._modules = modules
-        self._forker = Forker(self._folder, modules)
+        self._server = ForkServer(self._folder, modules)
 
     def close(self) -> None:
         """End all workers, and remove what was stored."""
-        self._forker.end()
+        self._server.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # ------------------------------------------------------------------ nodes and data
 
     def check(self) -> None:
-        """Nothing is there that could be lost: what forks workers is started again."""
+        """Nothing is there that could be lost: a fork server that has ended is started again."""
 
     def nodes(self) -> dict[str, Node]:
         """This machine."""
@@ -169,12 +168,12 @@ class ProcessCalls(RayCalls):
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                pid = self._forker.ask(b"fork", [theirs.fileno()])
+                pid = self._server.ask(b"fork", [theirs.fileno()])
             except OSError:  # somebody ended it
-                self._forker.end()
-                self._forker = Forker(self._folder, self._modules)
-                pid = self._forker.ask(b"fork", [theirs.fileno()])
-        process = Process(pid, self._forker, Connection(ours.detach()))
+                self._server.end()
+                self._server = ForkServer(self._folder, self._modules)
+                pid = self._server.ask(b"fork", [theirs.fileno()])
+        process = Process(pid, self._server, Connection(ours.detach()))
         self._send(process, None, START, [body, *args])
         Thread(target=self._listen, args=[process], daemon=True, name=f"worker-{pid}").start()
         return process
@@ -220,7 +219,7 @@ class ProcessCalls(RayCalls):
         for descriptor in ends[1:]:
             os.close(descriptor)
         try:
-            code = process.forker.ask(b"%d" % process.pid)
+            code = process.server.ask(b"%d" % process.pid)
         except OSError:  # it has ended, and its workers with it
             kill_group(process.pid)
             code = -signal.SIGTERM

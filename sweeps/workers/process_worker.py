@@ -1,8 +1,9 @@
-"""Worker processes of this machine without Ray: the process that forks them, and what they do.
+"""Worker processes of this machine without Ray: the fork server, and what a worker does.
 
-The template imports once what trials need and then forks a worker for each socket that the driver
-sends it. A worker answers one call after the other. When the driver ends, however it does, the
-template ends, and with it the workers and what their trials started.
+The fork server imports once what trials need and then forks a worker for each socket that the
+driver sends it. A worker answers one call after the other. When the driver ends, however it does,
+the fork server ends, and with it the workers and what their trials started. Python's own would run
+the user's script again in each worker.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def serve(connection: Connection) -> None:
                 _send(number, False, RuntimeError(f"no answer: {error}; {answer[1]!r:.500}"))
 
 
-class Template:
+class ForkServer:
     """The process that forks workers. It computes nothing, so that it has no threads to lose."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -172,12 +173,12 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def template(control: int, folder: Path, modules: list[str]) -> None:
-    """The template's whole life. `folder`, of stored values, is removed at its end."""
+def fork_server(control: int, folder: Path, modules: list[str]) -> None:
+    """The fork server's whole life. `folder`, of stored values, is removed at its end."""
     try:
         for module in modules:
             import_module(module)
-        Template(socket.socket(fileno=control)).run()
+        ForkServer(socket.socket(fileno=control)).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -185,4 +186,4 @@ def template(control: int, folder: Path, modules: list[str]) -> None:
 if __name__ == "__main__":
     # By its own name: `serve` keeps the way to the driver in this module.
     name = __spec__.name if __spec__ else __name__
-    import_module(name).template(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    import_module(name).fork_server(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

@@ -30,14 +30,14 @@ def sweep(tmp_path: Path) -> Sweep:
 
 
 def family(sweep: Sweep) -> tuple[psutil.Process, list[psutil.Process]]:
-    """The process that forks workers, and the workers."""
+    """The fork server, and the workers."""
     assert sweep.driver is not None
-    (template,) = [
+    (server,) = [
         one
         for one in psutil.Process(sweep.driver.pid).children()
         if "process_worker" in " ".join(one.cmdline())
     ]
-    return template, template.children()
+    return server, server.children()
 
 
 def check(sweep: Sweep, started: list[psutil.Process]) -> None:
@@ -53,9 +53,9 @@ def check(sweep: Sweep, started: list[psutil.Process]) -> None:
 def test_a_worker_that_is_killed_is_replaced_and_its_trial_runs_again(sweep: Sweep) -> None:
     sweep.start(pause_s=1.0)
     hit = kill_worker(sweep)
-    template, workers = family(sweep)
+    server, workers = family(sweep)
     sweep.end()
-    check(sweep, [template, *workers])
+    check(sweep, [server, *workers])
     (again,) = [one for one in sweep.results() if one["id"] == hit.trial]
     assert (again["status"], again["attempt"]) == ("done", 2)
 
@@ -71,13 +71,13 @@ def test_a_worker_that_is_told_to_end_has_its_trial_run_again_which_is_no_attemp
 
 
 @pytest.mark.fault(2)
-def test_the_process_that_forks_workers_is_started_again(sweep: Sweep) -> None:
+def test_the_fork_server_is_started_again(sweep: Sweep) -> None:
     sweep.start(pause_s=1.0)
     sweep.wait(sweep.running, "a running trial")
-    template, workers = family(sweep)
-    template.kill()
+    server, workers = family(sweep)
+    server.kill()
     sweep.end()
-    check(sweep, [template, *workers])
+    check(sweep, [server, *workers])
     assert {record["attempt"] for record in sweep.results()} == {1}
 
 
@@ -97,10 +97,10 @@ def test_a_worker_that_is_stopped_is_replaced(sweep: Sweep) -> None:
 def test_when_the_driver_ends_its_workers_end_and_the_run_goes_on(sweep: Sweep, number) -> None:
     driver = sweep.start(pause_s=1.0)
     sweep.wait(lambda: len(sweep.finished()) >= 2 and sweep.running(), "two results")
-    template, workers = family(sweep)
+    server, workers = family(sweep)
     driver.send_signal(number)
     assert driver.wait(60) == (-9 if number == signal.SIGKILL else 130)
-    wait_for(lambda: not any(alive(one.pid) for one in (template, *workers)), "the workers' end")
+    wait_for(lambda: not any(alive(one.pid) for one in (server, *workers)), "the workers' end")
     done = sweep.finished()
     sweep.finish()
     check(sweep, [])
