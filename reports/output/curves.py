@@ -22,6 +22,7 @@ LEGEND_PT = 30.0  # of a legend in pgfplots, beside its texts: the lines' sample
 LEGEND_GAP = 0.03  # between axis and legend, as a share of the axis
 POINTS_WIDE_PT, POINTS_HIGH_PT, LABEL_PT = 220.0, 140.0, 7.0  # of a plot of points; its names
 NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
+FEW_PLACES = 5  # on an x axis: each has a tick
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,11 @@ class Plot:
         return all(len(curve.x) == 1 for curve in self.curves)
 
     def ticks(self) -> list[float]:
-        """The ticks of an x axis of at most a decade, which has too few powers of ten; none for a
-        longer one."""
+        """The ticks of an x axis: the places of all points where they are few, round numbers on at
+        most a decade, which has too few powers of ten; none for a longer one."""
         x = np.concatenate([curve.x for curve in self.curves])
+        if len(places := np.unique(x)) <= FEW_PLACES and not self.scattered:
+            return places.tolist()
         if not 0 < x.min() < x.max() <= 10 * x.min():
             return []
         power = 10.0 ** np.floor(np.log10(x.min()))
@@ -151,7 +154,7 @@ class Plot:
             f"xlabel={{{escape.latex(self.x)}}}, ylabel={{{escape.latex(self.y)}}}",
             "legend pos=outer north east, legend cell align=left",
             "legend style={draw=none, font=\\scriptsize}",
-            "xmode=log, log ticks with fixed point",
+            "xmode=log, log ticks with fixed point, label style={font=\\scriptsize}",
             *(
                 ["xtick={" + ", ".join(f"{x:g}" for x in ticks) + "}"]
                 if (ticks := self.ticks())
