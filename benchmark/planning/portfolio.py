@@ -20,14 +20,13 @@ TABM_K = 8  # networks in a TabM: as good as 16 here, as the members of a bag ar
 
 @dataclass(frozen=True)
 class Slot:
-    """A model with so many configurations in all, on tables of `least_rows` to `most_rows` rows.
+    """A model with so many configurations in all, on tables of at most `most_rows` rows.
     `usual`: whether it belongs to the plan that nobody has set a time for."""
 
     model: str
     trials: int
     most_rows: int = MANY
     usual: bool = True
-    least_rows: int = 0
 
 
 SLOTS = (
@@ -39,7 +38,6 @@ SLOTS = (
     Slot("xgboost", 1),
     Slot("hist-gradient-boosting", 1),
     Slot("random-forest", 1, 30_000),
-    Slot("mlp-ple", 1, 30_000, least_rows=10_001),  # beside TabM it adds nothing
     Slot("tabm", 1, 10_000),
     Slot("lightgbm", 3),
     Slot("linear", 3, 30_000),
@@ -85,7 +83,7 @@ def slots_for(n_rows: int, *, usual: bool) -> list[Slot]:
     return [
         slot
         for slot in SLOTS
-        if slot.least_rows <= n_rows <= slot.most_rows
+        if n_rows <= slot.most_rows
         and (slot.usual or not usual)
         and here[slot.model]
     ]
