@@ -83,9 +83,7 @@ def slots_for(n_rows: int, *, usual: bool) -> list[Slot]:
     return [
         slot
         for slot in SLOTS
-        if n_rows <= slot.most_rows
-        and (slot.usual or not usual)
-        and here[slot.model]
+        if n_rows <= slot.most_rows and (slot.usual or not usual) and here[slot.model]
     ]
 
 

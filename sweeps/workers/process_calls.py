@@ -33,6 +33,7 @@ from .ray_cluster import Node, one_thread
 from .ray_start import NO_PROCESS, own_folder, stat_of
 from .trial_actor import WorkerLink
 
+NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}  # of Arrow's allocator, at a fork
 END_S = 10.0  # for the fork server to end by itself
 POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # who sends them ends processes in order
 
@@ -65,6 +66,7 @@ class ForkServer:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=[theirs.fileno()],
+                env={**os.environ, **NO_THREADS},
                 process_group=0,  # Ctrl-C is the driver's affair
             )
 

@@ -75,6 +75,7 @@ def test_the_fork_server_is_started_again(sweep: Sweep) -> None:
     sweep.start(pause_s=1.0)
     sweep.wait(sweep.running, "a running trial")
     server, workers = family(sweep)
+    assert server.num_threads() == 1 and workers  # a fork inherits the locks of other threads
     server.kill()
     sweep.end()
     check(sweep, [server, *workers])
