@@ -38,6 +38,8 @@ PAIRS = [  # one side, the other
     ("mlp", "lightgbm"),
     ("mlp", "random-forest"),
     ("mlp", "linear"),
+    ("modern-nca", "catboost"),
+    ("modern-nca", "mlp"),
 ]
 
 FIRST_PAIRS = [  # on the first draw

@@ -286,8 +286,8 @@ main()
 def test_the_product_never_forks_a_process_that_has_threads():
     """A child of a fork inherits locks that threads held, and not the threads that would open them:
     our own processes are started anew or by a server without threads, never forked from one of
-    ours. (What a trial forks: test_trials.py.) Two places fork: the watcher, while there are no threads
-    and no library that may have any, and the fork server (test_process_workers.py)."""
+    ours. (What a trial forks: test_trials.py.) Two places fork: the watcher, while there are no
+    threads and no library that may have any, and the fork server (test_process_workers.py)."""
     done = subprocess.run(
         [sys.executable, "-c", BEFORE_THE_FORK], capture_output=True, text=True, timeout=120
     )
