@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +63,15 @@ def choose_bags(
     mirror: str | None = None,
     cache: str | None = None,
 ) -> BagChoice:
-    """Steps 1 and 2. model: the one that was asked for; single: no ensemble. Raises FitError."""
+    """Steps 1 and 2, among the models in `run.chosen`. model: the one that was asked for; single:
+    no ensemble. Raises FitError."""
     where: dict[str, Any] = {"files": files, "mirror": mirror, "cache": cache}
     found, left_out = blocks_of([run.folder], only=run.dataset, **where)
-    blocks = [block for block in found if block.bag]
+    blocks = [
+        replace(block, trials=[one for one in block.trials if one.model in run.chosen])
+        for block in found
+        if block.bag
+    ]
     best = choose_model(run, model)
     if not blocks:
         raise FitError(left_out.get(run.dataset, f"the run has no bag on {run.dataset} yet"))

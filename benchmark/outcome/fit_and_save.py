@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from ...common.tasks import REGRESSION
 from ...datasets import catalog
 from ...models import registry
 from ...models.base import Estimator
+from ...models.persistence.archive import MAX_BYTES
 from ...models.persistence.ensemble_file import save_ensemble
 from ...models.persistence.fitted import Fitted, FittedEnsemble
 from ...models.persistence.model_file import model_bytes
@@ -80,44 +81,56 @@ def fit_chosen(
     """
     results = read_run(Path(run), dataset)
     where = {"mirror": mirror, "cache": cache}
-    if not results.n_members:
-        choice: BagChoice | None = None
-        name = choose_model(results, model)
-    else:
-        files = [Path(csv)] if csv else []
-        choice = choose_bags(results, model, single=single, files=files, **where)
-        name = choice.name
-    models = list(choice.weights) if choice else [name]
+    files = [Path(csv)] if csv else []
+
+    def choose() -> BagChoice:
+        return choose_bags(results, model, single=single, files=files, **where)
+
+    choice = choose() if results.n_members else None
+    models = list(choice.weights) if choice else [choose_model(results, model)]
     asked = {each: importable(results, each, [model]) for each in models}
+    name = choice.name if choice else models[0]
     path = place(results.folder, out, results.dataset, name)
     users = [registry.spec(each) for each in asked.values() if registry.spec(each).gpu_mb]
     if device != "cpu" and users:
         check_gpu(device, [spec.name for spec in users])
         results.device = users[0].on_gpu()[0]
     table, folds = read_data(results, csv=csv, **where)
+    job = Job(results, asked, table, folds, {"named": model is not None}, note)
+    while choice is not None and (large := _fit_bags(job, choice)):
+        size, most = (f"{n / 1e6:,.0f} MB" for n in (job.bytes_of(large), MAX_BYTES))
+        note(f"{large} is left out: its fits take {size}, and a file of models at most {most}")
+        del results.chosen[large]
+        choice = choose()
+        job.asked.update({each: importable(results, each, [model]) for each in choice.weights})
+        name = choice.name
+        path = place(results.folder, out, results.dataset, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    job = Job(results, asked, table, folds, path, {"named": model is not None}, note)
-    words = _save_one(job) if choice is None else _save_bags(job, choice)
+    words = _save_one(job, path) if choice is None else _save_bags(job, choice, path)
     note(f"{name} on {results.dataset}: {words}; saved in {path}")
     return path
 
 
 @dataclass(frozen=True)
 class Job:
-    """A fit to save in the file `path`, with what is said `about` it: of the models `asked` {name:
-    the registry's name} that a run chose, on a table with the run's folds. `note` is called with
-    each line of progress."""
+    """A fit to save, with what is said `about` it: of the models `asked` {name: the registry's
+    name} that a run chose, on a table with the run's folds. `note` is called with each line of
+    progress. bags: {name: fitted members, each with its model file}."""
 
     run: Run
-    asked: Mapping[str, str]
+    asked: dict[str, str]
     table: Table
     folds: Mapping[int, Fold]
-    path: Path
     about: dict[str, Any]
     note: Callable[[str], None]
+    bags: dict[str, list[tuple[FittedPart, bytes]]] = field(default_factory=dict)
+
+    def bytes_of(self, name: str) -> int:
+        """The bytes of a model's bag, 0 before it is fitted."""
+        return sum(len(file) for _, file in self.bags.get(name, ()))
 
 
-def _save_one(job: Job) -> str:
+def _save_one(job: Job, path: Path) -> str:
     """Fit and save the chosen configuration of one model; returns what it is, in words."""
     run, table, folds, about = job.run, job.table, job.folds, job.about
     ((name, registered),) = job.asked.items()
@@ -136,29 +149,42 @@ def _save_one(job: Job) -> str:
         about["residuals"] = residuals_of(run, name, table, folds).tolist()
     schema = schema_of(run, table)
     data = _bytes_of(part, schema, registered, choice.config, about | remarks(run, table))
-    write_atomically(job.path, data)
+    write_atomically(path, data)
     mean = f"mean of {count(n_folds, 'fold')}"
     return f"validation {run.metric} {score:.4g} ({mean}); fitted on {fitted_on}"
 
 
-def _save_bags(job: Job, choice: BagChoice) -> str:
-    """Fit and save the bags of a choice; returns what they are, in words."""
+def _fit_bags(job: Job, choice: BagChoice) -> str | None:
+    """Fit the bags of a choice that are not fitted yet. Returns the largest model of an ensemble
+    that one file does not hold, as soon as that is known."""
+    run, asked, table = job.run, job.asked, job.table
+    schema = schema_of(run, table)
+    for name, share in choice.weights.items():
+        if name not in job.bags:
+            config = choice.configs[name]
+            job.note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
+            members = fit_bag(run, name, asked[name], config, table, run.device)
+            files = [_bytes_of(one, schema, asked[name], config) for one in members]
+            job.bags[name] = list(zip(members, files, strict=True))
+        if len(choice.weights) > 1 and sum(map(job.bytes_of, choice.weights)) > MAX_BYTES:
+            return max(choice.weights, key=job.bytes_of)
+    return None
+
+
+def _save_bags(job: Job, choice: BagChoice, path: Path) -> str:
+    """Save the fitted bags of a choice; returns what they are, in words."""
     run, asked, table = job.run, job.asked, job.table
     schema = schema_of(run, table)
     parts: list[tuple[float, bytes]] = []
     fitted: list[Fitted] = []
     for name, share in choice.weights.items():
-        config = choice.configs[name]
-        job.note(f"fitting {name}, {share:.0%} of the prediction, {run.n_members} times")
-        members = fit_bag(run, name, asked[name], config, table, run.device)
-        parts += [
-            (share / len(members), _bytes_of(one, schema, asked[name], config)) for one in members
-        ]
-        fitted += [Fitted(m.estimator, schema, asked[name], "", {}, m.encoder) for m in members]
+        members = job.bags[name]
+        parts += [(share / len(members), file) for _, file in members]
+        fitted += [Fitted(m.estimator, schema, asked[name], "", {}, m.encoder) for m, _ in members]
     rows = f"all {table.n_rows} rows, {count(len(fitted), 'model')} each without one part of them"
     rows += ", by their weights" if table.weights is not None else ""
     about = job.about | {
-        "chosen_config": choice.configs if len(asked) > 1 else choice.configs[choice.name],
+        "chosen_config": choice.configs.get(choice.name, choice.configs),
         "weights": choice.weights,
         "validation": {
             "metric": run.metric,
@@ -171,15 +197,16 @@ def _save_bags(job: Job, choice: BagChoice) -> str:
     if choice.residuals is not None:
         about["residuals"] = thinned(choice.residuals).tolist()
     about |= remarks(run, table)
-    save_ensemble(
-        parts, job.path, schema=schema, name=asked.get(choice.name, choice.name), about=about
-    )
+    save_ensemble(parts, path, schema=schema, name=asked.get(choice.name, choice.name), about=about)
     weights = tuple(weight for weight, _ in parts)
     whole = FittedEnsemble(None, schema, choice.name, "", about, None, tuple(fitted), weights)
     of = ", ".join(f"{name} {share:.0%}" for name, share in choice.weights.items())
-    words = [f"{of}; " if len(asked) > 1 else "", f"{run.metric} {choice.val:.4g} out of fold"]
+    words = [
+        f"{of}; " if len(choice.weights) > 1 else "",
+        f"{run.metric} {choice.val:.4g} out of fold",
+    ]
     words += [f" of {choice.n_rows} rows", f" ({choice.remark})" if choice.remark else ""]
-    size_mb = job.path.stat().st_size / 1e6
+    size_mb = path.stat().st_size / 1e6
     words += [f"; fitted on {rows}; a row is predicted in {_one_row_ms(whole, table):.3g} ms"]
     return "".join(words) + f", the file has {size_mb:.3g} MB"
 

@@ -11,7 +11,7 @@ import tabsweep
 from calls import answer, bench
 from small_sweeps import FAST
 from tabsweep.benchmark.library.sweeping import SweepResult
-from tabsweep.benchmark.outcome import chosen_bags
+from tabsweep.benchmark.outcome import chosen_bags, fit_and_save
 from tabsweep.benchmark.outcome.chosen_fit import read_run
 from tabsweep.benchmark.planning.plan_record import plan_in
 from tabsweep.benchmark.planning.portfolio import bag_for, budget_of, slots_for
@@ -160,3 +160,16 @@ def test_the_plan_of_a_small_table_has_more_models_than_that_of_a_large_one():
     budget = budget_of(slots_for(500, usual=True), 500, "mine")
     modern = load("uci-small").budgets["modern"]
     assert (budget.model["tabm"].fixed["k"], modern.model["tabm"].fixed["k"]) == (8, 16)
+
+
+def test_a_model_that_no_file_holds_beside_the_others_is_left_out_of_the_ensemble(
+    fitted, monkeypatch
+):
+    """As a forest of 43,000 rows is: the ensemble is chosen again among the other models."""
+    whole = tabsweep.load_model("m.tabsweep").about["weights"]
+    assert "extra-trees" in whole and len(whole) > 1
+    monkeypatch.setattr(fit_and_save, "MAX_BYTES", 100_000)
+    made = bench("fit", RUN, "--out", "less.tabsweep")
+    assert made.code == 0 and "extra-trees is left out: its fits take" in made.out + made.err, made
+    less = tabsweep.load_model("less.tabsweep").about["weights"]
+    assert less and "extra-trees" not in less and Path("less.tabsweep").stat().st_size < 100_000
