@@ -109,7 +109,7 @@ class SweepResult:
             return self._best_bags(found)
         name = choose_model(found, None)
         asked = importable(found, name, found.plan.outside)
-        table, folds = read_data(found, mirror=None, cache=None, csv=None)
+        table, folds = read_data(found)
         choice = choose_config(found, name, asked, (table, folds), self._say)
         part, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
         self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
@@ -119,7 +119,7 @@ class SweepResult:
         """`best_model` of a run with bags: the members of one model's bag, or of several models,
         that predict together."""
         choice = choose_bags(found, None)
-        table, _ = read_data(found, mirror=None, cache=None, csv=None)
+        table, _ = read_data(found)
         estimators, weights = [], []
         for name, share in choice.weights.items():
             asked, config = importable(found, name, found.plan.outside), choice.configs[name]

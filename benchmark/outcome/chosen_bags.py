@@ -60,12 +60,9 @@ def choose_bags(
     *,
     single: bool = False,
     files: Sequence[Path] = (),
-    mirror: str | None = None,
-    cache: str | None = None,
 ) -> BagChoice:
     """Steps 1 and 2. model: the one that was asked for; single: no ensemble. Raises FitError."""
-    where: dict[str, Any] = {"files": files, "mirror": mirror, "cache": cache}
-    found, left_out = blocks_of([run.folder], only=run.dataset, **where)
+    found, left_out = blocks_of([run.folder], only=run.dataset, files=files)
     blocks = [block for block in found if block.bag]
     best = choose_model(run, model)
     if not blocks:

@@ -61,8 +61,6 @@ def fit_chosen(
     single: bool = False,
     dataset: str | None = None,
     out: str | Path | None = None,
-    mirror: str | None = None,
-    cache: str | None = None,
     csv: str | Path | None = None,
     device: str = "cpu",
     note: Callable[[str], None] = lambda text: None,
@@ -79,13 +77,12 @@ def fit_chosen(
     the same bytes on a CPU.
     """
     results = read_run(Path(run), dataset)
-    where = {"mirror": mirror, "cache": cache}
     if not results.n_members:
         choice: BagChoice | None = None
         name = choose_model(results, model)
     else:
         files = [Path(csv)] if csv else []
-        choice = choose_bags(results, model, single=single, files=files, **where)
+        choice = choose_bags(results, model, single=single, files=files)
         name = choice.name
     models = list(choice.weights) if choice else [name]
     asked = {each: importable(results, each, [model]) for each in models}
@@ -94,7 +91,7 @@ def fit_chosen(
     if device != "cpu" and users:
         check_gpu(device, [spec.name for spec in users])
         results.device = users[0].on_gpu()[0]
-    table, folds = read_data(results, csv=csv, **where)
+    table, folds = read_data(results, csv)
     path.parent.mkdir(parents=True, exist_ok=True)
     job = Job(results, asked, table, folds, path, {"named": model is not None}, note)
     words = _save_one(job) if choice is None else _save_bags(job, choice)

@@ -166,7 +166,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
     grouped = small_sweep(
         table, "dear", group="who", weight="counts", models=["linear"], runs=tmp_path
     )
-    read, folds = read_data(read_run(grouped.run, None), mirror=None, cache=None, csv=None)
+    read, folds = read_data(read_run(grouped.run, None))
     assert list(read.frame) == ["size", "rooms", "day", "city"]
     assert read.weights.tolist() == table["counts"].tolist()
     parts = [set(table["who"].iloc[rows]) for rows in (folds[0].train, folds[0].val, folds[0].test)]
@@ -176,7 +176,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
 
     shuffled = table.drop(columns=["who", "counts"]).sample(frac=1, random_state=1)
     timed = small_sweep(shuffled, "dear", time="day", models=["knn"], runs=tmp_path)
-    _, folds = read_data(read_run(timed.run, None), mirror=None, cache=None, csv=None)
+    _, folds = read_data(read_run(timed.run, None))
     days = shuffled["day"].to_numpy()
     assert days[folds[0].train].max() <= days[folds[0].test].min()
 
