@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import Field, field, fields
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,40 @@ def options(*decorators: Decorator) -> Decorator:
 def seed_of(what: str) -> dict[str, Any]:
     """What click is told of an option --seed; `what` it is the seed of."""
     return {"type": click.IntRange(min=0), "help": f"Seed of {what}."}
+
+
+# ---------------------------------------------------------------------- options as variables
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+def _keep(context: click.Context, option: click.Parameter, given: str | None) -> None:
+    """A click callback: the option's variable has its value until the command ends."""
+    if given:
+        context.with_resource(_variable(str(option.envvar), given))
+
+
+_KEPT: Any = {"cls": GroupedOption, "group": "data", "callback": _keep, "expose_value": False}
+DATA = options(  # of every command that reads datasets, which look at the variables themselves
+    click.option(
+        "--mirror",
+        envvar="TABSWEEP_MIRROR",
+        help="Folder or base URL with the datasets' files (MANIFEST.csv).",
+        **_KEPT,
+    ),
+    click.option("--cache", envvar="TABSWEEP_CACHE", help="Folder of downloaded files.", **_KEPT),
+)
 
 
 # ---------------------------------------------------------------------- models and checkpoints

@@ -44,7 +44,10 @@ def feature(
     stated = reading.stated(name) or cells.kinds.get(name, "")
     how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
     try:
-        kind = kind_of(column, stated=stated, **how)  # type: ignore[arg-type]
+        if stated == kinds.CATEGORY:
+            kind = category_of(cells, name, reading)
+        else:
+            kind = kind_of(column, stated=stated, **how)  # type: ignore[arg-type]
     except NotOfKind as error:
         raise DataError(
             f"column {name!r}: {one_line(column.iloc[error.row], 40)!r} on "

@@ -3,7 +3,7 @@
 Prints a JSON line a fold: docs/experiments.md has the tables. A fold takes a GPU minutes, a CPU
 hours.
 
-python docs/npt_paper_size.py yacht --p-target 0.1 --folds 0 1 --device cuda [--mirror FOLDER]
+python docs/npt_paper_size.py yacht --p-target 0.1 --folds 0 1 --device cuda
 
 The network is the paper's variant with this share of masked targets (C.1.2: 1, 0.5 or 0.1), fitted
 on all rows of the table as in the paper, test rows without labels. `before` is its score on the
@@ -30,9 +30,8 @@ def main() -> None:
     parser.add_argument("--p-target", type=float, default=1.0, choices=[1.0, 0.5, 0.1])
     parser.add_argument("--folds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--mirror")
     given = parser.parse_args()
-    setting = Setting("full", 0, given.device, 1, Path(), lambda _: None, given.mirror)
+    setting = Setting("full", 0, given.device, 1, Path(), lambda _: None)
     data = setting.load(given.dataset)
     config = next(c for c in paper_configs(data.name) if c["p_target"] == given.p_target)
     for fold in (setting.folds(data)[number] for number in given.folds):

@@ -7,7 +7,7 @@ report is computed from its frames and its `facts`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,23 @@ class Evidence:
     def knowing(self, **facts: Any) -> Evidence:
         """A copy with these of its facts."""
         return self.but(facts=replace(self.facts, **facts))
+
+    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], **facts: Any) -> Evidence:
+        """The evidence of the frames that `change` makes of each of these, checked again; with
+        these of its facts."""
+        made = Evidence.of(change(self.trials), change(self.planned), replace(self.facts, **facts))
+        more = {"ensembles": self.ensembles, "importance": self.importance}
+        return made.but(**{name: change(f) for name, f in more.items() if f is not None})
+
+    def joined(self, other: Evidence, **facts: Any) -> Evidence:
+        """This evidence with the trials, the plan and the ensembles of another one, checked again;
+        with these of its facts."""
+        trials = pd.concat([self.trials, other.trials], ignore_index=True)
+        planned = pd.concat([self.planned, other.planned], ignore_index=True)
+        made = Evidence.of(trials, planned, replace(self.facts, **facts))
+        groups = [one.ensembles for one in (self, other) if one.ensembles is not None]
+        ensembles = pd.concat(groups, ignore_index=True) if groups else None
+        return made.but(ensembles=ensembles, importance=self.importance)
 
     def validate(self) -> None:
         """Raise EvidenceError for missing columns, unknown words, duplicates or contradictions.

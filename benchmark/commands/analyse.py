@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..arguments import SEVERAL_RUNS
+from ..arguments import DATA, SEVERAL_RUNS
 from ..console import OK, Console, common
 from ..errors import check_run
-from ..planning.options import DATA
 
 if TYPE_CHECKING:
     from ...reports.output.tables import Section
@@ -32,8 +31,6 @@ def analyse(
     *,
     intervals: bool,
     out: Path | None,
-    mirror: str | None,
-    cache: str | None,
 ) -> int:
     """Score the chosen configurations of runs by another metric, or their prediction intervals;
     nothing is fitted.
@@ -52,7 +49,7 @@ def analyse(
         raise click.UsageError("give either --metric or --intervals")
     for run in runs:
         check_run(run)
-    blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache)
+    blocks, left_out = blocks_of(runs)
     notes = [f"Without {dataset}: {why}" for dataset, why in left_out.items()]
     if notes and not blocks:
         raise EvidenceError(f"no rows for the stored predictions: {'; '.join(notes)}")

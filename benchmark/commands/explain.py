@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...sweeps.store.ledger import Ledger
-from ..arguments import PAPER, named_model
+from ..arguments import DATA, PAPER, named_model
 from ..console import OK, Console, common
 from ..errors import NoRun, SweepError, check_run
 from ..planning import suite as suites
-from ..planning.options import DATA, READING
+from ..planning.options import READING
 from ..planning.plan_record import RunPlan, plan_in
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ def explain(
     model: str | None,
     *,
     folders: Sequence[Path],
-    mirror: str | None,
-    cache: str | None,
     paper: Path | None,
 ) -> int:
     """Show the trials behind a cell of TABLE, how its number is computed from them, and the command
@@ -70,9 +68,8 @@ def explain(
     for folder in folders:
         check_run(folder)
     if table == FEATURES:
-        where = {"dataset": dataset, "mirror": mirror, "cache": cache}
         having = [f for f in folders if dataset in plan_in(Ledger(f)).datasets]
-        return _features(console, [*having, *folders][0], model, **where)
+        return _features(console, [*having, *folders][0], model, dataset)
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     from ...reports.explain import TABLES, trace
@@ -83,11 +80,11 @@ def explain(
     from ..results.seed_ensembles import with_ensembles
 
     if table == REGIMES:
-        return _regimes(console, dataset, model, folders, mirror=mirror, cache=cache)
+        return _regimes(console, dataset, model, folders)
     evidence = evidence_of(folders)
     published = published_tables(paper, set(evidence.trials["dataset"]))
     if table not in TABLES:  # which use no ensembles
-        evidence = with_ensembles(evidence, folders, mirror=mirror, cache=cache)
+        evidence = with_ensembles(evidence, folders)
     cell = trace(evidence, table, dataset, model, published=published, elsewhere=(REGIMES,))
     origin = next(r for r in map(Origin.of, folders) if (dataset, cell.model) in r.cells)
     command = origin.command(dataset, None if cell.ranked else cell.model)
@@ -120,13 +117,13 @@ def explain(
     return OK
 
 
-def _features(console: Console, run: Path, model: str | None, **where: Any) -> int:
+def _features(console: Console, run: Path, model: str | None, dataset: str) -> int:
     from ..outcome.feature_importance import feature_importance
     from ..running.request import import_folders
 
     import_folders([model] if model else [])
     importance = feature_importance(
-        run, models=[model] if model else [], note=console.tell, **where
+        run, dataset=dataset, models=[model] if model else [], note=console.tell
     )
     console.data({"run": str(run), "features": importance.to_dict("records")})
     known = importance.dropna(axis="columns", how="all")  # no spread of one fold
@@ -136,9 +133,7 @@ def _features(console: Console, run: Path, model: str | None, **where: Any) -> i
     return OK
 
 
-def _regimes(
-    console: Console, dataset: str, model: str, folders: Sequence[Path], **where: Any
-) -> int:
+def _regimes(console: Console, dataset: str, model: str, folders: Sequence[Path]) -> int:
     """The scores of a model's regimes, computed again from the stored predictions, with what they
     follow from. Raises NoRun, SweepError."""
     from ...common.text import suggest
@@ -149,7 +144,7 @@ def _regimes(
     there = [o for o in origins if dataset in {name for name, _ in o.cells}]
     if not there:
         raise NoRun(f"no run of {', '.join(map(str, folders))} holds {dataset[:80]!r}")
-    made = regimes_of(evidence_of(folders), folders, only=dataset, **where)
+    made = regimes_of(evidence_of(folders), folders, only=dataset)
     rows = made.frame[made.frame["model"] == model]
     if not len(rows):
         known = sorted(set(made.frame["model"]))

@@ -9,10 +9,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..arguments import CHECKPOINTS, RUN, named_model
+from ..arguments import CHECKPOINTS, DATA, RUN, named_model
 from ..console import OK, Console, common
 from ..errors import check_run
-from ..planning.options import DATA
 from .track import STORE
 
 
@@ -85,8 +84,6 @@ def _log_chosen(
     tracking_uri: str | None,
     model: str | None,
     dataset: str | None,
-    mirror: str | None,
-    cache: str | None,
     csv: str | Path | None,
     **_: Any,
 ) -> None:
@@ -96,7 +93,7 @@ def _log_chosen(
     from ..tracking.model import TRUST_VARIABLE, log_fitted
     from ..tracking.store import Unreachable, default_uri, redact
 
-    table, _folds = read_data(read_run(run, dataset), mirror=mirror, cache=cache, csv=csv)
+    table, _folds = read_data(read_run(run, dataset), csv)
     outside = (model,) if model and ":" in model else ()
     try:
         logged = log_fitted(path, run, table.frame, name=name, uri=tracking_uri, trust=outside)

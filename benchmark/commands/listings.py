@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from ...sweeps.store.run_folder import runs_below
-from ..arguments import PAPER, SEVERAL_RUNS, options_of
+from ..arguments import DATA, PAPER, SEVERAL_RUNS, options_of
 from ..completion import SUITES
 from ..console import NOTHING, OK, REGRESSION, Console, common, duration
 from ..errors import check_run, command_on
-from ..planning.options import DATA, Options
+from ..planning.options import Options
 
 
 @click.command()
@@ -134,9 +134,7 @@ def beside_export(
 @click.option("--seed", type=int, default=0, show_default=True, help="Chooses the rows.")
 @DATA
 @common
-def beside_check(
-    console: Console, name: str, n: int, seed: int, mirror: str | None, cache: str | None
-) -> int:
+def beside_check(console: Console, name: str, n: int, seed: int) -> int:
     """Fit random rows of an exported study again and compare their test scores: the same digits on
     the same kind of processor, elsewhere within 5 %. Exit code 4 where a score is further off.
 
@@ -150,7 +148,7 @@ def beside_check(
         scores = ", ".join(f"{m} {row.found.get(m)} ({v})" for m, v in row.stored.items())
         console.say(f"{how}: {row.dataset}/{row.fold}/{row.model}, seed {row.seed}: {scores}")
 
-    repeated = check_entrant(name, n, seed, mirror=mirror, cache=cache, tell=tell)
+    repeated = check_entrant(name, n, seed, tell=tell)
     same, near = sum(row.same for row in repeated), sum(row.near for row in repeated)
     console.data([{**asdict(row), "same": row.same, "near": row.near} for row in repeated])
     console.say(

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ..arguments import ANY_RUNS, FALLBACK, named_model, options_of
+from ..arguments import ANY_RUNS, DATA, FALLBACK, named_model, options_of
 from ..console import ENVIRONMENT, OK, Console, common, split_names
 from ..errors import SweepError, command_on
 from ..outcome.run_report import make_report, of_choice, parts_and_files
-from ..planning.options import DATA, Options
+from ..planning.options import Options
 
 
 def _models(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -96,7 +96,7 @@ def report(
         from ..results.entrants import results_file
         from ..results.evidence_builder import noting
 
-        del how["beside"], how["mirror"], how["cache"]
+        del how["beside"]
         file = results_file(results)
         evidence = file.evidence()
         only, datasets = how.pop("only"), how.pop("datasets")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ...common.portable import pin_or_restart
-from ..arguments import CHECKPOINTS, RUN, GroupedCommand, options_of
+from ..arguments import CHECKPOINTS, DATA, RUN, GroupedCommand, options_of
 from ..console import Console, Verbs, common
 from ..errors import NO_RAY, check_address_form
 from ..planning.option_checks import check_options
@@ -17,6 +17,7 @@ from ..planning.options import AGAIN, Options
 
 @click.command(cls=GroupedCommand)
 @options_of(Options)
+@DATA
 @CHECKPOINTS
 @common
 def sweep(console: Console, **given: Any) -> int:
@@ -68,6 +69,7 @@ def submit(console: Console, words: tuple[str, ...], **given: Any) -> int:
 
 @click.command()
 @RUN
+@DATA
 @AGAIN
 @CHECKPOINTS
 @click.option(
@@ -93,6 +95,7 @@ def resume(console: Console, run: Path, **given: Any) -> int:
     help="Only these: oom, gpu_oom, gpu_error, timeout, killed, nonfinite, invalid_config, error.",
 )
 @options_of(Options, "timeout_s", "memory_mb")
+@DATA
 @AGAIN
 @CHECKPOINTS
 @common

@@ -481,15 +481,14 @@ def report_of(
     """(files of the report, number of cells to look at first, sections), written anew where trials
     `ran` or anything else has changed; else without sections."""
     run, beside = request.folder, split_names(request.options.beside)
-    how: dict[str, Any] = {"mirror": request.options.mirror, "cache": request.options.cache}
-    if not ran and (there := unchanged(run, beside=beside, **how)):
+    if not ran and (there := unchanged(run, beside=beside)):
         console.say("nothing has changed since the report was made (bench report makes it anew)")
         return *there, []
-    made = make_report([run], None, beside=beside, **how)
+    made = make_report([run], None, beside=beside)
     for text in made.missed:
         console.warn(text)
     doubtful = next(len(s.frame) for s in made.sections if s.name == "look-first")
-    note_made(run, made.files, doubtful, beside=beside, **how)
+    note_made(run, made.files, doubtful, beside=beside)
     return made.files, doubtful, made.sections
 
 

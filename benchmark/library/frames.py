@@ -1,13 +1,15 @@
-"""A DataFrame of the user as the CSV file that a sweep of it reads.
+"""A DataFrame of the user as the Arrow file that a sweep of it reads.
 
 A run's data must be found again by `bench resume`, `report`, `explain` and `fit`; so a sweep of a
 DataFrame is a sweep of a file that stands beside the run's folder, with the columns as the library
-reads them: numbers, categories, dates and texts.
+reads them: numbers, categories, dates and texts. The file has types, so that each category and
+label keeps its text.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -17,11 +19,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ...common.columns.dates import LOCAL
 from ...common.columns.kinds import CATEGORY, DATE, TEXT
-from ...common.columns.notations import MISSING, WORDS
-from ...common.columns.numbers import as_float
 from ...common.counting import count
 from ...common.files import write_atomically
 from ...common.text import slug, suggest
@@ -32,38 +33,26 @@ from ...models.library.columns import ColumnReader, one_blank, texts_of, warn_of
 from ..errors import SweepError
 
 
-class CsvColumns(ColumnReader):
-    """Reads columns as the library does, and writes categories as text, as a CSV file holds them.
+class FrameColumns(ColumnReader):
+    """Reads columns as the library does, and writes categories as text, as a table holds them."""
 
-    If a category's text could be read as another value ("1e3" as 1000) or as a missing one, all
-    categories of the column get its name as a prefix ("size=1e3").
-    """
-
-    categories: list[Any]
     levels_: Mapping[str, Collection[str]] = {}  # of columns that a table has already
 
     @classmethod
-    def of_table(cls, table: Table) -> CsvColumns:
+    def of_table(cls, table: Table) -> FrameColumns:
         """The reader for further rows of a table: column names and levels are the table's."""
         reader = cls(categories=table.categorical)
         reader.kinds_ = {n: (kind, table.styles.get(n, "")) for n, kind in table.kinds.items()}
         reader.notices_ = []
         levels = {name: table.frame[name].cat.categories for name in table.categorical}
         reader.levels_ = {name: set(known) for name, known in levels.items()}
-        reader.named_ = {n for n, known in levels.items() if known.str.startswith(f"{n}=").all()}
         return reader
 
     def decide(self, frame: pd.DataFrame) -> None:
-        """As `ColumnReader.decide`; and which columns' categories get their name. SweepError for
-        two columns whose names differ in blanks alone."""
-        frame = named_cleanly(frame)
+        """As `ColumnReader.decide`; SweepError for two columns whose names differ in blanks
+        alone."""
         self.categories = [clean_name(str(name)) for name in self.categories]
-        super().decide(frame)
-        self.named_ = {
-            name
-            for name in self.of_kind(CATEGORY)
-            if doubtful({text for text in category_texts(frame[name]) if text})
-        }
+        super().decide(named_cleanly(frame))
 
     def of_kind(self, kind: str) -> list[str]:
         """The columns of a kind."""
@@ -76,22 +65,28 @@ class CsvColumns(ColumnReader):
         frame = frame if set(self.kinds_) <= set(frame.columns) else named_cleanly(frame)
         found = super().read(frame, tell)
         for name in self.of_kind(CATEGORY):
-            before, known = f"{name}=" if name in self.named_ else "", self.levels_.get(name, ())
+            known = self.levels_.get(name, ())
             texts = [
-                value if value in known else text and before + text.removeprefix(before)
+                value if value in known else text
                 for value, text in zip(found[name], category_texts(found[name]), strict=True)
             ]
             found[name] = pd.Series(texts, dtype=object)
         return found
 
-    def to_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows as a file holds them: `read`, and dates with hours of the place with their
-        offsets to UTC, by which the file is read so, too."""
-        found = self.read(frame)
-        for name, (_, style) in self.kinds_.items():
+    def arrow(self, frame: pd.DataFrame) -> dict[str, pa.Array]:
+        """The columns of the rows as a file holds them: `read`, and dates with hours of the place
+        as texts with their offsets to UTC, by which the file is read so, too. SweepError for an
+        infinite number."""
+        named, columns = named_cleanly(frame), dict[str, pa.Array]()
+        for name, values in self.read(frame).items():
+            kind, style = self.kinds_[str(name)]
             if style == LOCAL:
-                found[name] = texts_of(named_cleanly(frame)[name])
-        return found
+                values = texts_of(named[name])
+            elif values.dtype == np.float64 and np.isinf(values.to_numpy()).any():
+                raise SweepError(f"column {name!r} holds an infinite value; give a number or NaN")
+            column = pa.array(values, from_pandas=True)
+            columns[str(name)] = column.dictionary_encode() if kind == CATEGORY else column
+        return columns
 
 
 def category_texts(column: pd.Series) -> list[str | None]:
@@ -114,23 +109,6 @@ def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
-def doubtful(texts: Collection[str]) -> bool:
-    """Whether the CSV reader would return one of these categories as a missing value or as a number
-    in another notation.
-
-    >>> [doubtful([text]) for text in ("12", "NA", "-", "012", "1e3", "40 %", "red")]
-    [False, True, True, True, True, False, False]
-    """
-    numbers = {text: as_float(text) for text in texts}
-    return any(
-        text in MISSING
-        or text.lower() in WORDS
-        or np.isinf(number)
-        or not (np.isnan(number) or number_text(number) == text)
-        for text, number in numbers.items()
-    )
-
-
 def is_number(value: Any) -> bool:
     """Whether a label is a number and no boolean."""
     known = isinstance(value, int | float | np.number | Decimal)
@@ -138,7 +116,7 @@ def is_number(value: Any) -> bool:
 
 
 def label_text(label: Any) -> str:
-    """The name that a class has in a CSV file and in a run, where its text is that of no other.
+    """The name that a class has in a file and in a run, where its text is that of no other.
 
     >>> label_text(True), label_text(2.0), label_text(" yes ")
     ('True', '2', 'yes')
@@ -147,14 +125,14 @@ def label_text(label: Any) -> str:
 
 
 def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[Any, str]:
-    """{label: its text in a CSV file}, such that each class is read back as itself.
+    """{label: its text in a file}, such that each class is read back as itself.
 
-    The target's name stands before all of them, and texts are quoted, where one is `doubtful` or
-    two differ only in blanks or in their type. task: None where numbers may be amounts or classes.
-    SweepError for labels with one text.
+    Texts are quoted, with the target's name before all of them, where one is blank or two differ
+    only in blanks or in their type. task: None where numbers may be amounts or classes. SweepError
+    for labels with one text.
 
-    >>> label_texts(["01", "02"], "y", "classification")
-    {'01': "y='01'", '02': "y='02'"}
+    >>> label_texts(["a b", "a  b"], "y", "classification")
+    {'a b': "y='a b'", 'a  b': "y='a  b'"}
     """
     found = {label: label_text(label) for label in labels}
     alike = len(set(found.values())) < len(labels)
@@ -165,8 +143,7 @@ def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[
                 "task='classification' for classes, task='regression' for amounts"
             )
         return found
-    texts = [text for label, text in found.items() if not is_number(label)]
-    if task == "regression" or not (alike or doubtful(texts)):
+    if task == "regression" or not (alike or "" in found.values()):
         return found
     found = {k: f"{target}={repr(k) if isinstance(k, str) else one_blank(k)}" for k in labels}
     twice = [text for text, n in Counter(found.values()).items() if n > 1]
@@ -196,7 +173,7 @@ class FrameData:
         The name of the target; "classification", "regression" or None for a guess.
     labels : dict
         {name of a class in the run: the label in the frame}, see `label_texts`.
-    columns : CsvColumns
+    columns : FrameColumns
         How the features are read.
     """
 
@@ -239,6 +216,7 @@ class FrameData:
                 f"target {target!r} is missing in {count(n, 'row')}; leave them out: "
                 f"frame.dropna(subset=[{target!r}])"
             )
+        named_cleanly(frame)  # refuses two that a file would call the same
         self.target = clean_name(str(target))
         aside = dict.fromkeys((roles or {}).values())
         self.roles = {role: clean_name(str(name)) for role, name in (roles or {}).items()}
@@ -259,7 +237,7 @@ class FrameData:
             )
         self._texts = label_texts(list(self._y.unique()), self.target, self.task)
         self.labels = {text: label for label, text in self._texts.items()}
-        self.columns = CsvColumns(categories=categorical_features or ())
+        self.columns = FrameColumns(categories=categorical_features or ())
         self.columns.decide(self.features)
 
     @property
@@ -288,36 +266,29 @@ class FrameData:
         found = {"costs": tuple(f"{named(key)}={float(v)!r}" for key, v in costs.items())}
         return found | ({} if positive is None else {"positive": text(positive)})
 
-    def csv(self) -> bytes:
-        """The CSV file: UTF-8, the columns with a role after the features, the target last."""
-        parts = [self.columns.to_write(self.features)]
+    def arrow(self) -> bytes:
+        """The Arrow file: the columns with a role after the features, the target last."""
+        columns = self.columns.arrow(self.features)
         if self.roles:
-            reader = CsvColumns(categories=[self.roles[r] for r in ("group",) if r in self.roles])
+            reader = FrameColumns(categories=[self.roles[r] for r in ("group",) if r in self.roles])
             reader.decide(self._aside)
-            parts.append(reader.to_write(self._aside))
-        table = named_cleanly(pd.concat(parts, axis=1))
-        if self.target in parts[0].columns:
-            raise SweepError(f"a feature is called {self.target!r} as the target is; rename one")
-        infinite = [
-            name
-            for name in table.columns
-            if table[name].dtype == np.float64 and np.isinf(table[name].to_numpy()).any()
-        ]
-        if infinite:
-            raise SweepError(
-                f"column {infinite[0]!r} holds an infinite value; give a number or NaN"
-            )
-        table[self.target] = [self._texts[label] for label in self._y]
-        return table.to_csv(index=False, lineterminator="\n").encode()
+            columns |= reader.arrow(self._aside)
+        labels = pa.array([self._texts[label] for label in self._y])
+        amounts = self.task in (None, "regression")
+        columns[self.target] = labels if amounts else labels.dictionary_encode()
+        table, sink = pa.table(columns), io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as file:
+            file.write_table(table)
+        return sink.getvalue()
 
     def write(self, runs: Path, name: str | None) -> tuple[Path, str]:
         """(the file, the name of the run). The file stands in `runs` under the run's name; without
         one the name is the target's and a hash of the content. SweepError where another content has
         the name."""
-        content = self.csv()
+        content = self.arrow()
         of = slug(self.target)[:40] or "frame"
         name = name or f"{of}-{hashlib.sha256(content).hexdigest()[:8]}"
-        path = runs / f"{name}.csv"
+        path = runs / f"{name}.arrow"
         if path.exists() and path.read_bytes() != content:
             raise SweepError(
                 f"{path} holds other data: a run keeps its table. Choose another name, or remove "

@@ -53,7 +53,7 @@ from ..running.progress import Progress
 from ..running.ray_session import available_cpus
 from ..running.request import Request, import_folders, models_of
 from .ensembles import FittedClassifiers, FittedRegressors
-from .frames import CsvColumns, FrameData
+from .frames import FrameColumns, FrameData
 from .leaderboard import leaderboard
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class SweepResult:
             return self._best_bags(found)
         name = choose_model(found, None)
         asked = importable(found, name, found.plan.outside)
-        table, folds = read_data(found, mirror=None, cache=None, csv=None)
+        table, folds = read_data(found)
         choice = choose_config(found, name, asked, (table, folds), self._say)
         part, rows = fit_all(asked, choice, table, folds, found.seed, found.time_limit_s)
         self._say(f"{name} is the best by {found.metric} on validation rows; fitted on {rows}")
@@ -119,7 +119,7 @@ class SweepResult:
         """`best_model` of a run with bags: the members of one model's bag, or of several models,
         that predict together."""
         choice = choose_bags(found, None)
-        table, _ = read_data(found, mirror=None, cache=None, csv=None)
+        table, _ = read_data(found)
         estimators, weights = [], []
         for name, share in choice.weights.items():
             asked, config = importable(found, name, found.plan.outside), choice.configs[name]
@@ -145,7 +145,7 @@ class SweepResult:
         estimator = cls(**known, preset="paper", random_state=seed)
         data = self._data
         seen = table.frame if data is None else data.features
-        columns = CsvColumns.of_table(table) if data is None else data.columns
+        columns = FrameColumns.of_table(table) if data is None else data.columns
         estimator.columns_ = copy(columns)
         estimator.columns_.encoder_ = part.encoder
         estimator.estimator_ = part.estimator
@@ -286,7 +286,7 @@ def sweep(
     name : str, optional
         Name of the run's folder; default: the target's name and a hash of the data.
     runs : str or Path, default "runs"
-        The folder that holds runs. A DataFrame is kept there too, as `<name>.csv`.
+        The folder that holds runs. A DataFrame is kept there too, as `<name>.arrow`.
     workers : int or None, default None
         CPUs for trials, on Ray; None for all CPUs; 0 for this process, without Ray.
     verbose : int, default 1

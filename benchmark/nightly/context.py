@@ -15,18 +15,16 @@ class NightContext:
     """One night's circumstances, the same for all its steps.
 
     checkout: what is judged. night: the folder of this night (its runs in runs/). store: what
-    nights share (environments, worktrees); it may be deleted at any time. mirror, cache: of the
-    datasets. workers: as of `bench sweep`. baseline: the content of baseline.json, None without
-    one; baseline_file: where it is. against: a tag or commit to judge against instead. suite: name
-    or file. models: only these, () for all of the suite. say: prints a line for people.
+    nights share (environments, worktrees); it may be deleted at any time. workers: as of `bench
+    sweep`. baseline: the content of baseline.json, None without one; baseline_file: where it is.
+    against: a tag or commit to judge against instead. suite: name or file. models: only these, ()
+    for all of the suite. say: prints a line for people.
     """
 
     checkout: Checkout
     night: Path
     store: Path
     baseline_file: Path
-    mirror: str | None = None
-    cache: str | None = None
     workers: int = 0
     baseline: Mapping[str, Any] | None = None
     against: str | None = None

@@ -45,11 +45,10 @@ class Side:
     added: Mapping[str, str]
     changed: str = ""
 
-    def environment(self, context: NightContext) -> dict[str, str]:
-        """Environment variables of its processes: the datasets' folders, its package first on the
-        import path, one thread, no bytecode written (a worktree may move within a second)."""
-        places = {"TABSWEEP_MIRROR": context.mirror, "TABSWEEP_CACHE": context.cache}
-        found = {**os.environ, **{name: place for name, place in places.items() if place}}
+    def environment(self) -> dict[str, str]:
+        """Environment variables of its processes: its package first on the import path, one thread,
+        no bytecode written (a worktree may move within a second)."""
+        found = dict(os.environ)
         if self.root.name == "tabsweep":
             rest = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]
             found["PYTHONPATH"] = os.pathsep.join([str(self.root.parent), *rest])
@@ -137,7 +136,7 @@ def _call(context: NightContext, side: Side, words: list[str], limit_s: float) -
     process = subprocess.Popen(
         [str(side.python), *words],
         cwd=context.night,
-        env=side.environment(context),
+        env=side.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -60,13 +60,10 @@ def choose_bags(
     *,
     single: bool = False,
     files: Sequence[Path] = (),
-    mirror: str | None = None,
-    cache: str | None = None,
 ) -> BagChoice:
     """Steps 1 and 2, among the models in `run.chosen`. model: the one that was asked for; single:
     no ensemble. Raises FitError."""
-    where: dict[str, Any] = {"files": files, "mirror": mirror, "cache": cache}
-    found, left_out = blocks_of([run.folder], only=run.dataset, **where)
+    found, left_out = blocks_of([run.folder], only=run.dataset, files=files)
     blocks = [
         replace(block, trials=[one for one in block.trials if one.model in run.chosen])
         for block in found

@@ -288,9 +288,7 @@ def thinned(residuals: np.ndarray) -> np.ndarray:
 # -- the data, and the fit on all of it -----------------------------------------------------------
 
 
-def read_data(
-    run: Run, *, mirror: str | None, cache: str | None, csv: str | Path | None
-) -> tuple[Table, dict[int, Fold]]:
+def read_data(run: Run, csv: str | Path | None = None) -> tuple[Table, dict[int, Fold]]:
     """The run's table and folds. Raises FitError if the data is gone or has changed."""
     if csv is not None and not run.described.csv:
         raise FitError(
@@ -298,8 +296,7 @@ def read_data(
         )
     files = [Path(csv)] if csv else []
     try:
-        where = {"runs": run.folder.parent, "mirror": mirror, "cache": cache}
-        return planned_data(run.plan, run.dataset, files=files, **where)
+        return planned_data(run.plan, run.dataset, files=files, runs=run.folder.parent)
     except SweepError as error:
         raise FitError(str(error)) from None
 

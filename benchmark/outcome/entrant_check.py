@@ -53,8 +53,6 @@ def check_entrant(
     n: int,
     seed: int,
     *,
-    mirror: str | None = None,
-    cache: str | None = None,
     tell: Callable[[Repeated], None] = lambda repeated: None,
 ) -> list[Repeated]:
     """Fit `n` random rows of an entrant again, chosen by `seed`. Only an entrant that was exported
@@ -70,14 +68,12 @@ def check_entrant(
     checked = []
     for _, row in rows.sample(min(n, len(rows)), random_state=seed).iterrows():
         facts, model = card.datasets[row["dataset"]], card.models.get(row["method"], row["method"])
-        checked.append(_repeat(row, facts, model, mirror, cache))
+        checked.append(_repeat(row, facts, model))
         tell(checked[-1])
     return checked
 
 
-def _repeat(
-    row: pd.Series, facts: DatasetFacts, model: str, mirror: str | None, cache: str | None
-) -> Repeated:
+def _repeat(row: pd.Series, facts: DatasetFacts, model: str) -> Repeated:
     stored = {m: float(row[f"test_{m}"]) for m in TELLING if row.get(f"test_{m}", "")}
     about: dict[str, Any] = {
         "dataset": row["dataset"],
@@ -86,12 +82,12 @@ def _repeat(
         "seed": int(row["seed"]),
         "stored": stored,
     }
-    table = catalog.load_dataset(facts.ours, mirror=mirror, cache=cache)
+    table = catalog.load_dataset(facts.ours)
     if table.sha256 != facts.rows:
         return Repeated(**about, found={}, problem="other data than the entrant's")
     protocol, drawn = facts.drawn
     seed = int(drawn or 0)
-    folds = catalog.splits(facts.ours, protocol, seed=seed, mirror=mirror, cache=cache)
+    folds = catalog.splits(facts.ours, protocol, seed=seed)
     fold = next(one for one in folds if one.index == about["fold"])
     trial = Trial(
         dataset=about["dataset"],

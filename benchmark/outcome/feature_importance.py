@@ -99,8 +99,6 @@ def feature_importance(
     models: Iterable[str] = (),
     repeats: int = REPEATS,
     trust: bool = False,
-    mirror: str | None = None,
-    cache: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> pd.DataFrame:
     """How much the score on test rows (of bags: out of fold) worsens where a feature is shuffled.
@@ -115,15 +113,14 @@ def feature_importance(
     from sklearn.inspection import permutation_importance
 
     run = read_run(Path(folder), dataset)
-    where: dict[str, Any] = {"mirror": mirror, "cache": cache}
-    table, folds = read_data(run, **where, csv=None)
+    table, folds = read_data(run)
     metric, bags = METRICS[run.metric], run.n_members > 0
     parts = []
     own = run.plan.outside if trust else []
     asked_for: list[str | None] = [*models]
     for given in asked_for or [None]:
         if bags:
-            choice = choose_bags(run, given, **where)
+            choice = choose_bags(run, given)
             name, shares = choice.name, choice.weights
         else:
             name = choose_model(run, given)

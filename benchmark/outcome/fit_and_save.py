@@ -62,8 +62,6 @@ def fit_chosen(
     single: bool = False,
     dataset: str | None = None,
     out: str | Path | None = None,
-    mirror: str | None = None,
-    cache: str | None = None,
     csv: str | Path | None = None,
     device: str = "cpu",
     note: Callable[[str], None] = lambda text: None,
@@ -80,11 +78,10 @@ def fit_chosen(
     the same bytes on a CPU.
     """
     results = read_run(Path(run), dataset)
-    where = {"mirror": mirror, "cache": cache}
     files = [Path(csv)] if csv else []
 
     def choose() -> BagChoice:
-        return choose_bags(results, model, single=single, files=files, **where)
+        return choose_bags(results, model, single=single, files=files)
 
     choice = choose() if results.n_members else None
     models = list(choice.weights) if choice else [choose_model(results, model)]
@@ -95,7 +92,7 @@ def fit_chosen(
     if device != "cpu" and users:
         check_gpu(device, [spec.name for spec in users])
         results.device = users[0].on_gpu()[0]
-    table, folds = read_data(results, csv=csv, **where)
+    table, folds = read_data(results, csv)
     job = Job(results, asked, table, folds, {"named": model is not None}, note)
     while choice is not None and (large := _fit_bags(job, choice)):
         size, most = (f"{n / 1e6:,.0f} MB" for n in (job.bytes_of(large), MAX_BYTES))

@@ -42,8 +42,6 @@ def regimes_of(
     evidence: Evidence,
     runs: Sequence[Path],
     *,
-    mirror: str | Path | None = None,
-    cache: str | Path | None = None,
     only: str | None = None,
 ) -> Regimes:
     """The results of `evidence`, of these runs, by regime.
@@ -65,7 +63,7 @@ def regimes_of(
         for r in trials[trials["index"] == 0].itertuples(index=False)
     }
     counts = trials.groupby(["dataset", "fold", "model"], sort=True).size().to_dict()
-    blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache, only=only)
+    blocks, left_out = blocks_of(runs, only=only)
     notes = [f"Without {dataset}: {why}" for dataset, why in left_out.items()]
     by_fold = {(b.dataset, b.fold): b for b in sorted(blocks, key=lambda b: b.bag, reverse=True)}
     rows: list[dict[str, Any]] = []

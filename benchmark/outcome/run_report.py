@@ -40,8 +40,6 @@ def make_report(
     runs: Iterable[Path],
     out: Path | None,
     *,
-    mirror: str | None = None,
-    cache: str | None = None,
     beside: Sequence[str] = (),
     only: Sequence[str] = (),
     datasets: Sequence[str] = (),
@@ -89,18 +87,15 @@ def make_report(
         from .feature_importance import with_features
         from .importance import with_importance
 
-        evidence = with_true_scores(evidence, runs, mirror=mirror, cache=cache)
-        evidence = with_ensembles(evidence, runs, mirror=mirror, cache=cache)
+        evidence = with_true_scores(evidence, runs)
+        evidence = with_ensembles(evidence, runs)
         missed: list[str] = []
-        where: dict[str, Any] = {"mirror": mirror, "cache": cache}
-        evidence = made(
-            "Ensembles of bags", partial(with_bags, evidence, runs, **where), evidence, missed
-        )
+        evidence = made("Ensembles of bags", partial(with_bags, evidence, runs), evidence, missed)
         more: dict[str, Callable[[Evidence], Evidence]] = {
             "Hyperparameter importance": with_importance,
             "What cards say of the datasets": with_cards,
             "Learning curves": partial(with_curves, runs=runs),
-            "Figures of the answers to test rows": partial(with_answers, runs=runs, **where),
+            "Figures of the answers to test rows": partial(with_answers, runs=runs),
             "Importance of features": partial(with_features, runs=runs),
         }
         for what, add in more.items() if how.get("html", True) else ():
@@ -118,7 +113,7 @@ def make_report(
         if regimes or (few and regimes is None):
             found = made(
                 "Default, tuned and ensembled results",
-                partial(regimes_of, evidence, runs, **where),
+                partial(regimes_of, evidence, runs),
                 None,
                 missed,
             )

@@ -21,7 +21,7 @@ class Setting:
     """How an experiment is to run. size: `reduced` ends within minutes on two CPU cores, `full` is
     the paper's and needs a GPU; `tiny` goes through all steps of `reduced` in seconds, with a few
     training steps and rows, and its numbers mean nothing. out: its folder, for figures. say: called
-    with lines of progress. mirror, cache: where datasets come from, as in `load_dataset`."""
+    with lines of progress."""
 
     size: Size
     seed: int
@@ -29,8 +29,6 @@ class Setting:
     threads: int
     out: Path
     say: Callable[[str], None]
-    mirror: str | None = None
-    cache: str | None = None
 
     @property
     def full(self) -> bool:
@@ -43,7 +41,7 @@ class Setting:
 
     def load(self, name: str) -> Table:
         """A dataset. Raises what `load_dataset` raises."""
-        return load_dataset(name, mirror=self.mirror, cache=self.cache)
+        return load_dataset(name)
 
     def folds(self, data: Table) -> list[Fold]:
         """The folds of a dataset under the protocol of its card."""

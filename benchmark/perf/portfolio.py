@@ -131,9 +131,9 @@ class Measured:
         return taken
 
 
-def measured(runs: Sequence[Path], mirror: str | None) -> list[Measured]:
+def measured(runs: Sequence[Path]) -> list[Measured]:
     """The tables of runs with their bags, the smallest first."""
-    blocks, left_out = blocks_of(runs, mirror=mirror, stage=TUNE)
+    blocks, left_out = blocks_of(runs, stage=TUNE)
     for name, why in left_out.items():
         print(f"without {name}: {why}")
     found = []
@@ -248,12 +248,11 @@ def main() -> None:
     """Read the runs and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--mirror")
     parser.add_argument("--order", default="")
     parser.add_argument("--left-out", action="store_true")
     given = parser.parse_args()
     ensemble_selection.ROUNDS = MEMBERS
-    tables = measured(given.runs, given.mirror)
+    tables = measured(given.runs)
     print_models(tables)
     lower = 0
     for upper, name in CLASSES:

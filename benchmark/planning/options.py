@@ -118,14 +118,6 @@ class Options:
         metavar="N,N,...",
         kept=STAYS,
     )
-    mirror: str | None = data(
-        help="Folder or base URL with the datasets' files (MANIFEST.csv).",
-        envvar="TABSWEEP_MIRROR",
-        again=True,
-    )
-    cache: str | None = data(
-        help="Folder of downloaded files.", envvar="TABSWEEP_CACHE", again=True
-    )
 
     metric: str | None = search(
         help="Selects the configurations and ranks the models, on data of its task.",
@@ -308,6 +300,5 @@ class Options:
 FIELDS = {one.name: one for one in fields(Options)}
 KEPT = tuple(one for one in fields(Options) if one.metadata["kept"])
 READING = tuple(one.name for one in fields(Options) if one.metadata["reads"])
-DATA = options_of(Options, "mirror", "cache")  # of every command that reads datasets
 AGAIN = options_of(Options, *(one.name for one in fields(Options) if one.metadata["again"]))
 COLUMNS = options_of(Options, *READING)  # of every command that reads a file of the user

@@ -297,12 +297,11 @@ def planned_table(
     files: Sequence[Path] = (),
     runs: Path | None = None,
     features: bool = True,
-    **where: Any,
 ) -> Table:
     """The table of a dataset of a plan: a user's file (now perhaps one of `files`; from its stored
     copy in `runs` or read again), an added dataset, or a built-in one. features: False if the
-    target is enough; a stored table then has no features. where: mirror and cache. Raises
-    SweepError, DataError."""
+    target is enough; a stored table then has no features. Raises SweepError,
+    DataError."""
     from ...datasets.catalog import load_dataset
 
     if csv := described.csv:
@@ -313,7 +312,7 @@ def planned_table(
         return planned_tables([{name: described}], files, runs)[name].table
     if described.added:
         return added_table(described.added, name)
-    return load_dataset(name, **where)
+    return load_dataset(name)
 
 
 def csv_name(path: Path) -> str:

@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 MOST = 1_000_000  # test rows of all models together
 
 
-def with_answers(
-    evidence: Evidence, runs: Iterable[Path], *, mirror: str | None = None, cache: str | None = None
-) -> Evidence:
+def with_answers(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
     """The evidence with the fact `answers`, where it is about one dataset: the test rows of all
     folds together, of each fold the first trial that counts; and of a regression with `intervals`,
     what those by validation residuals are worth. A model whose predictions are gone is left out;
     nothing is added where the dataset cannot be read."""
     if len(evidence.datasets()) != 1:
         return evidence
-    blocks, _ = blocks_of(runs, mirror=mirror, cache=cache, only=evidence.datasets()[0])
+    blocks, _ = blocks_of(runs, only=evidence.datasets()[0])
     blocks = [block for block in blocks if block.bag] or blocks
     answers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     intervals: dict[str, dict[str, float]] = {}

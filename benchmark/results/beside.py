@@ -10,7 +10,7 @@ as well as methods. They are ranked with nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -232,28 +232,20 @@ def _joined(
         mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
         return mine.assign(model=mine["model"].map(dict(named)))
 
-    trials = pd.concat([evidence.trials, renamed(theirs.trials)], ignore_index=True)
-    planned = pd.concat([evidence.planned, renamed(theirs.planned)], ignore_index=True)
-
     mine, other = evidence.facts, theirs.facts
     called = {
         now: other.names[method] + now.removeprefix(method)
         for method, now in named.items()
         if method in other.names
     }
-    facts = replace(
-        mine,
+    beside = theirs if evidence.ensembles is not None else theirs.but(ensembles=None)
+    return evidence.joined(
+        beside.changed(renamed),
         seedless=[*mine.seedless, *(named[model] for model in other.seedless)],
         of_papers=[*mine.of_papers, *(named[model] for model in other.of_papers)],
         families={**mine.families, **{named[m]: of for m, of in other.families.items()}},
         names={**mine.names, **called},
     )
-    made = Evidence.of(trials, planned, facts)
-    groups = [evidence.ensembles] if evidence.ensembles is not None else []
-    if theirs.ensembles is not None and groups:
-        groups.append(renamed(theirs.ensembles))
-    ensembles = pd.concat(groups, ignore_index=True) if groups else None
-    return made.but(ensembles=ensembles, importance=evidence.importance)
 
 
 def _apart(

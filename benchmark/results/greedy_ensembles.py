@@ -155,14 +155,14 @@ def table_ensemble(blocks: Sequence[Block], metric: Metric) -> TableEnsemble | N
     )
 
 
-def with_bags(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
+def with_bags(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
     """The evidence with the fact `bags` (see `reports/sections/out_of_fold.py`), where runs have
-    any. `where`: mirror and cache. A dataset whose predictions are gone is named as damage."""
+    any. A dataset whose predictions are gone is named as damage."""
     from ...reports.metrics import METRICS
     from .evidence_builder import noting
     from .stored_predictions import blocks_of
 
-    blocks, left_out = blocks_of(runs, bags=True, **where)
+    blocks, left_out = blocks_of(runs, bags=True)
     bags: dict[str, Any] = {}
     damage = []
     for dataset in dict.fromkeys(block.dataset for block in blocks):

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 SIZE = 5
 
 
-def with_ensembles(
-    evidence: Evidence,
-    runs: Iterable[str | Path],
-    *,
-    mirror: str | Path | None = None,
-    cache: str | Path | None = None,
-) -> Evidence:
+def with_ensembles(evidence: Evidence, runs: Iterable[str | Path]) -> Evidence:
     """The evidence with `ensembles`; unchanged where no study has five seeds that all finished.
 
     The targets are read from the datasets again. A dataset that is not available, or is not what
@@ -48,7 +42,7 @@ def with_ensembles(
     if not whole:
         return evidence  # the ledgers need not be read again
     counted = set(seeds["id"])
-    blocks, left_out = blocks_of(runs, mirror=mirror, cache=cache, stage=EVAL)
+    blocks, left_out = blocks_of(runs, stage=EVAL)
     rows: dict[str, list[dict[str, Any]]] = {}
     damage: dict[str, str] = {}
     for block in blocks:

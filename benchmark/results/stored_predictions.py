@@ -69,8 +69,6 @@ class Block:
 def blocks_of(
     runs: Iterable[str | Path],
     *,
-    mirror: str | Path | None = None,
-    cache: str | Path | None = None,
     files: Sequence[Path] = (),
     only: str | None = None,
     stage: str | None = None,
@@ -108,8 +106,6 @@ def blocks_of(
                     files=files,
                     runs=ledger.run.parent,
                     features=False,
-                    mirror=mirror,
-                    cache=cache,
                 )
                 _check_rows(ledger, positions, mine, table, folds)
             except (SweepError, ValueError, OSError, LedgerError) as error:

@@ -103,9 +103,9 @@ class ScoreCheck:
         self.left_out: dict[str, str] = {}
 
     @classmethod
-    def of_run(cls, ledger: Ledger, **where: Any) -> ScoreCheck:
-        """The check of a run; targets are read again. where: mirror and cache."""
-        where |= {"runs": ledger.run.parent, "features": False}
+    def of_run(cls, ledger: Ledger) -> ScoreCheck:
+        """The check of a run; targets are read again."""
+        where: dict[str, Any] = {"runs": ledger.run.parent, "features": False}
         return cls(lambda dataset: planned_data(plan_in(ledger), dataset, **where))
 
     @property
@@ -130,10 +130,10 @@ class ScoreCheck:
         check_scores(record, rescored(table, fold, predictions))
 
 
-def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> Evidence:
+def with_true_scores(evidence: Evidence, runs: Iterable[Path]) -> Evidence:
     """The evidence with scores computed from the predictions of its counted trials. A trial with
     other scores in its record is named as damage; datasets without data or predictions here are
-    named in the notes. where: mirror and cache."""
+    named in the notes."""
     counted = evidence.trials["selected"].to_numpy(dtype=bool) | evidence.having("stage", EVAL)
     counted &= evidence.having("status", DONE)
     wanted = set(evidence.trials.loc[counted, "id"])
@@ -146,7 +146,7 @@ def with_true_scores(evidence: Evidence, runs: Iterable[Path], **where: Any) -> 
     trials, damage, notes = evidence.trials, [], []
     for run in runs:
         ledger = Ledger(Path(run))
-        check = ScoreCheck.of_run(ledger, **where)
+        check = ScoreCheck.of_run(ledger)
         for id, at in latest_results(ledger).items():
             if id not in wanted:
                 continue

@@ -58,7 +58,7 @@ def gather(
             elif added:
                 table = added_table(added, name)
             else:
-                table = catalog.load_dataset(name, mirror=options.mirror, cache=options.cache)
+                table = catalog.load_dataset(name)
         except DatasetUnavailable as error:
             if known:  # left out, it would vanish from the run's plan and report
                 raise

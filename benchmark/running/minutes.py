@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 from ...common.counting import count
 from ...sweeps.store.ledger import Ledger
@@ -113,7 +114,7 @@ def slowness(workers: int) -> float:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(2000, 20)), columns=[f"x{i}" for i in range(20)])
     y = rng.normal(size=len(frame))
-    how = {"task": "regression", "seed": 0, "threads": 1, "n_estimators": 100}
+    how: dict[str, Any] = {"task": "regression", "seed": 0, "threads": 1, "n_estimators": 100}
     registry.make_model("lightgbm", **how).fit(frame, y)  # imports the library
 
     def mean_s(number: int) -> float:

@@ -32,7 +32,6 @@ _CLOCK = re.compile(
     r"(?P<first>\d+):(?P<second>[0-5]\d)(?::(?P<third>[0-5]\d)(?P<part>[.,]\d+)?)?"
 )
 _SHORT = re.compile(r"(?P<m>\d+):(?P<s>[0-5]\d[.,]\d+)|(?P<h>\d+)h(?P<min>[0-5]\d)")
-_TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 
 def seconds_of(text: str, *, in_minutes: bool = False) -> float:
@@ -87,8 +86,3 @@ def read_durations(texts: pd.Series, style: str = "") -> tuple[np.ndarray, str]:
         for at in np.flatnonzero(np.isnan(found)):
             found[at] = one_unit(every[at])
     return found, style
-
-
-def times_of_day(texts: pd.Series) -> bool:
-    """Whether all texts could be times of day as well."""
-    return bool(texts.str.strip().str.fullmatch(_TIME_OF_DAY).all())

@@ -47,6 +47,10 @@ class Cells:
         """A row, counted from 0, as readers of the file find it: "line 7" or "row 6"."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
+    def are_levels(self, name: str) -> bool:
+        """Whether the texts of a column are categories as they stand, as the file states them."""
+        return name in self.kinds and self.frame[name].dtype != np.float64
+
     def rows(self, mask: np.ndarray) -> Cells:
         """The rows of the mask (N,) alone; the others keep their lines."""
         at = np.flatnonzero(mask)

@@ -96,7 +96,10 @@ def stated_task(cells: Cells, reading: Reading) -> str:
 
 def target_numbers(cells: Cells, reading: Reading) -> Numbers:
     """The numbers of the target, seconds where it holds durations; see `read_numbers`."""
-    column = cells.frame[reading.target]
+    name, column = str(reading.target), cells.frame[reading.target]
+    if cells.are_levels(name) and stated_task(cells, reading) != "regression":
+        gaps = category_of(cells, name, reading).missing
+        return Numbers(np.full(len(gaps), np.nan), gaps)
     found = read_numbers(column, cells.delimiter, reading.missing)
     if found.n_numbers or found.n_present == 0 or stated_task(cells, reading) not in _AMOUNTS:
         return found
@@ -259,7 +262,7 @@ def without_target(cells: Cells, reading: Reading) -> np.ndarray:
     amounts = task == "regression" or is_reading(column, found.odd, found.missing)
     if task in _AMOUNTS and amounts and found.n_numbers:
         return found.missing | np.isinf(found.values) | found.odd
-    if found.n_numbers == found.n_present:
+    if found.n_numbers == found.n_present or cells.are_levels(str(reading.target)):
         return found.missing | np.isinf(found.values)
     return is_missing(column, reading.missing)
 

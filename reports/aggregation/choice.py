@@ -22,9 +22,7 @@ def only(evidence: Evidence, models: Iterable[str] = (), datasets: Iterable[str]
         there = np.logical_and.reduce([frame[key].isin(chosen[key]) for key in keys])
         return frame[there].reset_index(drop=True)
 
-    made = Evidence.of(cut(evidence.trials), cut(evidence.planned), evidence.facts)
-    more = {"ensembles": evidence.ensembles, "importance": evidence.importance}
-    return made.but(**{name: cut(f) for name, f in more.items() if f is not None})
+    return evidence.changed(cut)
 
 
 def all_of(what: str, chosen: Iterable[str], known: list[str]) -> set[str]:

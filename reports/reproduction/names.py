@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -51,10 +50,7 @@ def fitted(
             model=frame["model"].replace(models), dataset=frame["dataset"].replace(named)
         )
 
-    facts = replace(evidence.facts, metric=_headlines(evidence, published))
-    made = Evidence.of(renamed(evidence.trials), renamed(evidence.planned), facts)
-    if evidence.ensembles is not None:
-        made = replace(made, ensembles=renamed(evidence.ensembles))
+    made = evidence.changed(renamed, metric=_headlines(evidence, published))
     return made, [*model_hints, *dataset_hints]
 
 
@@ -66,19 +62,12 @@ def with_models_of(evidence: Evidence, run: Evidence, models: Iterable[str]) -> 
         return frame[frame["model"].isin(chosen) & frame["dataset"].isin(datasets)]
 
     facts, theirs = evidence.facts, run.facts
-    made = Evidence.of(
-        pd.concat([evidence.trials, mine(run.trials)], ignore_index=True),
-        pd.concat([evidence.planned, mine(run.planned)], ignore_index=True),
-        replace(
-            facts,
-            families={**facts.families, **_of(theirs.families, chosen)},
-            names={**facts.names, **_of(theirs.names, chosen)},
-            notes=[*facts.notes, *theirs.notes],
-        ),
+    return evidence.joined(
+        run.changed(mine),
+        families={**facts.families, **_of(theirs.families, chosen)},
+        names={**facts.names, **_of(theirs.names, chosen)},
+        notes=[*facts.notes, *theirs.notes],
     )
-    groups = [evidence.ensembles, None if run.ensembles is None else mine(run.ensembles)]
-    known = [group for group in groups if group is not None]
-    return made.but(ensembles=pd.concat(known, ignore_index=True)) if known else made
 
 
 def _of(known: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...arguments import DATA
 from ...completion import ADDED, DATASETS, SUITES
 from ...console import ENVIRONMENT, OK, Console, common, count, size
-from ...planning.options import DATA
 
 if TYPE_CHECKING:
     from ....datasets.added.importing import Added
@@ -79,7 +79,7 @@ def added_line(one: Added, rows: str, kinds: str, known: str = "the same") -> st
 @click.option("--suite", shell_complete=SUITES, help="Every dataset of this suite.")
 @DATA
 @common
-def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **given: Any) -> int:
+def data_fetch(console: Console, names: tuple[str, ...], suite: str | None) -> int:
     """Fetch datasets into the cache, from the mirror or their pinned addresses."""
     from ....datasets import catalog
     from ....datasets.source import fetch
@@ -95,7 +95,7 @@ def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **gi
     cards = [catalog.card(name) for name in dict.fromkeys(asked)] if asked else _not_large(console)
 
     def look(card: Card) -> str:
-        files = fetch(card, **given)
+        files = fetch(card)
         return count(len(files), "file") if files else "ships with scikit-learn"
 
     return _each(console, cards, look)
@@ -105,14 +105,14 @@ def data_fetch(console: Console, names: tuple[str, ...], suite: str | None, **gi
 @click.argument("names", nargs=-1, shell_complete=DATASETS)
 @DATA
 @common
-def data_verify(console: Console, names: tuple[str, ...], **given: Any) -> int:
+def data_verify(console: Console, names: tuple[str, ...]) -> int:
     """Check the bytes and the shape of datasets against their cards."""
     from ....datasets import catalog
 
     cards = [catalog.card(name) for name in names] if names else _not_large(console)
 
     def look(card: Card) -> str:
-        table = catalog.load_dataset(card.name, **given)
+        table = catalog.load_dataset(card.name)
         return f"ok: {table.n_rows} rows, {table.n_features} features"
 
     return _each(console, cards, look)
@@ -156,7 +156,7 @@ def _each(console: Console, cards: Iterable[Card], look: Callable[[Card], str]) 
 @click.argument("name", shell_complete=DATASETS)
 @DATA
 @common
-def data_passport(console: Console, name: str, **where: str | None) -> int:
+def data_passport(console: Console, name: str) -> int:
     """Show the known problems of a dataset: duplicates, leaks, drift, faults. Those of a file of
     yours are shown by `bench data inspect FILE --target COLUMN`."""
     from ....datasets import catalog
@@ -164,7 +164,7 @@ def data_passport(console: Console, name: str, **where: str | None) -> int:
     from ....datasets.protocols import make_folds
 
     card = catalog.card(name)
-    table = catalog.load_dataset(name, **where)
+    table = catalog.load_dataset(name)
     facts = passport(table, make_folds(table, card.protocol), overlaps=card.overlaps)
     console.data(facts)
     console.say(

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from ...arguments import options
+from ...arguments import DATA, options
 from ...console import Console, common
-from ...planning.options import DATA
 
 SHARED = options(
     click.option(

@@ -47,8 +47,6 @@ def context_of(
     out: Path,
     baseline: Path | None,
     against: str | None,
-    mirror: str | None,
-    cache: str | None,
     workers: int,
     suite: str,
     models: Sequence[str] = (),
@@ -65,13 +63,13 @@ def context_of(
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     folder = nights / (night or name_of(today, checkout.label, against))
     file = (baseline or checkout.root / BASELINE).resolve()
-    local = mirror is not None and "://" not in mirror
+    for name in ("TABSWEEP_MIRROR", "TABSWEEP_CACHE"):  # its processes work elsewhere
+        if (place := os.environ.get(name)) and "://" not in place:
+            os.environ[name] = os.path.abspath(place)
     return NightContext(
         checkout=checkout,
         night=folder,
         store=nights / "store",
-        mirror=os.path.abspath(mirror) if mirror is not None and local else mirror,
-        cache=os.path.abspath(cache) if cache else None,
         workers=workers,
         baseline=read(file),
         baseline_file=file,

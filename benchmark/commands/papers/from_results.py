@@ -13,7 +13,7 @@ from ...papers.published_values import published_table
 from ...planning.options import FIELDS, Options
 
 # Options that say where things are: also those of an environment in which sweeps run.
-PLACES = {"runs", "mirror", "cache", "tracking_uri"}
+PLACES = {"runs", "tracking_uri"}
 
 
 def reproduce_from_results(

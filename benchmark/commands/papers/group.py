@@ -7,16 +7,14 @@ from typing import Any
 
 import click
 
-from ...arguments import PAPER, options_of, seed_of
+from ...arguments import DATA, PAPER, options_of, seed_of
 from ...console import Console, common
 from ...errors import SweepError
-from ...planning.options import DATA, Options
+from ...planning.options import Options
 
 # Options of `bench sweep` that `bench reproduce` takes, too.
 REPRODUCED = (
     "datasets",
-    "mirror",
-    "cache",
     "budget",
     "models",
     "folds",
@@ -42,6 +40,7 @@ REPRODUCED = (
     datasets="Only this dataset. Repeatable.",
     folds="First K folds.",
 )
+@DATA
 @click.option("--no-run", is_flag=True, help="Compare an existing run; run nothing.")
 @click.option(
     "--from",

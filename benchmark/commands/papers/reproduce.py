@@ -146,9 +146,7 @@ def run_of(
         code = sweep.run_and_report(console, request, cost_first=True)
         if code not in (OK, FAILED, BEHIND):
             return code, None, request.folder
-    evidence = with_ensembles(
-        evidence_of([request.folder]), [request.folder], mirror=options.mirror, cache=options.cache
-    )
+    evidence = with_ensembles(evidence_of([request.folder]), [request.folder])
     return code, evidence, request.folder
 
 
@@ -179,8 +177,7 @@ def _from_experiment(console: Console, table: PaperEntry, options: Options, *, n
             console.say(f"to be written to {folder}; --budget reduced or tiny is less")
             console.data({"experiment": experiment.name, "size": size, "planned": planned})
             return OK
-        mirror, cache = options.mirror, options.cache
-        run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say, mirror, cache))
+        run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say))
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
     own = sorted(folder.glob(f"{table.name}.*"))

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....common.files import write_atomically
-from ...arguments import SEVERAL_RUNS
+from ...arguments import DATA, SEVERAL_RUNS
 from ...console import ENVIRONMENT, OK, Console, common, count, size, split_names
 from ...errors import SweepError, check_run
-from ...planning.options import DATA
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 
 from ....sweeps.store.ledger import Ledger
-from ...arguments import CHECKPOINTS, SEVERAL_RUNS
+from ...arguments import CHECKPOINTS, DATA, SEVERAL_RUNS
 from ...console import ENVIRONMENT, OK, Console, common, count
 from ...errors import SweepError, check_name, check_run, command_on
-from ...planning.options import DATA
 from ...planning.plan_record import RunPlan, plan_in
 
 CLASS = re.compile(r"(?!.*\.py:)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")  # module:Class
@@ -47,8 +46,6 @@ def merge(
     out: Path,
     csv: tuple[Path, ...],
     trust: tuple[str, ...],
-    mirror: str | None,
-    cache: str | None,
 ) -> int:
     """Unite runs of one suite, made by several machines or people; nothing is run again.
 
@@ -86,8 +83,6 @@ def merge(
             first.options,
             runs=out.parent,
             name=out.name,
-            mirror=mirror,
-            cache=cache,
         ),
         tables=tables,
     )

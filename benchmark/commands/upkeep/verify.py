@@ -11,10 +11,9 @@ import click
 from ....sweeps.store.integrity import integrity_of
 from ....sweeps.store.ledger import Ledger, LedgerError
 from ....sweeps.store.records import slot_places
-from ...arguments import RUN
+from ...arguments import DATA, RUN
 from ...console import ENVIRONMENT, OK, Console, common, count, size
 from ...errors import check_run, command_on
-from ...planning.options import DATA
 from ...results.run_status import status_in
 
 SHOWN = 20  # trials that are named on a terminal; --json names all
@@ -24,7 +23,7 @@ SHOWN = 20  # trials that are named on a terminal; --json names all
 @RUN
 @DATA
 @common
-def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -> int:
+def verify(console: Console, run: Path) -> int:
     """Check every checksum of a run, and its scores against its predictions; changes nothing.
 
     Names what is damaged and what a resume would run again; exit code 3 for damage.
@@ -33,7 +32,7 @@ def verify(console: Console, run: Path, mirror: str | None, cache: str | None) -
 
     check_run(run)
     ledger = Ledger(run)
-    check = ScoreCheck.of_run(ledger, mirror=mirror, cache=cache)
+    check = ScoreCheck.of_run(ledger)
     integrity = integrity_of(ledger, check)
     integrity.notes += check.notes
     try:

@@ -184,9 +184,8 @@ def tuned(dataset: str, setting: Setting) -> tuple[Data, Fold, Mapping[str, Any]
     if not len(frame):
         way = f"bench sweep --suite rtdl --budget paper --model {MODEL}"
         raise DatasetUnavailable(dataset, f"{folder} has no tuned transformer of it ({way})")
-    where = {"mirror": setting.mirror, "cache": setting.cache}
     try:
-        data, folds = planned_data(plan_in(Ledger(folder)), dataset, **where)
+        data, folds = planned_data(plan_in(Ledger(folder)), dataset)
     except SweepError as error:
         raise DatasetUnavailable(dataset, str(error)) from None
     return data, folds[0], json.loads(frame["config"].iloc[0])

@@ -74,7 +74,7 @@ def test_known_scores_are_taken_from_the_ledger_and_agree_with_a_new_fit(finishe
     from tabsweep.benchmark.outcome.chosen_fit import read_data, score_cell
 
     found = read_run(finished, "iris")
-    data = read_data(found, mirror=None, cache=None, csv=None)
+    data = read_data(found)
     for (model, config, fold), score in found.known.items():
         again = score_cell(found, model, json.loads(config), fold, data)
         assert (again.loss, again.rounds) == (score.loss, score.rounds)

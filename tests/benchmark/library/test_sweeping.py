@@ -13,7 +13,7 @@ import pytest
 import tabsweep
 from sklearn.base import clone
 from tabsweep.benchmark.errors import NoRun, SweepError
-from tabsweep.benchmark.library.frames import CsvColumns, FrameData, label_text
+from tabsweep.benchmark.library.frames import FrameColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
 from tabsweep.benchmark.outcome.chosen_fit import read_data, read_run
 from tabsweep.datasets.infer import DataError, Reading, table_from_file
@@ -64,7 +64,7 @@ def test_a_sweep_of_a_frame_is_a_run_that_every_command_knows(swept):
     assert board["test_roc_auc"].between(0.5, 1).all() and board["fit_s"].notna().all()
     pd.testing.assert_frame_equal(tabsweep.leaderboard(result.run), board)
     assert len(result.results()) == 9 == len(tabsweep.load_results(result.run))
-    assert (runs / f"{result.run.name}.csv").exists()
+    assert (runs / f"{result.run.name}.arrow").exists()
     assert result.report().read_text().startswith("<!doctype html>")
     assert "knn" in result._repr_html_() and "index.html" in result._repr_html_()
     assert "9 trials of 3 models" in repr(result)
@@ -80,8 +80,8 @@ def test_the_best_model_predicts_the_labels_of_the_frame_from_its_columns(swept)
     again = pickle.loads(pickle.dumps(model)).predict(table.drop(columns="dear"))
     np.testing.assert_array_equal(again, predicted)
     opened = SweepResult(result.run).best_model  # as another session sees it
-    csv = table_from_file(result.run.with_suffix(".csv"), Reading("dear", task="classification"))
-    assert (opened.predict(csv.frame) == predicted.astype(str)).all()
+    file = table_from_file(result.run.with_suffix(".arrow"), Reading("dear", task="classification"))
+    assert (opened.predict(file.frame) == predicted.astype(str)).all()
 
 
 def test_the_same_sweep_again_runs_nothing_and_more_trials_extend_it(swept):
@@ -166,7 +166,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
     grouped = small_sweep(
         table, "dear", group="who", weight="counts", models=["linear"], runs=tmp_path
     )
-    read, folds = read_data(read_run(grouped.run, None), mirror=None, cache=None, csv=None)
+    read, folds = read_data(read_run(grouped.run, None))
     assert list(read.frame) == ["size", "rooms", "day", "city"]
     assert read.weights.tolist() == table["counts"].tolist()
     parts = [set(table["who"].iloc[rows]) for rows in (folds[0].train, folds[0].val, folds[0].test)]
@@ -176,7 +176,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
 
     shuffled = table.drop(columns=["who", "counts"]).sample(frac=1, random_state=1)
     timed = small_sweep(shuffled, "dear", time="day", models=["knn"], runs=tmp_path)
-    _, folds = read_data(read_run(timed.run, None), mirror=None, cache=None, csv=None)
+    _, folds = read_data(read_run(timed.run, None))
     days = shuffled["day"].to_numpy()
     assert days[folds[0].train].max() <= days[folds[0].test].min()
 
@@ -185,32 +185,26 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
     with pytest.raises(DataError, match="cannot be the target and the group column as well"):
         small_sweep(table, "dear", group="dear", runs=tmp_path)
     with pytest.raises(SweepError, match="is a file: give a DataFrame"):
-        small_sweep(str(tmp_path / f"{timed.run.name}.csv"), "dear", runs=tmp_path)
+        small_sweep(str(tmp_path / f"{timed.run.name}.arrow"), "dear", runs=tmp_path)
 
 
-def test_a_csv_file_holds_what_the_library_reads(tmp_path):
+def test_the_file_holds_what_the_library_reads(tmp_path):
     data = FrameData(frame(), "dear")
     path, name = data.write(tmp_path, None)
     table = table_from_file(path, Reading.of({**data.reading, "target": "dear"}))
     kinds = {"size": "numeric", "rooms": "categorical", "day": "date", "city": "categorical"}
     assert table.kinds == kinds and name.startswith("dear-")
     assert list(table.frame["rooms"].cat.categories) == ["1", "2", "3"]
-    assert set(table.frame["city"].cat.categories) == {"city=NA", "city=Ulm"}
+    assert set(table.frame["city"].cat.categories) == {"NA", "Ulm"}
     assert table.classes == ("False", "True") == tuple(map(label_text, (False, True)))
     read = data.columns.read(data.features)
     np.testing.assert_array_equal(table.frame["size"], read["size"])
 
 
 LABELS = {  # of a column of text or objects -> the class names in the run
-    "codes": (["01", "02"], ("y='01'", "y='02'")),
-    "fractions": (["1.0", "2.0"], ("y='1.0'", "y='2.0'")),
-    "thousands": (["1,500", "2,000"], ("1,500", "2,000")),
-    "decimal commas": (["0,5", "1,5"], ("0,5", "1,5")),
-    "percents": (["5%", "10 %"], ("10 %", "5%")),
-    "currencies": (["$5", "$10"], ("$10", "$5")),
-    "powers": (["1e3", "1e4"], ("y='1e3'", "y='1e4'")),
-    "a gap": (["None", "some"], ("y='None'", "y='some'")),
-    "infinite": (["inf", "small"], ("y='inf'", "y='small'")),
+    "numbers of any notation": (["$5", "0,5", "01", "1.0", "1e3"],) * 2,
+    "marks of gaps": (["NA", "None", "inf"],) * 2,
+    "a blank": ([" ", "some"], ("y=' '", "y='some'")),
     "blanks": (["a b", "a  b", "c"], ("y='a  b'", "y='a b'", "y='c'")),
     "types": ([1, "1"], ("y='1'", "y=1")),
     "numbers": ([1.0, 2.5], ("1", "2.5")),
@@ -229,7 +223,7 @@ def test_labels_of_any_text_have_a_class_of_their_own_in_the_file(tmp_path):
     for labels, names in LABELS.values():
         data = FrameData(labelled(labels), "y", task="classification")
         path, _ = data.write(tmp_path, None)
-        assert table_from_file(path, Reading("y", task="classification")).classes == names
+        assert table_from_file(path, Reading("y", task="classification")).classes == tuple(names)
         assert {repr(data.labels[name]) for name in names} == set(map(repr, labels))
 
 
@@ -276,8 +270,7 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
     assert list(found) == list(read) == [" ".join(name.split()) for name in columns]
     for name, values in columns.items():
         clean = " ".join(name.split())
-        assert found[clean].astype(object).tolist() == read[clean].tolist()
-        assert [text.removeprefix(f"{clean}=") for text in read[clean][:2]] == values
+        assert found[clean].tolist() == read[clean].tolist() == values * 20
     same = pd.DataFrame({"a b": [1.0, 2.0], " a  b": [1.0, 2.0], "y": ["a", "b"]})
     with pytest.raises(SweepError, match="both called 'a b'"):
         FrameData(same, "y")
@@ -285,21 +278,20 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
 
 def test_names_and_levels_of_a_table_stay_and_numbers_of_a_frame_become_its_levels():
     kind = categorical_column(["Some  college", "Some college", "kind=a"])
-    columns = {"x  y": kind, "size": categorical_column(["size=1", "size=2", None])}
+    columns = {"x  y": kind, "size": categorical_column(["1", "2", None])}
     table = Table("t", pd.DataFrame(columns), np.arange(3) % 2, "binary", ("a", "b"), "")
-    reader = CsvColumns.of_table(table)
+    reader = FrameColumns.of_table(table)
     read = reader.read(table.frame)
     assert list(read) == ["x  y", "size"] and read["x  y"].tolist() == kind.tolist()
     read = reader.read(table.frame.assign(size=[1, 2.0, None]))
-    assert read["size"].tolist() == ["size=1", "size=2", None]
+    assert read["size"].tolist() == ["1", "2", None]
 
 
 def test_large_whole_numbers_beside_a_gap_stay_apart_as_categories():
     ids = [2**54 + 1, 2**54 + 2, None]
     table = pd.DataFrame({"id": pd.Series(ids, dtype="Int64").astype("category"), "y": [1, 2, 1]})
     data = FrameData(table, "y", task="classification")
-    read = data.columns.read(data.features)["id"].tolist()
-    assert [text and text.removeprefix("id=") for text in read] == [id and str(id) for id in ids]
+    assert data.columns.read(data.features)["id"].tolist() == [id and str(id) for id in ids]
 
 
 def test_free_text_is_read_and_every_notice_is_a_warning(tmp_path):

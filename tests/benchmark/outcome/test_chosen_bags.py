@@ -84,7 +84,7 @@ def test_a_member_of_the_fit_is_the_model_on_all_rows_but_its_part(fitted):
     own = tabsweep.make_model("linear", task="regression", seed=1, **config)
     from tabsweep.benchmark.outcome.chosen_fit import read_data
 
-    data, _ = read_data(read_run(RUN, None), mirror=None, cache=None, csv=None)
+    data, _ = read_data(read_run(RUN, None))
     every = np.arange(len(table))
     part = member_folds(data, Fold(0, every, every[:0], every[:0]), 4, seed=0)[1].val
     rest = np.setdiff1d(every, part)

@@ -12,6 +12,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from tabsweep.datasets.errors import DataError
+from tabsweep.datasets.infer import Reading, table_from_file
 from tabsweep.datasets.reading import files
 from tabsweep.datasets.reading.cells import read_file
 
@@ -102,6 +103,19 @@ def test_categories_of_pandas_are_categories_in_every_format(form, tmp_path):
     found = read_file(tmp_path / "t")
     assert found.kinds == dict.fromkeys(levels, "categorical")
     assert found.frame["whole"].astype(float).tolist() == [3, 1, 3, 2]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_texts_of_categories_are_levels_as_they_stand_but_for_marks_of_the_user(form, tmp_path):
+    texts = ["NA", "1e3", "007", "?", None, "-"]
+    table = pa.table({name: pa.array(texts * 10).dictionary_encode() for name in ("x", "y")})
+    table = table.append_column("n", pa.array(np.arange(60.0)))
+    write(table, tmp_path / "t", form)
+    reading = Reading("y", missing=("?",), drop_missing_target=True, drop=("x",))
+    found = table_from_file(tmp_path / "t", reading)
+    assert found.classes == ("-", "007", "1e3", "NA") and found.n_rows == 40
+    found = table_from_file(tmp_path / "t", Reading("n", missing=("?",)))
+    assert list(found.frame["x"].cat.categories) == ["-", "007", "1e3", "NA"]
 
 
 FLIPS = """

@@ -18,7 +18,7 @@ from tabsweep.models.deep.layers.polynomial_attention import Polynomial
 
 @pytest.fixture
 def setting(tmp_path, mirror):
-    return Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
+    return Setting("reduced", 0, "cpu", 1, tmp_path, lambda text: None)
 
 
 def stochastic(t=6, seed=0, sharpness=1.0):

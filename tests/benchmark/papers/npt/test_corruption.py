@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tabsweep.benchmark.papers.experiment_result import Setting
@@ -138,10 +136,11 @@ def test_a_change_is_in_points_of_accuracy_and_in_percent_of_an_error():
 
 
 def test_columns_that_cannot_be_had_stand_with_the_published_value_and_the_reason(
-    setting, tmp_path, offline
+    setting, tmp_path, offline, monkeypatch
 ):
-    nowhere = replace(setting, mirror=str(tmp_path), cache=str(tmp_path / "cache"))
-    outcome = corruption.run(nowhere, **corruption.SIZES["tiny"])
+    monkeypatch.setenv("TABSWEEP_MIRROR", str(tmp_path))
+    monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
+    outcome = corruption.run(setting, **corruption.SIZES["tiny"])
     rows = {row["dataset"]: row for row in outcome.tables[0].rows}
     assert rows["yacht"]["after"] is None and rows["yacht"]["change, paper"] == -52.0
     had = [name for name, row in rows.items() if row["measured on"] != "not measured"]

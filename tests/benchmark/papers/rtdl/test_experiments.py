@@ -171,14 +171,15 @@ def test_importances_of_classes_are_of_the_class_that_is_predicted():
 
 def test_at_full_size_the_transformers_of_a_run_are_explained(tmp_path, mirror, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None, mirror)
+    setting = Setting("full", 0, "cpu", 1, tmp_path, lambda text: None)
     small = {**importance.SIZES["full"], "seeds": 1, "rows": 100, "steps": 2}
     with pytest.raises(DatasetUnavailable, match="bench sweep --suite rtdl"):
         importance.run(setting, **small)
     tiny = {"width": 4, "n_heads": 1, "n_layers": 1, "epochs": 1, "batch_size": 4096}
     write_suite("toy.json", "toy", ["california-housing"], ["ft-transformer"],
                 model={"ft-transformer": {"fixed": tiny}})  # fmt: skip
-    words = ("--suite", "./toy.json", "--name", "rtdl-paper", "--workers", 0, "--mirror", mirror)
+    monkeypatch.setenv("TABSWEEP_MIRROR", mirror)
+    words = ("--suite", "./toy.json", "--name", "rtdl-paper", "--workers", 0)
     assert bench("sweep", *words, "--tracking-uri", "none").code == 0
     result = importance.run(setting, **small)
     assert {row["dataset"] for row in result.tables[0].rows} == {"california-housing"}
