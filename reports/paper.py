@@ -290,7 +290,7 @@ def _ranks(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTa
     made = replace(
         table, name="ranks", title=f"Ranks over {n}.", panels=(Panel(rows),), notes=notes
     )
-    return _only(made, kept)
+    return made.only(kept)
 
 
 def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
@@ -316,15 +316,7 @@ def _costs(table: ReportTable, names: _Names) -> ReportTable:
     )
     kept = [0, *(table.header.index(head) for head in COSTS if head in table.header)]
     made = ReportTable("costs", "Cost of the sweep.", table.header, (Panel(rows),), notes)
-    return _only(made, kept)
-
-
-def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
-    """The table with these columns alone."""
-    panels = tuple(
-        Panel(tuple([row[c] for c in columns] for row in panel.rows)) for panel in table.panels
-    )
-    return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
+    return made.only(kept)
 
 
 def setup(

@@ -102,6 +102,25 @@ class ReportTable:
                 start += cell.span
         return found
 
+    def only(self, columns: Sequence[int]) -> ReportTable:
+        """These columns alone, of a table without a cell over several."""
+        panels = tuple(
+            Panel(tuple([row[c] for c in columns] for row in panel.rows), panel.title)
+            for panel in self.panels
+        )
+        return replace(self, header=tuple(self.header[c] for c in columns), panels=panels)
+
+    def varied(self, first: int) -> ReportTable:
+        """Without the columns from `first` on that say the same in each of several rows, which a
+        note tells."""
+        columns = [*enumerate(self.columns)][first:]
+        same = {c: cells[0].text for c, cells in columns if len(cells) > 1 == len(set(cells))}
+        if not same:
+            return self
+        told = ", ".join(f"{self.header[c]} {text}" for c, text in same.items())
+        kept = [c for c in range(len(self.header)) if c not in same]
+        return replace(self.only(kept), notes=(*self.notes, f"In every row: {told}."))
+
 
 @dataclass(frozen=True)
 class Section:
