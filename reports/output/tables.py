@@ -110,10 +110,9 @@ class ReportTable:
         )
         return replace(self, header=tuple(self.header[c] for c in columns), panels=panels)
 
-    def varied(self, first: int) -> ReportTable:
-        """Without the columns from `first` on that say the same in each of several rows, which a
-        note tells."""
-        columns = [*enumerate(self.columns)][first:]
+    def without_same(self, *heads: str) -> ReportTable:
+        """Without those of these columns that say the same in several rows; a note has it."""
+        columns = [(c, cells) for c, cells in enumerate(self.columns) if self.header[c] in heads]
         same = {c: cells[0].text for c, cells in columns if len(cells) > 1 == len(set(cells))}
         if not same:
             return self

@@ -92,7 +92,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
     ]
     name = f"reproduce-{what.name}"
     table = ReportTable(name, title, tuple(header), tuple(panels), tuple(notes), n_labels=2)
-    return table.varied(header.index("configs theirs"))
+    return table.without_same("configs theirs", "trials ours", "folds")
 
 
 def _metrics_of(part: pd.DataFrame, what: PublishedTable) -> str:

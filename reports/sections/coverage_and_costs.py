@@ -231,9 +231,8 @@ def costs(evidence: Evidence) -> Section:
         "and warm, of a batch of 1,000 rows and of single rows (the CSV has seconds per 1,000 rows "
         "for both). n/a: too slow for the time that this may take, or not recorded.",
     ]
-    table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes)).varied(
-        1
-    )
+    table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
+    table = table.without_same("trials", "copied")
     about = "trials, CPU and wall seconds, memory, time of a prediction"
     return Section("costs", "Costs", (table,), frame, about=about)
 
