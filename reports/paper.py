@@ -258,12 +258,13 @@ def _scores(
         more = set(evidence.datasets(task)) - on_seeds
         folds = f"{said}; on {footnotes.join(sorted(more))}: {folds.lower()}" if more else said
     notes = (
-        f"{folds}; {METRICS[metric].better} is better. Best bold, second underlined.",
+        f"{folds}; {METRICS[metric].better} is better.",
         *_marks(table),
         *names.note(models),
     )
     title = f"Test {footnotes.metric_title(metric)} on {footnotes.TASK_TITLES[task]}."
-    made = ReportTable(table.name, title, ("dataset", *map(names, models)), panels, notes)
+    header = ("dataset", *map(names, models))
+    made = ReportTable(table.name, title, header, panels, notes, best="dataset")
     return transposed(made) if len(models) > len(table.panels[0].rows) else made
 
 
@@ -286,9 +287,10 @@ def _ranks(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTa
         *names.note(matrix.models),
     )
     kept = [c for c, cells in enumerate(table.columns) if {x.text for x in cells} != {TOO_FEW}]
-    return _only(
-        ReportTable("ranks", f"Ranks over {n}.", table.header, (Panel(rows),), notes), kept
+    made = replace(
+        table, name="ranks", title=f"Ranks over {n}.", panels=(Panel(rows),), notes=notes
     )
+    return made.only(kept)
 
 
 def _reference(table: ReportTable, matrix: RankingMatrix, names: _Names) -> ReportTable:
@@ -314,15 +316,7 @@ def _costs(table: ReportTable, names: _Names) -> ReportTable:
     )
     kept = [0, *(table.header.index(head) for head in COSTS if head in table.header)]
     made = ReportTable("costs", "Cost of the sweep.", table.header, (Panel(rows),), notes)
-    return _only(made, kept)
-
-
-def _only(table: ReportTable, columns: Sequence[int]) -> ReportTable:
-    """The table with these columns alone."""
-    panels = tuple(
-        Panel(tuple([row[c] for c in columns] for row in panel.rows)) for panel in table.panels
-    )
-    return replace(table, header=tuple(table.header[c] for c in columns), panels=panels)
+    return made.only(kept)
 
 
 def setup(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analyses.intervals import HEADS, texts
+from ..analyses.intervals import FEW, HEADS, texts
 from ..metrics import METRICS
 from ..output import escape
 from . import figures
@@ -103,7 +103,8 @@ def _worth(source: Source, order: list[str]) -> dict[str, Any] | None:
     columns = [texts([known[model][key] for model in models]) for key in HEADS]
     named = map(escape.one_line, models)
     rows = [(name, list(row)) for name, row in zip(named, zip(*columns, strict=True), strict=True)]
-    return {"heads": [*HEADS.values()], "rows": rows}
+    few = any(known[model]["coverage"] != known[model]["coverage"] for model in models)
+    return {"heads": [*HEADS.values()], "rows": rows, "note": f" {FEW}" * few}
 
 
 def _predicted(source: Source, model: str, answers: Answers) -> dict[str, str]:

@@ -86,7 +86,10 @@ function isTop(entries, entry, key) {
 
 function say(matrix, entries) {
   const why = whyNoRanks(matrix);
-  const thin = matrix.thin.map(({ model, n }) => `${DATA.models[model]} (${n} of ${matrix.scope.length})`);
+  const thin = [...new Set(matrix.thin.map(({ n }) => n))].map((n) => {
+    const named = matrix.thin.filter((one) => one.n === n).map(({ model }) => DATA.models[model]);
+    return `${named.join(", ")} (${named.length > 1 ? "each " : ""}${n} of ${matrix.scope.length})`;
+  });
   const dropped = matrix.scope.length - matrix.datasets.length;
   const ranked = `${plural(entries.length, "model")} ranked on ${matrix.datasets.length} of `;
   byId("status").textContent = [

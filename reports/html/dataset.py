@@ -135,10 +135,8 @@ def _figures(
             for cell in sorted(scored, key=lambda cell: (metric.loss(cell.mean), cell.model))
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
-        note = f"Mean over folds; the whisker is one {kind} on either side."
-        made.append(
-            figures.rows(rows, title=f"Test {label}", note=note, x=f"test {label}{percent}")
-        )
+        said = {"title": f"Test {label}", "note": "Mean over folds.", "x": f"test {label}{percent}"}
+        made.append(figures.rows(rows, **said, whisker=kind))
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return made
@@ -182,10 +180,10 @@ def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]
         more = f" The {MAX_FEATURES} largest of {len(mine)}." if len(mine) > MAX_FEATURES else ""
         note = (
             f"Mean over {mine['folds'].max()} folds of what {model} loses on {where} where the "
-            f"feature is shuffled; the whisker is one standard deviation over folds.{more}"
+            f"feature is shuffled.{more}"
         )
-        x = f"loss of {metric.label}"
-        made.append(figures.rows(rows, title=f"Features of {model}", note=note, x=x))
+        said = {"title": f"Features of {model}", "note": note, "x": f"loss of {metric.label}"}
+        made.append(figures.rows(rows, **said, whisker="standard deviation over folds"))
     return made
 
 

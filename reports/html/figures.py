@@ -68,14 +68,17 @@ def lines(
 
 
 def rows(
-    values: Sequence[Row], *, title: str, note: str, x: str, bars: bool = False
+    values: Sequence[Row], *, title: str, note: str, x: str, whisker: str = "", bars: bool = False
 ) -> dict[str, str]:
-    """A row for each value: a dot with its whisker, or a bar where the values are shares."""
+    """A row for each value: a dot with its whisker, or a bar where the values are shares. whisker:
+    what its half is, for the note, where a value has one."""
     drawn = []
     for one in values:
         value, spread = all_rounded([one.value, one.spread], DIGITS)
         name = escape.one_line(one.name)
         drawn.append({"name": name, "value": value, "spread": spread or 0, "look": one.look})
+    if any(one["spread"] for one in drawn):
+        note = f"{note} The whisker is one {whisker} on either side."
     return _figure("rows", title, note, rows=drawn, x=x, bars=bars)
 
 

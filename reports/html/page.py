@@ -340,8 +340,7 @@ def _model_row(source: Source, name: str) -> dict[str, Any]:
         "family": source.family(name)[0],
         "hue": source.hue(name),
         "summary": source.family(name)[1],
-        "whole": sum(cell.state == COMPLETE for cell in cells),
-        "planned": len(cells),
+        "complete": f"{sum(cell.state == COMPLETE for cell in cells)} of {len(cells)}",
         "best": sum(bool(cell.best) for cell in cells),
         "trials": len(rows),
         "failed": int((source.evidence.having("status", "failed")[rows]).sum()),
@@ -378,8 +377,7 @@ def _dataset_row(source: Source, name: str) -> dict[str, Any]:
         "task": footnotes.TASK_TITLES[task],
         "metric": METRICS[source.evidence.headline(task)].label,
         "rows": source.evidence.facts.rows.get(name),
-        "whole": sum(cell.state == COMPLETE for cell in cells),
-        "planned": len(cells),
+        "complete": f"{sum(cell.state == COMPLETE for cell in cells)} of {len(cells)}",
         "best": footnotes.join((cell.model for cell in cells if cell.best), limit=3),
     }
 

@@ -28,9 +28,9 @@ def of_all(evidence: Evidence) -> list[dict[str, str]]:
         points = [*zip(curve.x.tolist(), curve.y.tolist(), strict=True)]
         band = [*zip(curve.x.tolist(), low.tolist(), high.tolist(), strict=True)]
         lines.append(figures.Series(curve.label, points, curve.look, band))
-    note = "Mean over datasets; bands: 95 % intervals over resamples of the datasets."
-    title = drawn.title
-    return [figures.lines(lines, title=title, note=note, x=X, y=drawn.y, log_x=10, straight=True)]
+    note = f"{drawn.y}; mean over datasets; bands: 95 % intervals over resamples of the datasets."
+    said = {"title": drawn.title, "note": note[0].upper() + note[1:], "y": "normalised error"}
+    return [figures.lines(lines, **said, x=X, log_x=10, straight=True)]
 
 
 def of_one(evidence: Evidence, dataset: str, looks: Mapping[str, Look]) -> list[dict[str, str]]:

@@ -59,7 +59,8 @@ class Panel:
 @dataclass(frozen=True)
 class ReportTable:
     """A titled table with notes. The first `n_labels` columns are text, repeated in every block of
-    columns. ValueError for a row whose cells do not fill the header's columns."""
+    columns. ValueError for a row whose cells do not fill the header's columns, and for underlined
+    cells without `best`."""
 
     name: str  # for the LaTeX label: letters, digits, hyphens
     title: str
@@ -68,6 +69,7 @@ class ReportTable:
     notes: tuple[str, ...] = ()
     n_labels: int = 1
     in_latex: bool = True  # or in Markdown alone
+    best: str = ""  # of each of these, such as "column", the best is bold, the second underlined
 
     def __post_init__(self) -> None:
         for panel in self.panels:
@@ -77,6 +79,16 @@ class ReportTable:
                     raise ValueError(
                         f"table {self.name!r}: a row has {width} columns, not {len(self.header)}"
                     )
+                if any(cell.underline for cell in row) and not self.best:
+                    raise ValueError(f"table {self.name!r}: what is underlined? `best` is empty")
+
+    def rule(self, second: str = "underlined") -> str:
+        """Which cells stand out, and how the writer shows the second best; "" where none does."""
+        return f"The best of each {self.best} is bold, the second best {second}." * bool(self.best)
+
+    def caption(self, second: str = "underlined") -> str:
+        """The title and the `rule`."""
+        return f"{self.title} {self.rule(second)}".rstrip()
 
     @cached_property
     def columns(self) -> list[list[TableCell]]:
@@ -89,6 +101,24 @@ class ReportTable:
                     found[start].append(cell)
                 start += cell.span
         return found
+
+    def only(self, columns: Sequence[int]) -> ReportTable:
+        """These columns alone, of a table without a cell over several."""
+        panels = tuple(
+            Panel(tuple([row[c] for c in columns] for row in panel.rows), panel.title)
+            for panel in self.panels
+        )
+        return replace(self, header=tuple(self.header[c] for c in columns), panels=panels)
+
+    def without_same(self, *heads: str) -> ReportTable:
+        """Without those of these columns that say the same in several rows; a note has it."""
+        columns = [(c, cells) for c, cells in enumerate(self.columns) if self.header[c] in heads]
+        same = {c: cells[0].text for c, cells in columns if len(cells) > 1 == len(set(cells))}
+        if not same:
+            return self
+        told = ", ".join(f"{self.header[c]} {text}" for c, text in same.items())
+        kept = [c for c in range(len(self.header)) if c not in same]
+        return replace(self.only(kept), notes=(*self.notes, f"In every row: {told}."))
 
 
 @dataclass(frozen=True)
@@ -215,7 +245,7 @@ def _float(table: ReportTable) -> list[str]:
 def _room(table: ReportTable, size: str) -> int:
     """Table lines of that size that fit on a page together with the caption and all notes."""
     notes = sum(math.ceil(len(note) / NOTE_CHARACTERS) for note in table.notes)
-    caption = math.ceil(len(table.title) / 70)
+    caption = math.ceil(len(table.caption()) / 70)
     return max(12, int((PAGE_PT - 8.0 * notes - 12.0 * caption - 44.0) / _BASELINES[size]))
 
 
@@ -237,7 +267,7 @@ def _largest_fit(table: ReportTable) -> _Fit:
 
 
 def _wrap_float(table: ReportTable, body: list[str], fit: _Fit, number: int) -> str:
-    title = escape.latex(table.title) + (" (continued)" if number > 1 else "")
+    title = escape.latex(table.caption()) + (" (continued)" if number > 1 else "")
     suffix = f"-{number}" if number > 1 else ""
     notes = ""
     if table.notes and number == 1:
@@ -423,9 +453,7 @@ def _markdown_table(table: ReportTable, esc: Escape) -> str:
     lines = [_pipe(head, widths, right), "| " + " | ".join(rule) + " |"]
     lines += [_pipe(row, widths, right) for row in rows]
     notes = "".join(f"- {esc(escape.one_line(n))}\n" for n in table.notes)
-    if any(cell.underline for panel in table.panels for row in panel.rows for cell in row):
-        notes += "- Italic: underlined.\n"
-    return f"## {esc(table.title)}\n\n" + "\n".join(lines) + "\n\n" + notes
+    return f"## {esc(table.caption('italic'))}\n\n" + "\n".join(lines) + "\n\n" + notes
 
 
 def _markdown_cells(cell: TableCell, esc: Escape) -> list[str]:

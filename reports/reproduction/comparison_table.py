@@ -90,9 +90,9 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *stand_in_notes(what, set(rows["dataset"])),
         *(f"{footnotes.join(names)}: {remark}." for remark, names in extra.items() if names),
     ]
-    return ReportTable(
-        f"reproduce-{what.name}", title, tuple(header), tuple(panels), tuple(notes), n_labels=2
-    )
+    name = f"reproduce-{what.name}"
+    table = ReportTable(name, title, tuple(header), tuple(panels), tuple(notes), n_labels=2)
+    return table.without_same("configs theirs", "trials ours", "folds")
 
 
 def _metrics_of(part: pd.DataFrame, what: PublishedTable) -> str:

@@ -232,6 +232,7 @@ def costs(evidence: Evidence) -> Section:
         "for both). n/a: too slow for the time that this may take, or not recorded.",
     ]
     table = ReportTable("costs", title, tuple(header), (Panel(tuple(rows)),), tuple(notes))
+    table = table.without_same("trials", "copied")
     about = "trials, CPU and wall seconds, memory, time of a prediction"
     return Section("costs", "Costs", (table,), frame, about=about)
 

@@ -234,16 +234,14 @@ def _frame(view: View, everyone: list[str], fallback: str) -> pd.DataFrame:
 
 # --- the table ------------------------------------------------------------------------------------
 
-SHOWN = """elo interval mean_rank win_rate normalised improvability""".split()
-HEADER = (
-    "model",
-    "Elo ↑",
-    "95 %",
-    "mean rank ↓",
-    "win rate ↑",
-    "norm. ↑",
-    "improv. % ↓",
-)
+HEADS = {
+    "elo": "Elo ↑",
+    "interval": "95 %",
+    "mean_rank": "mean rank ↓",
+    "win_rate": "win rate ↑",
+    "normalised": "norm. ↑",
+    "improvability": "improv. % ↓",
+}
 
 
 def _table(
@@ -254,23 +252,23 @@ def _table(
     fallback: str,
 ) -> ReportTable:
     scope = views[0].scope
-    panels = [_panel(b, frame) for b in views]
-    title = (
-        f"Leaderboard on {footnotes.TASK_TITLES[scope.name]}. The best of each column is bold, the "
-        "second best underlined."
-    )
+    enough = any(b.n >= MIN_BOOTSTRAP for b in views)
+    heads = {name: head for name, head in HEADS.items() if enough or name != "interval"}
+    panels = [_panel(b, frame, list(heads)) for b in views]
+    title = f"Leaderboard on {footnotes.TASK_TITLES[scope.name]}."
     mine = [m for m in matrices if m.scope.name == scope.name]
     notes = [*footnotes.setting(evidence), *_notes(evidence, views, mine, fallback)]
     name = "leaderboard-" + scope.name.replace(" ", "-")
-    return ReportTable(name, title, HEADER, tuple(panels), tuple(notes))
+    header = ("model", *heads.values())
+    return ReportTable(name, title, header, tuple(panels), tuple(notes), best="column")
 
 
-def _panel(view: View, frame: pd.DataFrame) -> Panel:
+def _panel(view: View, frame: pd.DataFrame, shown: list[str]) -> Panel:
     how = "complete scores" if view.kind == COMPLETE else "missing cells imputed"
     reason, n_scope = view.matrix.why_not, view.matrix.n_scope
     title = f"{view.scope.kind}, {how}: {view.n if not reason else 0} of {n_scope}"
     if reason:
-        return Panel(((TableCell(reason, span=len(HEADER)),),), title)
+        return Panel(((TableCell(reason, span=1 + len(shown)),),), title)
     same = (frame["scope"] == view.scope.name) & (frame["datasets"] == view.scope.selection)
     mine = frame[same & (frame["view"] == view.kind) & (frame["note"] == "")]
     cells_of = figure_cells(mine)
@@ -281,7 +279,7 @@ def _panel(view: View, frame: pd.DataFrame) -> Panel:
         low, high = row["elo_low"], row["elo_high"]
         cells["interval"] = TableCell(TOO_FEW if math.isnan(low) else interval_text(low, high))
         named = TableCell(escape.label(str(row["model"])), mark=mark)
-        rows.append((named, *(cells[name] for name in SHOWN)))
+        rows.append((named, *(cells[name] for name in shown)))
     return Panel(tuple(rows), title)
 
 
@@ -311,9 +309,9 @@ def _notes(
         )
     if any(b.n < MIN_BOOTSTRAP for b in used):
         notes.append(
-            f"Too few: with fewer than {MIN_BOOTSTRAP} datasets a bootstrap interval is too "
-            "narrow; the CSV has t intervals of the figures that are means over two datasets or "
-            "more."
+            f"Fewer than {MIN_BOOTSTRAP} datasets are too few for an interval, as a bootstrap of "
+            "them is too narrow; the CSV has t intervals of the figures that are means over two "
+            "datasets or more."
         )
     notes += [
         "After the mean rank: s/√N over the datasets (ddof 1); as ranks of different models are "

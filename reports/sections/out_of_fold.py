@@ -125,7 +125,7 @@ def _table(
         "CPU s: of fitting the bags. ms per row: of one row predicted alone, by the whole bag.",
     )
     header = tuple(head for head in HEADER if shares or head != "share")
-    return ReportTable(f"{NAME}-{task}", title, header, tuple(panels), notes)
+    return ReportTable(f"{NAME}-{task}", title, header, tuple(panels), notes, best="column")
 
 
 def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:

@@ -32,6 +32,10 @@ COLUMNS = (
 ).split()
 
 _ONE, _PARTIAL = "¹", "†"
+_NOT_TUNED = (
+    f"{_ONE} One configuration ran, nothing was tuned: default is its fit under the tuning seed, "
+    "tuned its bag or the mean over its evaluation seeds, where there are such."
+)
 
 
 def row_name(model: str, regime: str) -> str:
@@ -135,13 +139,10 @@ def _boards(evidence: Evidence, board: pd.DataFrame) -> list[ReportTable]:
         for selection in dict.fromkeys(mine["datasets"]):
             rows = mine[mine["datasets"] == selection]
             panels.append(_board_panel(rows, KINDS[str(selection)], len(header)))
-        title = (
-            f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}. The best of each "
-            "column is bold, the second best underlined."
-        )
+        title = f"{TITLE}, ranked together on {footnotes.TASK_TITLES[str(scope)]}."
         name = f"{NAME}-{str(scope).replace(' ', '-')}"
         said = tuple(footnotes.setting(evidence))
-        boards.append(ReportTable(name, title, header, tuple(panels), said, 2))
+        boards.append(ReportTable(name, title, header, tuple(panels), said, 2, best="column"))
     return boards
 
 
@@ -253,13 +254,12 @@ def _scores(
         panels.append(Panel(tuple(lines), escape.label(str(dataset))))
     title = (
         f"Test {footnotes.metric_title(name)} on {footnotes.TASK_TITLES[task]}: default, tuned and "
-        "ensembled, mean over the folds. The best of each dataset is bold, the second best "
-        "underlined."
+        "ensembled, mean over the folds."
     )
     notes = [
         *footnotes.setting(evidence),
         "members: different trials in the ensemble, mean over the folds.",
-        *([f"{_ONE} One configuration ran: nothing was tuned."] if _ONE in marks else []),
+        *([_NOT_TUNED] if _ONE in marks else []),
         *([f"{_PARTIAL} Some folds only: not compared."] if _PARTIAL in marks else []),
         *(
             f"–: {reason}: {footnotes.join(names, limit=12, whole=True)}."
@@ -267,7 +267,8 @@ def _scores(
         ),
     ]
     header = ("model", *ORDER, "members")
-    return ReportTable(f"{NAME}-scores-{task}", title, header, tuple(panels), tuple(notes))
+    name = f"{NAME}-scores-{task}"
+    return ReportTable(name, title, header, tuple(panels), tuple(notes), best="dataset")
 
 
 def _tidy(

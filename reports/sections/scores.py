@@ -102,8 +102,7 @@ def _table(
         panels.append(Panel((rank_row,)))
     title = (
         f"Test {footnotes.metric_title(metric_name)} on {footnotes.TASK_TITLES[task]}: mean over "
-        "the folds. The best mean of each dataset is bold, the second best underlined; equal "
-        "means share their place."
+        "the folds."
     )
     notes = [
         *footnotes.setting(evidence),
@@ -113,11 +112,11 @@ def _table(
         *_spread_notes(evidence, block),
         *_state_notes(block),
         *([rank_note] if rank_note else []),
-        "Bold does not mean statistically significant: the table of tests says which differences "
-        "between models are significant across datasets.",
+        "Equal means share their place. Bold does not mean statistically significant: the table of "
+        "tests says which differences between models are significant across datasets.",
     ]
     header = ("dataset", *(escape.label(m) for m in models))
-    return ReportTable(f"scores-{task}", title, header, tuple(panels), tuple(notes))
+    return ReportTable(f"scores-{task}", title, header, tuple(panels), tuple(notes), best="dataset")
 
 
 def _row(

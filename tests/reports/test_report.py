@@ -149,7 +149,7 @@ def test_the_second_best_is_underlined_and_italic_where_there_is_no_line(tmp_pat
     latex, markdown = written["scores.tex"].decode(), written["scores.md"].decode()
     assert latex.count("\\textbf{.900}") == 1 and latex.count("\\underline{.800}") == 2
     assert markdown.count("**.900**") == 1 and markdown.count("*.800*") == 2
-    assert "Italic: underlined" in markdown
+    assert "the second best italic." in markdown and "second best underlined." in latex
     frame = rows_of({"d": "binary"}, list("abc"), score=lambda d, j: (0.9, 0.5, 0.9)[j])
     latex = texts(evidence_of(frame), tmp_path / "two best")["scores.tex"].decode()
     assert latex.count("\\textbf{.900}") == 2 and "\\underline" not in latex

@@ -41,6 +41,7 @@ def reproduce_from_results(
             f"these are: {', '.join(known)}"
         )
     from ....datasets import catalog
+    from ....reports.aggregation import choice
     from ....reports.output.tables import to_text
     from ....reports.reproduction.comparison import (
         is_empty,
@@ -60,7 +61,7 @@ def reproduce_from_results(
     evidence, hints = fitted(evidence, published, chosen.paper.file.aliases, keep=rows)
     evidence = noting(evidence, *hints)
     run = tuple(name for name in options.models if name not in rows)
-    for name in () if run else sorted(options.given().keys() - PLACES - {"models"}):
+    for name in () if run else sorted(options.given().keys() - PLACES - {"models", "datasets"}):
         flag = flag_of(FIELDS[name])
         raise SweepError(f"--from runs nothing without a --model of yours, so it takes no {flag}")
     code = OK
@@ -74,6 +75,8 @@ def reproduce_from_results(
             return code
         names = names_in_tables(chosen, options)
         evidence, rows = with_models_of(evidence, mine, names), [*rows, *names]
+    if options.datasets:
+        evidence = choice.only(evidence, datasets=options.datasets)
     notes = evidence.facts.notes
     section = whole_comparison(evidence, published, rows)
     for note in notes:
