@@ -26,6 +26,7 @@ from ...common.columns.kinds import CATEGORY, DATE, TEXT
 from ...common.counting import count
 from ...common.files import write_atomically
 from ...common.text import slug, suggest
+from ...datasets.reading.columns import Reading
 from ...datasets.reading.names import clean_name
 from ...datasets.reading.target import MAX_CLASSES_GUESSED
 from ...datasets.table import Table, number_text
@@ -240,16 +241,9 @@ class FrameData:
         self.columns = FrameColumns(categories=categorical_features or ())
         self.columns.decide(self.features)
 
-    @property
-    def reading(self) -> dict[str, Any]:
-        """How the file is read, beside its target."""
-        kinds = {kind: self.columns.of_kind(kind) for kind in (CATEGORY, DATE, TEXT)}
-        stated = {kind: tuple(names) for kind, names in kinds.items() if names}
-        return {"task": self.task} | self.roles | stated
-
-    def about_classes(self, positive: Any, costs: Mapping[Any, float]) -> dict[str, Any]:
-        """What a `Reading` says of classes, by their names in the file; costs: those of labels and
-        of pairs of them. SweepError for a label that the target does not hold."""
+    def reading(self, positive: Any = None, costs: Mapping[Any, float] | None = None) -> Reading:
+        """How the file is read. positive: a label; costs: those of labels and of pairs of them.
+        SweepError for a label that the target does not hold."""
 
         def text(label: Any) -> str:
             if label not in self._texts:
@@ -263,8 +257,15 @@ class FrameData:
             plain = ":".join(pair)
             return json.dumps(pair) if plain.count(":") > 1 or plain in self.labels else plain
 
-        found = {"costs": tuple(f"{named(key)}={float(v)!r}" for key, v in costs.items())}
-        return found | ({} if positive is None else {"positive": text(positive)})
+        said = {
+            "target": self.target,
+            "task": self.task,
+            "date": self.columns.of_kind(DATE),
+            "text": self.columns.of_kind(TEXT),
+            "positive": None if positive is None else text(positive),
+            "costs": [f"{named(key)}={float(v)!r}" for key, v in (costs or {}).items()],
+        }
+        return Reading.of(said | self.roles)
 
     def arrow(self) -> bytes:
         """The Arrow file: the columns with a role after the features, the target last."""

@@ -336,8 +336,7 @@ def sweep(
     else:
         frame = _frame_data(data, target, task, categorical_features, roles)
         path, name = frame.write(runs, name)
-        classes = frame.about_classes(positive, costs or {})
-        suite, tables = csv_suite([path], [frame.target], {**frame.reading, **classes})
+        suite, tables = csv_suite([path], [frame.target], frame.reading(positive, costs))
     options = Options(
         budget=budget,
         minutes=minutes,

@@ -19,6 +19,7 @@ from ..arguments import flag_of, named_model, option, options_of, seed_of
 from ..completion import DATASETS, MODELS, SUITES
 
 if TYPE_CHECKING:
+    from ...datasets.reading.columns import Reading
     from .suite import Suite
 
 data, search, machine, output = (
@@ -287,9 +288,11 @@ class Options:
                 words += turned if isinstance(value, bool) else [flag, said]
         return words
 
-    def reading(self) -> dict[str, Any]:
-        """How the files of --csv are read, as `datasets.infer.Reading` names it."""
-        return {name: getattr(self, name) for name in READING}
+    def reading(self) -> Reading:
+        """How the files of --csv are read."""
+        from ...datasets.reading.columns import Reading
+
+        return Reading.of({name: getattr(self, name) for name in READING})
 
     def on(self, suite: Suite) -> Options:
         """The options with what they leave to the suite: the budget, and the name of the run."""

@@ -130,19 +130,18 @@ def csv_run_name(paths: Sequence[Path]) -> str:
 def csv_suite(
     paths: Sequence[Path],
     targets: Sequence[str],
-    reading: Mapping[str, Any],
+    reading: Reading,
     runs: Path | None = None,
 ) -> tuple[suites.Suite, dict[str, OwnTable]]:
-    """(a suite of these files, {name: table}). reading: the fields of Reading that all files share
-    (`Options.reading`). runs: see `own_table`. Budgets: `quick`, the usual plan for files of this
-    size (`portfolio.py`); `all`, the twelve models of uci-small's quick; and uci-small's other
-    budgets.
+    """(a suite of these files, {name: table}). reading: of all files, but for the target. runs: see
+    `own_table`. Budgets: `quick`, the usual plan for files of this size (`portfolio.py`); `all`,
+    the twelve models of uci-small's quick; and uci-small's other budgets.
 
     Raises SweepError without a target, DataError for a file without such a table.
     """
     from ...datasets.infer import Reading
 
-    shared = {key: _utf8(value) for key, value in reading.items()}
+    shared = {key: _utf8(value) for key, value in reading.to_data().items()}
     names = csv_names(paths)
     tables: dict[str, OwnTable] = {}
     asked = [as_utf8(target) for target in targets_for(paths, targets)]
@@ -173,9 +172,9 @@ def csv_suite(
 
 
 def _utf8(value: Any) -> Any:
-    if isinstance(value, str):
-        return as_utf8(value)
-    return [as_utf8(word) for word in value] if isinstance(value, tuple | list) else value
+    if isinstance(value, list):
+        return [*map(as_utf8, value)]
+    return as_utf8(value) if isinstance(value, str) else value
 
 
 def suite_tables(

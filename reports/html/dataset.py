@@ -135,8 +135,8 @@ def _figures(
             for cell in sorted(scored, key=lambda cell: (metric.loss(cell.mean), cell.model))
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
-        said = {"title": f"Test {label}", "note": "Mean over folds.", "x": f"test {label}{percent}"}
-        made.append(figures.rows(rows, **said, whisker=kind))
+        title, x = f"Test {label}", f"test {label}{percent}"
+        made.append(figures.rows(rows, title=title, note="Mean over folds.", x=x, whisker=kind))
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return made
@@ -182,8 +182,9 @@ def _features(source: Source, name: str, metric: Metric) -> list[dict[str, str]]
             f"Mean over {mine['folds'].max()} folds of what {model} loses on {where} where the "
             f"feature is shuffled.{more}"
         )
-        said = {"title": f"Features of {model}", "note": note, "x": f"loss of {metric.label}"}
-        made.append(figures.rows(rows, **said, whisker="standard deviation over folds"))
+        title, x = f"Features of {model}", f"loss of {metric.label}"
+        whisker = "standard deviation over folds"
+        made.append(figures.rows(rows, title=title, note=note, x=x, whisker=whisker))
     return made
 
 

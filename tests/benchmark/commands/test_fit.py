@@ -22,6 +22,7 @@ from tabsweep.benchmark.results.evidence_builder import load_results
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import run
 from tabsweep.datasets.catalog import load_dataset
+from tabsweep.datasets.reading.columns import Reading
 from tabsweep.models.persistence.model_file import load_model
 
 SUITE = suite_of(
@@ -113,7 +114,7 @@ def csv_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("csv")
     file = folder / "houses.csv"
     X.assign(price=Y["regression"]).to_csv(file, index=False)
-    suite, tables = csv_suite([file], ["price"], {})
+    suite, tables = csv_suite([file], ["price"], Reading())
     options = Options(models=("knn",), folds=2, trials=2, runs=folder, name="a", workers=0)
     request = Request(suite, options, tables=tables)
     return run(request).folder, file

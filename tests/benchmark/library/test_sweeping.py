@@ -144,14 +144,14 @@ def test_metric_costs_and_the_positive_class_are_said_in_the_labels_of_the_frame
     for labels in (frame()["dear"], frame()["rooms"]):  # the same classes, others
         fresh = clone(model).fit(X, labels)
         assert fresh.predict(X).tolist() == model.fit(X, labels).predict(X).tolist()
-    costs = FrameData(frame(), "dear").about_classes(None, {False: 2, (True, False): 3})["costs"]
+    costs = FrameData(frame(), "dear").reading(None, {False: 2, (True, False): 3}).costs
     assert costs == ("False=2.0", "True:False=3.0")
     for odd in ((), (True,), (True, False, True)):
         with pytest.raises(SweepError, match="no label"):
-            FrameData(frame(), "dear").about_classes(None, {odd: 3})
+            FrameData(frame(), "dear").reading(None, {odd: 3})
     names = frame().assign(dear=["a", "b", "a:b", "b:c"] * (len(frame()) // 4))
     said = {("a", "b"): 3, ("a", "b:c"): 2, "a:b": 4, ("b", "a"): 5}
-    costs = FrameData(names, "dear").about_classes(None, said)["costs"]
+    costs = FrameData(names, "dear").reading(None, said).costs
     assert costs == ('["a", "b"]=3.0', '["a", "b:c"]=2.0', "a:b=4.0", "b:a=5.0")
     with pytest.raises(SweepError, match="no label 'no'"):
         small_sweep(frame(), "dear", metric="cost", costs={(True, "no"): 3}, **how)
@@ -191,7 +191,7 @@ def test_groups_times_and_weights_of_a_frame_are_those_of_its_run_and_no_feature
 def test_the_file_holds_what_the_library_reads(tmp_path):
     data = FrameData(frame(), "dear")
     path, name = data.write(tmp_path, None)
-    table = table_from_file(path, Reading.of({**data.reading, "target": "dear"}))
+    table = table_from_file(path, data.reading())
     kinds = {"size": "numeric", "rooms": "categorical", "day": "date", "city": "categorical"}
     assert table.kinds == kinds and name.startswith("dear-")
     assert list(table.frame["rooms"].cat.categories) == ["1", "2", "3"]
@@ -266,7 +266,7 @@ def test_categories_stay_categories_whatever_their_texts_and_the_name_of_their_c
     data = FrameData(table.assign(y=["a", "b", "b", "a"] * 10), "y")
     read = data.columns.read(data.features)
     path, _ = data.write(tmp_path, None)
-    found = table_from_file(path, Reading.of({**data.reading, "target": "y"})).frame
+    found = table_from_file(path, data.reading()).frame
     assert list(found) == list(read) == [" ".join(name.split()) for name in columns]
     for name, values in columns.items():
         clean = " ".join(name.split())

@@ -15,6 +15,7 @@ from tabsweep.benchmark.planning.suite import load
 from tabsweep.benchmark.running.progress import Pace, Progress
 from tabsweep.benchmark.running.request import Request
 from tabsweep.benchmark.running.sweep import prepare
+from tabsweep.datasets.reading.columns import Reading
 from tabsweep.models.registry_entries import MODELS
 from tabsweep.sweeps.events import Beat
 from tabsweep.sweeps.scheduling.estimates import Estimates
@@ -95,7 +96,7 @@ def test_the_time_limit_of_ones_own_file_follows_the_estimate_and_trials_correct
     path = tmp_path / "houses.csv"
     rows = (f"{i},{i % 7},{i * 0.5 + 0.25}" for i in range(60_000))
     path.write_text("\n".join(["a,b,price", *rows]))
-    suite, tables = csv_suite([path], ["price"], {})
+    suite, tables = csv_suite([path], ["price"], Reading())
     options = Options(budget="quick", models=("knn", "tabr"), folds=1, timeout_s=asked)
     plan = prepare(Request(suite=suite, options=options, tables=tables), None)
     studies = {study.model: study for study in plan.build()}
