@@ -57,7 +57,7 @@ class Plot:
         """The ticks of an x axis: the places of all points where they are few, round numbers on at
         most a decade, which has too few powers of ten; none for a longer one."""
         x = np.concatenate([curve.x for curve in self.curves])
-        if len(places := np.unique(x)) <= FEW_PLACES and not self.scattered:
+        if len(places := np.unique(x)) <= FEW_PLACES and not (self.scattered or self.steps):
             return places.tolist()
         if not 0 < x.min() < x.max() <= 10 * x.min():
             return []

@@ -7,8 +7,6 @@ else blocks of columns below each other. Wide ones span two columns.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -472,36 +470,3 @@ def _markdown_cells(cell: TableCell, esc: Escape) -> list[str]:
 def _pipe(row: list[str], widths: list[int], right: list[bool]) -> str:
     padded = [t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)]
     return "| " + " | ".join(padded) + " |"
-
-
-def to_csv(frame: pd.DataFrame) -> str:
-    """Comma-separated, '\\n' line ends, numbers with 12 significant digits, missing = empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(frame.columns)
-    texts = [_csv_texts(frame.iloc[:, i]) for i in range(frame.shape[1])]
-    writer.writerows(zip(*texts, strict=True))
-    return out.getvalue()
-
-
-def _csv_texts(column: pd.Series) -> list[str]:
-    """The values of a column as `to_csv` writes them."""
-    if column.dtype == "float64":
-        return ["" if value != value else f"{value:.12g}" for value in column.tolist()]
-    if column.dtype == "int64":
-        return list(map(str, column.tolist()))
-    return list(map(_csv_value, column.tolist()))
-
-
-def _csv_value(value: object) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.12g}"
-    if value.__class__ is str:
-        return escape.csv_text(value)  # type: ignore[arg-type]
-    if value is None or value is pd.NA or value != value:
-        return ""
-    if value.__class__.__name__ in ("bool", "bool_"):
-        return "true" if value else "false"
-    if isinstance(value, int) or hasattr(value, "__index__"):
-        return str(int(value))  # type: ignore[call-overload]
-    return escape.csv_text(str(value))

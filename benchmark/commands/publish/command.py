@@ -219,7 +219,7 @@ def _trials_of(runs: Sequence[Run]) -> bytes:
     """The trials of all runs as one CSV, packed."""
     import pandas as pd
 
-    from ....reports.output.tables import to_csv
+    from ....reports.output.files import to_csv
 
     rows = [run.trials.drop(columns=HIDDEN, errors="ignore").assign(run=run.name) for run in runs]
     frame = pd.concat(rows, ignore_index=True)
