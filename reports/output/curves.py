@@ -22,7 +22,7 @@ LEGEND_PT = 30.0  # of a legend in pgfplots, beside its texts: the lines' sample
 LEGEND_GAP = 0.03  # between axis and legend, as a share of the axis
 POINTS_WIDE_PT, POINTS_HIGH_PT, LABEL_PT = 220.0, 140.0, 7.0  # of a plot of points; its names
 NARROWEST, POINTS_AXIS = 0.3, 0.72  # axes, as shares of the line
-FEW_PLACES = 5  # on an x axis: each has a tick
+FEW_PLACES = range(3, 6)  # on an x axis, of which each has a tick
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Plot:
         """The ticks of an x axis: the places of all points where they are few, round numbers on at
         most a decade, which has too few powers of ten; none for a longer one."""
         x = np.concatenate([curve.x for curve in self.curves])
-        if len(places := np.unique(x)) <= FEW_PLACES and not (self.scattered or self.steps):
+        places = np.unique(x)
+        if len(places) in FEW_PLACES and not (self.scattered or self.steps):
             return places.tolist()
         if not 0 < x.min() < x.max() <= 10 * x.min():
             return []

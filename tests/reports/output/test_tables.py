@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from report_cases import TASKS, evidence_of, hostile_evidence, pdflatex, readable, rows_of, texts
 from tabsweep.reports import report
-from tabsweep.reports.output import escape, tables
+from tabsweep.reports.output import escape, files, tables
 
 HEAD = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
 
@@ -126,5 +126,5 @@ def test_a_number_is_never_taken_for_a_formula():
     frame = pd.DataFrame(
         {"text": ["-x", " =1", "＝1", "-0.5"], "value": [-0.12, np.nan, 1e-7, 3.0]}
     )
-    lines = tables.to_csv(frame).splitlines()
+    lines = files.to_csv(frame).splitlines()
     assert lines == ["text,value", "'-x,-0.12", "' =1,", "'＝1,1e-07", "'-0.5,3"]
