@@ -21,7 +21,7 @@ from ...sweeps.machine.cgroups import available_cpus
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
 from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
-from ...sweeps.trial import CAUSES, FAILED
+from ...sweeps.trial import CAUSES, DONE, FAILED
 from ...sweeps.workers.ray_thread import RAY
 from ..console import (
     BEHIND,
@@ -420,7 +420,10 @@ def summary(
     status = status_of(request.folder)
     failed = sum(status.failed.values())
     tally = outcome.tally
-    origins = origins_in(request.folder)
+    ledger = Ledger(request.folder)
+    results = [ledger.at(position) for position in latest_results(ledger).values()]
+    copied = Counter(one["origin"] for one in results if one.get("origin"))
+    origins = dict(sorted(copied.items()))  # {other run: number of results copied from it}
     document = {
         **status.to_data(),
         "ran": tally.ran,
@@ -464,14 +467,19 @@ def summary(
         console.say(f"look first at {count(doubtful, 'implausible cell')}: report/look-first.md")
     console.say(f"tables: {request.folder / 'report'}")
     console.say_page(files)
-    for name in request.tables:
+    done = {one["study"] for one in results if one["status"] == DONE}
+    scored = [study for study in outcome.plan.studies if study.name in done]
+    tables = {study.dataset for study in scored}
+    for name in (name for name in request.tables if name in tables):
         here = f" --dataset {name}" if len(request.tables) > 1 else ""
         console.say(f"next: {command_on(request.folder, 'fit')}{here} --out {name}.tabsweep")
         console.say(f"      bench explain features {name} --run {request.folder}")
     if failed:
-        console.say(
-            "see report/coverage.md; run them again with: " + command_on(request.folder, "retry")
-        )
+        again = command_on(request.folder, "retry")
+        console.say(f"see report/coverage.md; run them again with: {again}")
+    for model in [] if status.left else outcome.plan.models:
+        if ":" in outcome.plan.asked(model) and all(study.model != model for study in scored):
+            console.say(f"check it on small tables: bench models check {outcome.plan.asked(model)}")
     return EXIT_FAILED if failed else OK, document
 
 
@@ -490,10 +498,3 @@ def report_of(
     doubtful = next(len(s.frame) for s in made.sections if s.name == "look-first")
     note_made(run, made.files, doubtful, beside=beside)
     return made.files, doubtful, made.sections
-
-
-def origins_in(run: Path) -> dict[str, int]:
-    """{other run: number of this run's results that were copied from it}."""
-    ledger = Ledger(run)
-    records = (ledger.at(at) for at in latest_results(ledger).values())
-    return dict(sorted(Counter(r["origin"] for r in records if r.get("origin")).items()))

@@ -96,7 +96,7 @@ def blocks_of(
         frame = frame if stage is None else frame[frame["stage"] == stage]
         if bags:
             places = zip(frame["study"], frame["stage"], strict=True)
-            frame = frame[[place in fidelities for place in places]]
+            frame = frame.loc[[place in fidelities for place in places]]  # [] would be of columns
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:

@@ -314,3 +314,20 @@ def test_a_constructor_that_cannot_be_called_is_refused_before_the_sweep(work):
         assert ran.code == 2 and text in ran.err and len(ran.err.splitlines()) == 1, ran
     assert "known: " in ran.err and not Path("runs").exists()
     assert "below the working directory" in bench(*SMALL, "--model", "../x.py:Class").err
+
+
+def test_where_nothing_has_a_score_the_check_of_the_class_comes_next_and_no_fit(work):
+    Path("words.py").write_text(
+        "from sklearn.linear_model import Ridge\n\n\nclass Plain(Ridge):\n    pass\n"
+    )
+    draw = random.Random(0)
+    rows = [f"{draw.choice('xyz')},{draw.random()}" for _ in range(60)]
+    Path("t.csv").write_text("\n".join(["a,y", *rows]))
+    call = ("sweep", "--csv", "t.csv", "--target", "y", "--tracking-uri", "none", "--workers", 0)
+    nothing = bench(*call, "--model", "words.py:Plain", "--name", "nothing")
+    assert nothing.code == 1 and "bench fit" not in nothing.out
+    assert nothing.out.endswith("check it on small tables: bench models check words:Plain\n")
+    assert "could not be made" not in Path("runs/nothing/report/coverage.md").read_text()
+    assert "numbers_only = True" in bench("models", "check", "words:Plain").out
+    one = bench(*call, "--model", "words.py:Plain", "--model", "linear", "--name", "one")
+    assert "next: bench fit runs/one" in one.out and "check words:Plain" in one.out
