@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -157,8 +158,9 @@ def _frame(ranked: list[Ranked]) -> pd.DataFrame:
 
 
 def plot(evidence: Evidence) -> Plot | None:
-    """Normalised error against training rows: a line a family and one for each of the MOST models
-    that are best at the largest size, each with a band; None without several datasets."""
+    """Normalised error against training rows: a line with a band for each family of several models
+    and each own model, and a line for the MOST models that are best at the largest size; None
+    without several datasets."""
     if not by_size.has_sizes(evidence) or len(evidence.datasets()) < 2:
         return None
     folds = by_size.sized(evidence)
@@ -170,13 +172,17 @@ def plot(evidence: Evidence) -> Plot | None:
     families = {model: known[model][0] for model in evidence.models if model in known}
     drawn = []
     of = looks(evidence.models, known)
-    shown = {*ranked[-1].models[:MOST], *evidence.facts.of_papers}
+    own = evidence.own
+    shown = {*ranked[-1].models[:MOST], *evidence.facts.of_papers, *own}
+    n_models = Counter(families.values())
+    shown |= {f"all of {name}" if n_models[name] > 1 else model for model, name in families.items()}
     for line in by_size.lines(errors, families):
         whole = line.name == f"all of {line.family}"
-        if len(line.sizes) > 1 and (whole or line.name in shown) and line.family != "baseline":
+        if len(line.sizes) > 1 and line.name in shown and line.family != "baseline":
             look = (SHADES * hue_of(line.family), 1) if whole else of[line.name]
             name = f"{FAMILY_WORDS.get(line.family, line.family)} (mean)" if whole else line.name
-            drawn.append(Curve(name, line.sizes, line.mean, look, (line.low, line.high)))
+            band = (line.low, line.high) if whole or line.name in own else None
+            drawn.append(Curve(name, line.sizes, line.mean, look, band))
     drawn.sort(key=lambda curve: float(curve.y[-1]))
-    title = "Normalised error against training rows"
+    title = "Error against training rows"
     return Plot(drawn, title, "training rows", Y) if drawn else None

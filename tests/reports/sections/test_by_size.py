@@ -110,7 +110,7 @@ def test_the_report_has_a_table_a_size_figures_with_bands_and_a_sentence(tmp_pat
     assert "fill opacity=0.12" in tex and "feature network" in tex
     assert (tmp_path / "paper" / "by-size.pdf").read_bytes().startswith(b"%PDF")
     page = (tmp_path / "html" / "index.html").read_text()
-    assert "Normalised error against training rows" in page and "leads boosting from" in page
+    assert "Error against training rows" in page and "leads boosting from" in page
     of_one = (tmp_path / "html" / "dataset-d00.html").read_text()
     assert (
         "Would more rows help?" in of_one and "More rows would help: from 1,000 to 3,000" in of_one
