@@ -452,5 +452,6 @@ class _Sweep:
         if isinstance(error, ClusterLost):
             raise cluster_lost(error, folder) from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            way = f"make room; {resume_with(folder)}"
+            where = f" in {error.filename}" if error.filename else ""
+            way = f"make room{where}; {resume_with(folder)}"
             raise OSError(error.errno, f"{error.strerror}; {way}") from error

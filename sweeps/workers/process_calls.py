@@ -147,14 +147,18 @@ class ProcessCalls(RayCalls):
         return set()
 
     def put(self, value: Any) -> Any:
-        """A reference of an object: arrays in it are mapped by all workers, as Ray's are."""
+        """A reference of an object: arrays in it are mapped by all workers, as Ray's are. Raises
+        OSError where the folder for temporary files is full."""
         import joblib
 
         if callable(value):  # goes with the message
             return value
         descriptor, name = tempfile.mkstemp(suffix=ProcessLink.pages, dir=self._folder)
-        with open(descriptor, "wb") as file:
-            joblib.dump(value, file)
+        try:
+            with open(descriptor, "wb") as file:
+                joblib.dump(value, file)
+        except OSError as error:  # a full disk does not say which
+            raise OSError(error.errno, error.strerror, f"TMPDIR={tempfile.gettempdir()}") from error
         stored = Stored(Path(name))
         weakref.finalize(stored, Path(name).unlink, missing_ok=True)
         return stored

@@ -10,11 +10,14 @@ import errno
 import os
 import re
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from calls import Ran, bench
 from ledger_cases import log_of
@@ -158,6 +161,25 @@ def disk(
     made = RealDisk(folder, room=128 * 1024)
     yield made
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.fault(5)
+@pytest.mark.parametrize("disk", ["real"], indirect=True)
+def test_a_full_folder_of_temporary_files_is_named(disk: RealDisk, work: Path) -> None:
+    draw = np.random.default_rng(0).random((4_000, 11))
+    pd.DataFrame(draw, columns=[*"abcdefghij", "y"]).to_csv("t.csv", index=False)
+    command = [sys.executable, "-m", "tabsweep.benchmark.cli", "sweep", "--csv", "t.csv"]
+    command += ["--target", "y", "--model", "linear", "--trials", "1", "--name", "full"]
+    room = os.environ | {"TMPDIR": str(disk.folder)}
+    ran = subprocess.run(
+        [*command, "--tracking-uri", "none"], env=room, capture_output=True, text=True
+    )
+    assert ran.returncode == 3, ran.stderr
+    line = ran.stderr.splitlines()[-1]
+    assert f"No space left on device; make room in TMPDIR={disk.folder}; " in line
+    assert line.endswith("resume with: bench resume runs/full")
+    again = bench("resume", "runs/full")
+    assert again.code == 0 and "2 of 2 trials done" in again.out
 
 
 @pytest.mark.fault(5)
