@@ -21,6 +21,7 @@ from ...models.persistence.ensemble_file import save_ensemble
 from ...models.persistence.fitted import Fitted, FittedEnsemble
 from ...models.persistence.model_file import model_bytes
 from ...models.persistence.schema import Schema
+from ...reports.analyses.ensemble_selection import bounds
 from ...reports.metrics import METRICS
 from ..errors import check_gpu, file_to_replace
 from ..planning.plan_record import PlannedDataset
@@ -193,7 +194,8 @@ def _save_bags(job: Job, choice: BagChoice, path: Path) -> str:
     }
     if choice.residuals is not None:
         about["residuals"] = thinned(choice.residuals).tolist()
-    about |= remarks(run, table)
+    within = bounds(table.target) if table.task == REGRESSION and len(choice.weights) > 1 else None
+    about |= remarks(run, table) | ({"bounds": within} if within else {})
     save_ensemble(parts, path, schema=schema, name=asked.get(choice.name, choice.name), about=about)
     weights = tuple(weight for weight, _ in parts)
     whole = FittedEnsemble(None, schema, choice.name, "", about, None, tuple(fitted), weights)
@@ -203,6 +205,8 @@ def _save_bags(job: Job, choice: BagChoice, path: Path) -> str:
         f"{run.metric} {choice.val:.4g} out of fold",
     ]
     words += [f" of {choice.n_rows} rows", f" ({choice.remark})" if choice.remark else ""]
+    if within:
+        words.append(", each model's values cut at {:.4g} and {:.4g}".format(*within))
     size_mb = path.stat().st_size / 1e6
     words += [f"; fitted on {rows}; a row is predicted in {_one_row_ms(whole, table):.3g} ms"]
     return "".join(words) + f", the file has {size_mb:.3g} MB"

@@ -97,13 +97,15 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class FittedEnsemble(Fitted):
-    """A loaded ensemble: its parts, and their weights, which add up to 1."""
+    """A loaded ensemble: its parts, and their weights, which add up to 1. `about` may have
+    `bounds`, of a regression: the least and the largest value that is taken from a part."""
 
     parts: tuple[Fitted, ...] = ()
     weights: tuple[float, ...] = ()
 
     def _values(self, known: pd.DataFrame) -> np.ndarray:
-        return self._mean([part._values(known) for part in self.parts])
+        within = self.about.get("bounds", (-np.inf, np.inf))
+        return self._mean([np.clip(part._values(known), *within) for part in self.parts])
 
     def _probabilities(self, known: pd.DataFrame) -> np.ndarray:
         return self._mean([part._probabilities(known) for part in self.parts])

@@ -14,6 +14,7 @@ import numpy as np
 
 ROUNDS = 50  # members at most, repetitions counted
 LIBRARY = 100  # candidates at most: the best ones by validation score
+MARGIN = 0.5  # of the targets' range, on each side of it
 N_CHECKS = 5  # parts of the validation rows, each of which judges a choice made on the others
 
 Array = np.ndarray
@@ -65,6 +66,20 @@ def greedy(
         return None
     end = path.index(min(path)) + 1
     return Ensemble(tuple(members[:end]), tuple(path[:end]))
+
+
+def bounds(y: Array) -> tuple[float, float]:
+    """The least and the largest value that an ensemble of regressions takes from a member: the
+    range of the targets y (n_rows,) and MARGIN of it on each side.
+
+    A linear model or a network may be off by any amount on a row that is far from all others, and
+    would carry the mean with it.
+
+    >>> bounds(np.array([1.0, 3.0]))
+    (0.0, 4.0)
+    """
+    low, high = float(np.min(y)), float(np.max(y))
+    return low - MARGIN * (high - low), high + MARGIN * (high - low)
 
 
 LossOn = Callable[[Array, Array], float | None]

@@ -75,6 +75,21 @@ def test_the_ensemble_is_saved_as_one_file_that_predicts_with_intervals(fitted, 
     assert Path("m2.tabsweep").read_bytes() == Path("m.tabsweep").read_bytes()
 
 
+def test_a_row_far_from_all_others_does_not_carry_the_ensemble_away(fitted):
+    model = tabsweep.load_model("m.tabsweep")
+    y = pd.read_csv("t.csv")["y"]
+    low, high = model.about["bounds"]
+    assert (low, high) == pytest.approx((y.min() - np.ptp(y) / 2, y.max() + np.ptp(y) / 2))
+    far = pd.read_csv("new.csv").head(2).assign(a=[-1e6, 1e6])
+    assert max(part.predict(far)[1] for part in model.parts) > high, "of linear"
+    assert low <= model.predict(far)[0] < model.predict(far)[1] <= high
+    said = bench("fit", RUN, "--out", "m3.tabsweep")
+    assert f"each model's values cut at {low:.4g} and {high:.4g}" in said.out + said.err
+    assert bench("fit", RUN, "--model", "linear", "--out", "alone.tabsweep").code == 0
+    alone = tabsweep.load_model("alone.tabsweep")
+    assert "bounds" not in alone.about and alone.predict(far)[1] > high
+
+
 def test_a_member_of_the_fit_is_the_model_on_all_rows_but_its_part(fitted):
     assert bench("fit", RUN, "--model", "linear", "--out", "l.tabsweep").code == 0
     model = tabsweep.load_model("l.tabsweep")
