@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....common.text import suggest
+from ....common.text import first_few, suggest
 from ...arguments import flag_of
 from ...console import BEHIND, FAILED, NOTHING, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
@@ -126,11 +126,16 @@ def run_of(
     from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
+    paper, known = table.paper, published.dataset_names()
+    known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
+    known = [name for name in suite.datasets if name in known]
     if not options.datasets:  # a suite may have datasets of other tables
-        paper, known = table.paper, published.dataset_names()
-        known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
-        datasets = tuple(name for name in suite.datasets if name in known)
-        options = replace(options, datasets=datasets)
+        options = replace(options, datasets=tuple(known))
+    elif not set(known).intersection(options.datasets):
+        named = first_few(options.datasets, 5)
+        raise SweepError(
+            f"{table.name} has no value on {named}; {suggest(options.datasets[0], known)}"
+        )
     budget, rows = suite.budget(options.budget)[1], published.model_names()
     mine = tuple(name for name in rows if name in budget.models or name in budget.model)
     if not options.models and set(mine) != set(budget.models):

@@ -100,6 +100,11 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
     assert "/line.png" in found.out and "facts.json" not in found.out
 
 
+def test_a_dataset_that_the_table_lacks_is_refused_with_those_that_it_has(work):
+    found = reproduce("toy-table-1", *FAST, "--no-run", "--dataset", "digits")
+    assert found.code == 2 and "known: iris, wine" in found.err
+
+
 def test_a_budget_that_no_experiment_has_is_refused_with_those_that_they_have(work):
     found = reproduce("toy-table-3", "--budget", "reducde")
     assert found.code == 2 and "'reduced'" in found.err and "tiny" in found.err
