@@ -133,9 +133,7 @@ def run_of(
         options = replace(options, datasets=tuple(known))
     elif not set(known).intersection(options.datasets):
         named = first_few(options.datasets, 5)
-        raise SweepError(
-            f"{table.name} has no value on {named}; {suggest(options.datasets[0], known)}"
-        )
+        raise SweepError(f"{table.name} has no value on {named}; it has: {', '.join(known)}")
     budget, rows = suite.budget(options.budget)[1], published.model_names()
     mine = tuple(name for name in rows if name in budget.models or name in budget.model)
     if not options.models and set(mine) != set(budget.models):

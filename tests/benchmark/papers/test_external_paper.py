@@ -102,7 +102,7 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
 
 def test_a_dataset_that_the_table_lacks_is_refused_with_those_that_it_has(work):
     found = reproduce("toy-table-1", *FAST, "--no-run", "--dataset", "digits")
-    assert found.code == 2 and "known: iris, wine" in found.err
+    assert found.code == 2 and "it has: iris, wine" in found.err
 
 
 def test_a_budget_that_no_experiment_has_is_refused_with_those_that_they_have(work):
@@ -160,8 +160,9 @@ def test_a_model_of_ones_own_stands_beside_the_results_of_others(work):
 
 
 def test_a_run_that_has_nothing_of_the_table_says_so_by_its_exit_code(work):
-    words = ("toy-table-1", *FAST, "--name", "none", "--dataset", "digits", "--model", "knn")
-    found = reproduce(*words)
+    words = ("--dataset", "digits", "--model", "knn", "--name", "none")
+    assert bench("sweep", "--suite", "papers/toy/suites/toy-small.toml", *FAST, *words).code == 0
+    found = reproduce("toy-table-1", "--name", "none", "--no-run")
     assert found.code == 5 and "nothing that stands beside" in found.err
 
 
