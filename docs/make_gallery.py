@@ -114,7 +114,7 @@ def own_table(place: Path) -> None:
     run(BENCH, *words, *(w for m in MODELS for w in ("--model", m)), folder=place)
     html = place / "runs" / "seven" / "report" / "html"
     page((html / "index.html").as_uri(), "own-table.png", place, 1250)
-    page((html / "model-xgboost.html").as_uri(), "model.png", place, 1400)
+    page((html / "model-xgboost.html").as_uri(), "model.png", place, 1100)
 
 
 def smoke(place: Path) -> None:

@@ -36,6 +36,7 @@ from .sections import (
 
 # Files that not every report has; those of an earlier report in the same folder are deleted.
 NOT_ALWAYS = (
+    "folds.tex",
     "seeds.*",
     f"{out_of_fold.NAME}.*",
     "time.*",

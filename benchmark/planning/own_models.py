@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...common.errors import Error
 from ...common.tasks import REGRESSION
-from ...common.text import one_line
+from ...common.text import did_you_mean, one_line
 from ...models import registry
 from ...models.discovery import takes
 from ...models.own_class import parameters_of
@@ -43,7 +43,15 @@ def find_model(name: str) -> registry.ModelSpec:
     try:
         return registry.spec(name)
     except (ValueError, ImportError, AttributeError) as error:
-        raise UnknownModel(str(error)) from None
+        raise UnknownModel(f"{error}{_nearest_file(name)}") from None
+
+
+def _nearest_file(target: str) -> str:
+    """The file of the working directory that a misspelt `module:Class` may mean, or ""."""
+    module, colon, _ = target.partition(":")
+    if not colon or Path(f"{module}.py").is_file():
+        return ""
+    return did_you_mean(f"{module}.py", (path.name for path in Path().glob("*.py")))
 
 
 def _no_class_of(file: str) -> str:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ...common.counting import count
 from ...common.files import file_sha256
-from ...common.text import first_few, one_line, suggest
+from ...common.text import one_line, suggest
 from ...datasets import catalog
 from ...datasets.errors import DataError
 from ...models.registry_entries import MODELS
@@ -30,6 +30,7 @@ from .page_facts import display_name, families_of, of_papers
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
+NAMED = 3  # models that a budget names; more of one kind are counted
 
 
 class DatasetFacts(Strict):
@@ -118,6 +119,8 @@ class ResultsFile:
         # In our own results, a model with one run per study draws no random numbers.
         n_runs = read.trials.groupby(STUDY).size().groupby("model").max()
         once = n_runs.index[n_runs == 1] if drawn else ()
+        if drawn:
+            read = read.but(planned=_as_run(read))
         return read.knowing(
             **of_protocols(drawn),
             **self._known(read.models),
@@ -166,11 +169,20 @@ class ResultsFile:
 
 
 def _each(rows: pd.DataFrame, keys: list[str]) -> tuple[int, str]:
-    """(rows that the groups of most methods have, ' (constant: 1)' of those with others)."""
+    """(rows that the groups of most methods have, ' (constant: 1)' of those with others, of many
+    ' (15 of 38 models: 6)')."""
     of = rows.groupby(keys).size().groupby("method").max()
     usual = int(of.mode().max())
-    others = [f"{method}: {n}" for method, n in of[of != usual].items()]
-    return usual, f" ({first_few(others, 8)})" if others else ""
+    others = []
+    for n, mine in of[of != usual].groupby(of):
+        many = [f"{len(mine)} of {len(of)} models"] if len(mine) > NAMED else mine.index
+        others += [f"{who}: {n}" for who in many]
+    return usual, f" ({', '.join(others)})" if others else ""
+
+
+def _as_run(read: Evidence) -> pd.DataFrame:
+    """The plan of a sweep of ours: of a dataset's folds, each model those that it has on some."""
+    return read.planned.merge(read.trials[["model", "fold"]].drop_duplicates())
 
 
 def entrant_names() -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..aggregation import anytime
-from ..aggregation.cells import COMPLETE, UNSUPPORTED
+from ..aggregation.cells import COMPLETE, PARTIAL, UNSUPPORTED
 from ..aggregation.ranking_matrix import MIN_COVERAGE, RankingMatrix, widest
 from ..evidence import Evidence
 from ..metrics import METRICS
@@ -23,7 +23,7 @@ from ..output.looks import FAMILIES, SHADES, Look, hue_of, looks, looks_of_other
 from ..output.marks import ScoreText
 from ..output.tables import Section, upright
 from ..sections import out_of_fold
-from ..sections.leaderboard import MIN_BOOTSTRAP, interval_text
+from ..sections.leaderboard import HEADS, IMPUTED, MIN_BOOTSTRAP, interval_text
 from ..statistics.ranking import ELO_MEAN
 from . import board, commands, figures, sizes, speed
 
@@ -245,6 +245,7 @@ def index(source: Source) -> dict[str, Any]:
         "alarms": source.parts["look-first"],
         "coverage": source.parts["coverage"],
         "intervals": source.parts["leaderboard"],
+        "boards": _boards(source.parts["leaderboard"]),
         "datasets": [_dataset_row(source, name) for name in source.names],
         "links": links,
         "protocols": footnotes.protocols(evidence, source.names),
@@ -267,17 +268,32 @@ def _lead(evidence: Evidence) -> str:
     return f"{models} on {datasets}: {', '.join(tasks)}."
 
 
+def _boards(leaderboard: Section) -> str:
+    """The heading of the report's leaderboards: what they have that the page's first has not."""
+    words = ["Leaderboards by task"]
+    if any(HEADS["interval"] in table.header for table in leaderboard.tables):
+        words.append("with intervals")
+    if (leaderboard.frame["view"] == IMPUTED).any():
+        words.append("with missing cells imputed")
+    return ", ".join(words)
+
+
 def _coverage(source: Source) -> dict[str, Any]:
     """The counts shown before any score: complete cells and studies, failures, open studies; a
-    cell that a model does not support is a planned absence and no alarm."""
+    cell that a model does not support is a planned absence and no alarm, nor is one of fewer folds
+    than other models have, if all that were planned have a score."""
     frame = source.parts["coverage"].frame
     sums = {name: int(frame[name].sum()) for name in frame.columns if name.startswith("folds")}
     trials, failed = int(frame["trials_recorded"].sum()), int(frame["trials_failed"].sum())
-    state = source.headline["state"]
-    whole, absent = int((state == COMPLETE).sum()), int((state == UNSUPPORTED).sum())
+    cells = source.headline.merge(frame[["dataset", "model", "folds"]], on=["dataset", "model"])
+    state = cells["state"]
+    some = int(((state == PARTIAL) & (cells["n_folds"] == cells["folds"])).sum())
+    whole, absent = int((state == COMPLETE).sum()) + some, int((state == UNSUPPORTED).sum())
     wanted = len(state) - absent
     studies = sums["folds"] - sums["folds_unsupported"]
-    planned = f" ({absent} not supported, as planned)" if absent else ""
+    said = [f"{absent} not supported"] * (absent > 0)
+    said += [f"{some} on fewer folds than others"] * (some > 0)
+    planned = f" ({', '.join(said)}, as planned)" if said else ""
     left = "open" if source.evidence.facts.runs else "without a result"  # which no run planned
     counts = [
         (f"{whole} of {wanted} cells complete{planned}", whole < wanted),

@@ -36,10 +36,14 @@ def compare_cells(evidence: Evidence, published: PublishedTable) -> Section:
     printed = printed_cells(published, frame)
     found = printed["ours"].notna()
     within = printed.loc[found, "within_two"]
+    sized = (
+        f"; of {int(within.notna().sum())} with standard errors on both sides, "
+        f"{int((within == True).sum())} lie within two joint standard errors"  # noqa: E712
+        if within.notna().any()
+        else ""
+    )
     remarks = (
-        f"{int(found.sum())} of {len(printed)} published cells have a value of ours; of "
-        f"{int(within.notna().sum())} with standard errors on both sides, "
-        f"{int((within == True).sum())} lie within two joint standard errors.",  # noqa: E712
+        f"{int(found.sum())} of {len(printed)} published cells have a value of ours{sized}.",
     )
     name, title = published.name, published.title
     tables = [table, *own_rows.placed(published, frame)]
@@ -86,7 +90,10 @@ def _budgets(evidence: Evidence, published: PublishedTable, frame: pd.DataFrame)
         theirs = here["published_configs"].dropna()
     if len(tuned):
         seconds = tuned["cpu_s"].sum()
-        cost = f", {fixed(seconds / 3600.0, 2)} CPU-hours" if seconds > 0 else ""
+        spent = f"{fixed(seconds / 3600.0, 2)} CPU-hours"
+        if seconds < 360.0:  # 0.1 hours
+            spent = f"{fixed(seconds, 0)} s of CPU time"
+        cost = f", {spent}" if seconds > 0 else ""
         counts = tuned.groupby(STUDY).size()
         used.append(f"Ours: {_span(counts, 'configuration')} tried per study{cost}.")
     if len(theirs):

@@ -85,7 +85,7 @@ def comparison_table(evidence: Evidence, what: PublishedTable, frame: pd.DataFra
         *_absences(evidence, what, frame),
         "Configs theirs: configurations searched in the paper; trials ours: per fold"
         + (", evaluation seeds included." if what.deviations else "."),
-        *_missing_notes(what),
+        *_missing_notes(evidence, what),
         *(f"{escape.label(m)}, planned absence: {why}." for m, why in what.absent.items()),
         *stand_in_notes(what, set(rows["dataset"])),
         *(f"{footnotes.join(names)}: {remark}." for remark, names in extra.items() if names),
@@ -152,13 +152,13 @@ def stand_in_notes(what: PublishedTable, datasets: Collection[str]) -> list[str]
     ]
 
 
-def _missing_notes(what: PublishedTable) -> list[str]:
-    """Why published values are missing, one note per value."""
-    known = ("", *what.extra)
+def _missing_notes(evidence: Evidence, what: PublishedTable) -> list[str]:
+    """Why published values are missing, one note per value of a dataset that ours has."""
+    known, here = ("", *what.extra), set(evidence.datasets())
     return [
         f"{escape.label(r.dataset)}, {escape.label(r.method)}: {r.remark}."
         for r in what.rows.itertuples(index=False)
-        if r.remark not in known
+        if r.remark not in known and r.dataset in here
     ]
 
 

@@ -23,8 +23,8 @@ MOST = 6  # models with a line of their own in a figure, beside families and pap
 Y = "normalised error (0: lowest of all, 1: a constant)"
 READ = (
     "A score at a size is the mean over its draws, all tested on the same rows; a smaller training "
-    "set is part of a larger one. In brackets: 95 % interval of the mean rank over resamples of "
-    "the datasets (bootstrap)."
+    "set is part of a larger one. 95 % interval: of the mean rank over resamples of the datasets "
+    "(bootstrap)."
 )
 
 

@@ -42,9 +42,21 @@ def section(evidence: Evidence, studies: pd.DataFrame, headline: pd.DataFrame) -
             base = {"dataset": dataset, "task": task, "metric": name}
             rows += [{**base, **row} for row in _rows(evidence, dataset, name, scores)]
     frame = pd.DataFrame(rows, columns=_COLUMNS)
-    tables = tuple(_table(evidence, task, frame[frame["task"] == task]) for task in evidence.tasks)
+    tested = [
+        task for task in evidence.tasks if task in set(frame.loc[frame["note"] == "", "task"])
+    ]
+    tables = tuple(_table(evidence, task, frame[frame["task"] == task]) for task in tested)
     about = "within a dataset, across its folds: the best model against each other one"
-    return Section("folds", "Folds of one dataset", tables, frame, about=about)
+    remarks = tuple(
+        f"No test within {_who(sorted(part['dataset']))}: {str(reason).removeprefix('n/a: ')}."
+        for reason, part in frame[~frame["task"].isin(tested)].groupby("note", sort=True)
+    )
+    return Section("folds", "Folds of one dataset", tables, frame, remarks, about)
+
+
+def _who(datasets: list[str]) -> str:
+    """The name of one dataset, the number of several."""
+    return escape.label(datasets[0]) if len(datasets) == 1 else f"{len(datasets)} datasets"
 
 
 def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
@@ -52,13 +64,13 @@ def why_not(evidence: Evidence, dataset: str, scores: pd.DataFrame) -> str:
     if scores.shape[1] < 2:
         return f"n/a: needs at least 2 models with complete scores, has {scores.shape[1]}"
     if dataset in evidence.facts.sizes:
-        return "n/a: its folds are draws of several sizes, tested on the same rows"
+        return "n/a: folds are draws of several sizes, tested on the same rows"
     if dataset in evidence.overlapping:
         return "n/a: the stored test parts overlap, for which the correction does not hold"
     if len(scores) < MIN_FOLDS:
         return f"n/a: needs at least {MIN_FOLDS} folds, has {len(scores)}"
     if dataset not in evidence.facts.test_over_train:
-        return "n/a: the sizes of its training and test parts are not known"
+        return "n/a: the sizes of training and test parts are not known"
     return ""
 
 
@@ -98,8 +110,6 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
     named = frame["model"].dropna().tolist() + frame["reference"].dropna().tolist()
     models = sorted(set(named))
     header = ("dataset", "folds", *(escape.label(m) for m in models))
-    if not models:
-        header = ("dataset", "folds", "tests")
     rows: list[tuple[TableCell, ...]] = []
     untested: dict[str, list[str]] = {}
     for dataset, part in frame.groupby("dataset", sort=True):
@@ -111,8 +121,7 @@ def _table(evidence: Evidence, task: str, frame: pd.DataFrame) -> ReportTable:
         best = part["reference"].iloc[0]
         rows.append((*head, *(_cell(m, best, p) for m in models)))
     for reason, names in untested.items():
-        who = escape.label(names[0]) if len(names) == 1 else f"{len(names)} datasets"
-        rows.append((TableCell(who), TableCell(reason, span=len(header) - 1)))
+        rows.append((TableCell(_who(names)), TableCell(reason, span=len(header) - 1)))
     metric = footnotes.metric_title(evidence.headline(task))
     title = (
         f"The best model of each dataset against the others, {metric} on "

@@ -79,11 +79,11 @@ def reproduce_from_results(
         evidence = choice.only(evidence, datasets=options.datasets)
     notes = evidence.facts.notes
     section = whole_comparison(evidence, published, rows)
-    for note in notes:
-        console.tell(f"note: {note}")
     files = write_comparison(section, out or file.folder / "report")
     console.data({"files": [str(path) for path in files], "notes": notes})
     if is_empty(section):
+        for note in notes:  # else they stand below the table
+            console.tell(f"note: {note}")
         why = next(path for path in files if path.suffix == ".md")
         console.say(f"no value of {table} has one of {results} beside it; {why} says why")
         return NOTHING

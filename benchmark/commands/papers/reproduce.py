@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....common.text import first_few, suggest
 from ...arguments import flag_of
 from ...console import BEHIND, FAILED, NOTHING, OK, Console, count
 from ...errors import NoRun, SweepError, check_gpu, check_name, check_run
@@ -29,8 +30,7 @@ from ...planning.options import FIELDS, Options
 if TYPE_CHECKING:
     from ....reports.evidence import Evidence
 
-FULL = ("paper", "full")  # budgets that mean an experiment's full size; `tiny` means itself, others
-# the reduced size
+SIZES: dict[str, Size] = {"tiny": "tiny", "reduced": "reduced", "full": "full", "paper": "full"}
 
 
 def list_tables(console: Console, paper: Path | None = None) -> int:
@@ -126,11 +126,14 @@ def run_of(
     from .. import sweep
 
     published, suite = published_table(table.paper, table.name), suite_of(table)
+    paper, known = table.paper, published.dataset_names()
+    known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
+    known = [name for name in suite.datasets if name in known]
     if not options.datasets:  # a suite may have datasets of other tables
-        paper, known = table.paper, published.dataset_names()
-        known += [name for name in paper.file.stand_ins if paper.whole(name) in known]
-        datasets = tuple(name for name in suite.datasets if name in known)
-        options = replace(options, datasets=datasets)
+        options = replace(options, datasets=tuple(known))
+    elif not set(known).intersection(options.datasets):
+        named = first_few(options.datasets, 5)
+        raise SweepError(f"{table.name} has no value on {named}; it has: {', '.join(known)}")
     budget, rows = suite.budget(options.budget)[1], published.model_names()
     mine = tuple(name for name in rows if name in budget.models or name in budget.model)
     if not options.models and set(mine) != set(budget.models):
@@ -159,7 +162,9 @@ def _from_experiment(console: Console, table: PaperEntry, options: Options, *, n
         raise SweepError(f"{table.name} is no sweep: it takes no {flag_of(FIELDS[name])}")
     experiment = find_experiment(table.entry.experiment, table.paper.folder)
     budget, device = options.budget, options.device
-    size: Size = "full" if budget in FULL else "tiny" if budget == "tiny" else "reduced"
+    if budget not in SIZES:
+        raise SweepError(f"{table.name} has no budget {budget!r}; {suggest(str(budget), SIZES)}")
+    size = SIZES[budget]
     where = "" if device == "cpu" else f"-{device}"
     run = check_name(options.name or f"{experiment.name}-{size}{where}")
     folder = options.runs / run / experiment.name
@@ -180,11 +185,13 @@ def _from_experiment(console: Console, table: PaperEntry, options: Options, *, n
         run_experiment(experiment, Setting(size, 0, device, 1, folder, console.say))
     else:
         console.say(f"{folder} holds what was measured before; without that folder it runs anew")
-    own = sorted(folder.glob(f"{table.name}.*"))
+    names = table.entry.shows or [table.name]
+    own = [path for name in names for path in sorted(folder.glob(f"{name}.*"))]
     files = own or [path for path in sorted(folder.iterdir()) if path.is_file()]
     pages = [path for path in files if path.suffix == ".md" and path.stem != "README"]
-    text = "\n".join(from_markdown(path.read_text(encoding="utf-8")) for path in pages)
-    _show(console, files, text)
+    texts = [from_markdown(path.read_text(encoding="utf-8")) for path in pages]
+    texts[1:] = [text.partition("\n")[2] for text in texts[1:]]  # all have the same heading
+    _show(console, files, "\n".join(texts))
     for remark in (_facts_of(folder, size, device) or {}).get("remarks", []):
         if remark != TINY:
             console.say(remark)

@@ -21,7 +21,7 @@ from ....reports.output import escape, footnotes
 from ....reports.output.tables import Panel, ReportTable, Section, TableCell
 from ....reports.reproduction.comparison import compare_cells
 from ....reports.reproduction.comparison_frame import NOT_HERE
-from ....reports.reproduction.published_table import PublishedTable
+from ....reports.reproduction.published_table import MARK, OWN, PublishedTable
 from ..paper_file import Paper
 from ..rank_tables import figures_section, figures_table, method_ranks, with_error
 
@@ -109,6 +109,8 @@ def _table(
         frames.append(found.assign(published=found["method"].map(theirs)))
         scope = f"{mine.scope.kind} ({len(mine.datasets)})"
         panels.append(Panel(tuple(_cells(r) for r in frames[-1].itertuples()), scope))
+        if not found["method"].all():
+            notes.append(f"{MARK} {OWN}.")
         if mine.thin:
             thin = ", ".join(f"{escape.label(m)} ({n})" for m, n in sorted(mine.thin.items()))
             notes.append(f"Complete on too few of {mine.n_scope} datasets for a rank: {thin}.")
@@ -163,7 +165,7 @@ def _reason(row: Any) -> tuple[TableCell, ...]:
 
 def _cells(row: Any) -> tuple[TableCell, ...]:
     return (
-        TableCell(escape.label(row.method or "n/a")),
+        TableCell(escape.label(row.method or row.model), mark="" if row.method else MARK),
         TableCell(escape.label(row.model)),
         TableCell("n/a" if np.isnan(row.published) else f"{row.published:.1f}"),
         TableCell(f"{row.median_rank:.1f}"),

@@ -169,6 +169,8 @@ def test_what_a_constructor_takes_by_name_is_not_given_what_a_trial_has(file: st
 def test_a_file_without_a_class_and_a_name_that_is_taken_are_said(file: str) -> None:
     found = bench(*SMALL, "--model", file)
     assert found.code == 2 and f"{file}:Says, {file}:Binary" in found.err
+    misspelt = bench(*SMALL, "--model", f"{file[0]}{file}:Says")
+    assert misspelt.code == 2 and repr(file) in misspelt.err
     Path("statistics.py").write_text(CLASSES)
     taken = bench(*SMALL, "--model", "statistics.py:Says")
     assert taken.code == 2 and "rename it" in taken.err

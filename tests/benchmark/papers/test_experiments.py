@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from calls import bench
 from tabsweep.benchmark.papers.available import on_available
-from tabsweep.benchmark.papers.catalog import experiments, find_experiment
+from tabsweep.benchmark.papers.catalog import entries, experiments, find_experiment
 from tabsweep.benchmark.papers.experiment_result import Size
 from tabsweep.datasets.errors import ChecksumMismatch, DatasetUnavailable
 
@@ -94,6 +94,8 @@ def test_an_experiment_runs_and_writes_its_tables_with_the_published_values(name
         for row in rows:
             numbers = [value for value in row.values() if isinstance(value, float)]
             assert all(map(math.isfinite, numbers)), (table, row)
+    shown = [entry.entry.shows for entry in entries() if entry.entry.experiment == name]
+    assert {stem for stems in shown for stem in stems} <= {path.stem for path in files.values()}
     for figure in (path for path in files.values() if path.suffix == ".png"):
         assert figure.stat().st_size > 1000, figure
         assert f"({figure.name})" in files["README.md"].read_text(encoding="utf-8")

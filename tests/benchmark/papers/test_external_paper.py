@@ -92,9 +92,23 @@ def test_a_table_that_an_experiment_measures_runs_it_once_and_is_shown_with_its_
             assert ("half of it is done" in found.out) != again
             assert ("numbers mean nothing" in found.err) == (size == "tiny")
         assert Path(f"runs/toy-{size}/toy/facts.json").exists()
-    for name in ("toy-table-2", "toy-figure-1"):  # all tables of the experiment
-        found = reproduce(name, "--budget", "tiny", "--no-run")
-        assert found.code == 0 and "Printed" in found.out and "Scores of methods" in found.out
+    found = reproduce("toy-table-2", "--budget", "tiny", "--no-run")  # all tables, one heading
+    assert found.code == 0 and "Printed" in found.out and "Scores of methods" in found.out
+    assert found.out.count("# A toy & its table") == 1
+    found = reproduce("toy-figure-1", "--budget", "tiny", "--no-run")  # those that it shows
+    assert found.code == 0 and "Printed" not in found.out and "Scores of methods" in found.out
+    assert "/line.png" in found.out and "facts.json" not in found.out
+
+
+def test_a_dataset_that_the_table_lacks_is_refused_with_those_that_it_has(work):
+    found = reproduce("toy-table-1", *FAST, "--no-run", "--dataset", "digits")
+    assert found.code == 2 and "it has: iris, wine" in found.err
+
+
+def test_a_budget_that_no_experiment_has_is_refused_with_those_that_they_have(work):
+    found = reproduce("toy-table-3", "--budget", "reducde")
+    assert found.code == 2 and "'reduced'" in found.err and "tiny" in found.err
+    assert not Path("runs/toy-reducde").exists()
 
 
 MINE = """
@@ -146,8 +160,9 @@ def test_a_model_of_ones_own_stands_beside_the_results_of_others(work):
 
 
 def test_a_run_that_has_nothing_of_the_table_says_so_by_its_exit_code(work):
-    words = ("toy-table-1", *FAST, "--name", "none", "--dataset", "digits", "--model", "knn")
-    found = reproduce(*words)
+    words = ("--dataset", "digits", "--model", "knn", "--name", "none")
+    assert bench("sweep", "--suite", "papers/toy/suites/toy-small.toml", *FAST, *words).code == 0
+    found = reproduce("toy-table-1", "--name", "none", "--no-run")
     assert found.code == 5 and "nothing that stands beside" in found.err
 
 

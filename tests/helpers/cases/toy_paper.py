@@ -43,6 +43,7 @@ command = "bench models knn"
 [figure.toy-figure-1]
 title = "Toy, Figure 1: a line"
 experiment = "toy"
+shows = ["line", "scores"]
 
 [figure.toy-figure-2]
 title = "Toy, Figure 2: two bars"

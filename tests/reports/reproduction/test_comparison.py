@@ -122,10 +122,13 @@ def test_rows_of_another_source_and_values_that_cannot_be_read_have_a_note_each(
     rows = YACHT.rows.copy()
     rows.loc[1, "remark"] = "from elsewhere"
     rows.loc[2, ["value", "remark"]] = [np.nan, "not legible"]
+    rows.loc[3] = rows.loc[2]
+    rows.loc[3, "dataset"] = "yacht"
     published = replace(YACHT, rows=rows, extra=("from elsewhere",))
     section = compare(ours({"random-forest": [1.0, 1.1], "mlp-sklearn": [1.0, 1.2]}), published)
     notes = section.tables[0].notes
-    assert "mlp: from elsewhere." in notes and "protein, npt: not legible." in notes
+    assert "mlp: from elsewhere." in notes and "yacht, npt: not legible." in notes
+    assert "protein, npt: not legible." not in notes  # this run has no protein
     assert "Covered: 1 of 1 published cells." in notes  # the other two have no value here
     assert cell(section, "yacht", "mlp")["ours"] == pytest.approx(1.1)  # shown all the same
     assert cell(section, "protein", "npt")["note"] == "not legible; not in this run"

@@ -122,6 +122,24 @@ def results_of(**kept: str) -> pd.DataFrame:
     return frame
 
 
+def test_a_named_dataset_stands_alone_and_what_every_row_says_is_a_note(work):
+    args = ("reproduce", "rtdl-table-2", "--from", "rtdl", "--out", "one", "--dataset")
+    assert bench(*args, "california-housing").code == 0
+    frame = pd.read_csv("one/reproduce-rtdl-table-2.csv")
+    assert set(frame.loc[frame["ours"].notna(), "dataset"]) == {"california-housing"}
+    text = Path("one/reproduce-rtdl-table-2.md").read_text(encoding="utf-8")
+    assert {dataset for dataset, _ in printed_rows(Path("one/reproduce-rtdl-table-2.md"))} == {
+        "*RMSE ↓*",
+        "california-housing",
+    }
+    first = text.split("\n## ")[1]
+    assert "In every row: configs theirs n/a, trials ours 15, folds 1/1." in first
+    heads = next(line for line in first.splitlines() if line.startswith("| dataset"))
+    assert "trials ours" not in heads and "folds" not in heads
+    misspelt = bench(*args, "california-housin")
+    assert misspelt.code == 2 and "'california-housing'" in misspelt.err
+
+
 def test_a_terminal_shows_names_without_the_escapes_of_markdown(work):
     found = bench("reproduce", "rtdl-table-6", "--from", "rtdl")
     assert "ft_transformer" in found.out and "ft\\_transformer" not in found.out
