@@ -90,3 +90,11 @@ class Facts:
     foreign: bool = False
     kind: str = ""
     ensembles: str = ""
+
+    def of_models(self, called: Mapping[str, str]) -> dict[str, Any]:
+        """What is known of some models wherever their results stand, by the name that each is given
+        there: {fact: its value}. called: {model: that name}."""
+        tables = {"families": self.families, "names": self.names}
+        lists = {"of_papers": self.of_papers, "seedless": self.seedless}
+        of = {n: {to: t[m] for m, to in called.items() if m in t} for n, t in tables.items()}
+        return {**of, **{n: [called[m] for m in some if m in called] for n, some in lists.items()}}
