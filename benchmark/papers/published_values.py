@@ -67,10 +67,10 @@ def need_columns(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None
 def _decimals(text: str) -> int:
     """The decimals of a printed number.
 
-    >>> _decimals("0.510"), _decimals("12"), _decimals("4.5e-3")
-    (3, 0, 4)
+    >>> _decimals("0.510"), _decimals("12"), _decimals("4.5e-3"), _decimals("0,51")
+    (3, 0, 4, 2)
     """
-    digits, _, power = text.lower().partition("e")
+    digits, _, power = text.lower().replace(",", ".").partition("e")
     return max(0, len(digits.partition(".")[2]) - int(power or 0))
 
 
