@@ -65,7 +65,7 @@ def _write(sink: pa.NativeFile, arrays: list[pa.Array], metadata: dict[str, str]
 
 
 def _crc32(file: BinaryIO, size: int) -> int:
-    """Of the next `size` bytes of a file, which are not mapped for it."""
+    """The CRC-32 of the next `size` bytes of a file, which is read and not mapped."""
     checksum = 0
     for start in range(0, size, CHUNK):
         checksum = zlib.crc32(file.read(min(CHUNK, size - start)), checksum)
