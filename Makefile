@@ -41,6 +41,7 @@ check: setup
 	$(BIN)/mypy
 
 lint: setup
+	$(BIN)/python tests/helpers/class_types.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .common.errors import Error as Error
     from .datasets.catalog import load_dataset as load_dataset
     from .datasets.catalog import splits as splits
+    from .models.library.class_types import *  # noqa: F403
     from .models.library.columns import ColumnNotice as ColumnNotice
     from .models.library.names import estimators as estimators
     from .models.persistence.model_file import load_model as load_model

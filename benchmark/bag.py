@@ -106,8 +106,8 @@ def _costs(done: Sequence[Member]) -> dict[str, float]:
 
 
 def _info(done: Sequence[Member]) -> dict[str, Any]:
-    """Facts of the fits by member ("members": the number of rounds or steps of each, where it has
-    one), and those that are of the whole bag."""
+    """Facts of a bag: the number of its members, the rounds or steps of each member if all report
+    them, and facts of the whole bag."""
     info: dict[str, Any] = {"members": len(done)}
     for name in ("best_iteration", "n_iter"):
         if all(name in member.info for member in done):

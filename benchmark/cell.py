@@ -65,9 +65,8 @@ def build(
     config: Mapping[str, Any],
     device: str = "cpu",
 ) -> Any:
-    """An unfitted estimator. What it does not take of task, seed, threads and device it is not
-    given; a class with scikit-learn's `random_state` or `n_jobs` gets the seed and the threads
-    there."""
+    """An unfitted estimator. Its constructor gets those of task, seed, threads and device that it
+    has a parameter for; scikit-learn's `random_state` takes the seed, `n_jobs` the threads."""
     cls = load_class(target)
     known = inspect.signature(cls).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())

@@ -1,8 +1,8 @@
 """Tables that were read from files, kept as Arrow files that are mapped and not read again.
 
-A kept table is what `table_from_file` gave, to the bit. Who deletes it loses time and nothing else.
-Its file is two streams of Arrow, one of what a row has beside its features and one of the features,
-and a tail with their lengths and checksums: Arrow itself takes damaged numbers for numbers.
+A kept table is what `table_from_file` gave, to the bit. Deleting it costs time and nothing else.
+Its file has two streams of Arrow, one of target, weights and the like and one of the features, then
+a tail with their lengths and checksums, because Arrow does not notice damaged numbers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _write(sink: pa.NativeFile, arrays: list[pa.Array], metadata: dict[str, str]
 
 
 def _crc32(file: BinaryIO, size: int) -> int:
-    """Of the next `size` bytes of a file, which are not mapped for it."""
+    """The CRC-32 of the next `size` bytes of a file, which is read and not mapped."""
     checksum = 0
     for start in range(0, size, CHUNK):
         checksum = zlib.crc32(file.read(min(CHUNK, size - start)), checksum)

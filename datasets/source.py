@@ -208,7 +208,7 @@ def fetch_file(
 
 
 def _opened(card: Card, file: SourceFile, place: Path, data: bytes) -> Path:
-    """`place`, or where it holds an archive the file unpacked from it, written beside it."""
+    """`place`; for an archive the file unpacked from it, which is written beside it."""
     if not file.unpack:
         return place
     inner = place.with_name(f"{place.name}.unpacked")

@@ -144,12 +144,32 @@ class Evidence:
         more = {"ensembles": self.ensembles, "importance": self.importance}
         return made.but(**{name: change(f) for name, f in more.items() if f is not None})
 
+    def called(
+        self, models: Mapping[str, str], datasets: Mapping[str, str] | None = None, **facts: Any
+    ) -> Evidence:
+        """The evidence under other names of models, in the frames and the facts, and of datasets,
+        in the frames; with these of its facts."""
+
+        def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+            names = {"model": dict(models), "dataset": dict(datasets or {})}
+            there = {column: of for column, of in names.items() if column in frame}
+            return frame.assign(
+                **{column: frame[column].replace(of) for column, of in there.items()}
+            )
+
+        known = self.facts.of_models({model: models.get(model, model) for model in self.models})
+        return self.changed(renamed, **{**known, **facts})
+
     def joined(self, other: Evidence, **facts: Any) -> Evidence:
-        """This evidence with the trials, the plan and the ensembles of another one, checked again;
-        with these of its facts."""
+        """This evidence with the trials, the plan, the ensembles and what is known of the models of
+        another one, checked again; with these of its facts."""
         trials = pd.concat([self.trials, other.trials], ignore_index=True)
         planned = pd.concat([self.planned, other.planned], ignore_index=True)
-        made = Evidence.of(trials, planned, replace(self.facts, **facts))
+        known = other.facts.of_models({model: model for model in other.models})
+        for name, theirs in known.items():
+            mine = getattr(self.facts, name)
+            known[name] = {**mine, **theirs} if isinstance(theirs, dict) else [*mine, *theirs]
+        made = Evidence.of(trials, planned, replace(self.facts, **{**known, **facts}))
         groups = [one.ensembles for one in (self, other) if one.ensembles is not None]
         ensembles = pd.concat(groups, ignore_index=True) if groups else None
         return made.but(ensembles=ensembles, importance=self.importance)

@@ -90,3 +90,11 @@ class Facts:
     foreign: bool = False
     kind: str = ""
     ensembles: str = ""
+
+    def of_models(self, called: Mapping[str, str]) -> dict[str, Any]:
+        """The facts of some models that hold beside other results, too, under new names: {fact: its
+        value}. called: {model: its new name}."""
+        tables = {"families": self.families, "names": self.names}
+        lists = {"of_papers": self.of_papers, "seedless": self.seedless}
+        of = {n: {to: t[m] for m, to in called.items() if m in t} for n, t in tables.items()}
+        return {**of, **{n: [called[m] for m in some if m in called] for n, some in lists.items()}}

@@ -228,7 +228,7 @@ class Metric:
 
     @property
     def factor(self) -> float:
-        """What a value is multiplied by where a table prints it."""
+        """100 for a metric that tables print in percent, else 1."""
         return 100.0 if self.percent else 1.0
 
     @property

@@ -12,8 +12,8 @@ Other = TypeVar("Other")
 
 
 def made(what: str, make: Callable[[], Part], otherwise: Other, missed: list[str]) -> Part | Other:
-    """What `make` returns; where it raises, `otherwise`, with a sentence in `missed` that names the
-    part and the error.
+    """Return the result of `make`. If it raises, return `otherwise` and add a sentence to `missed`
+    that names the part and the error.
 
     >>> missed = []
     >>> made("The figure", lambda: 1 / 0, None, missed), missed

@@ -170,7 +170,7 @@ class _Names:
         return self._models.get(model, model) + OWN * (model in self.own)
 
     def note(self, models: Sequence[str]) -> tuple[str, ...]:
-        """What the sign of an own model means, where one of the models has it."""
+        """The note that explains the sign of a user's own model; empty if no model has the sign."""
         return (f"{OWN}: our model.",) if self.own & set(models) else ()
 
     def of_model(self, row: Row) -> Row:

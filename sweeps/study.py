@@ -50,7 +50,7 @@ class Needs:
 class Study:
     """Tuning of one model on one fold of one dataset, then the chosen configuration's evaluation.
 
-    `state` says what counts in it and what is chosen, by the results that `close` hands to it.
+    `close` hands each result to `state`, which says what counts and which configuration is chosen.
 
     sampler: suggests configurations; of one that uses results at most `lag` trials run at once.
     make_trial: `make_trial(config, seed)` makes a trial, `make_trial(config, seed, fidelity)` one

@@ -88,7 +88,7 @@ def is_failure(line: Mapping[str, Any]) -> bool:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """The lines of a log that can be read, after those of the one that was put aside before it."""
+    """The readable lines of a log, oldest first: the rotated file `<name>.1`, then the log."""
     for part in (path.with_name(f"{path.name}.1"), path):
         if part.exists():
             for raw in part.read_bytes().splitlines():

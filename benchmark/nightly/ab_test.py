@@ -106,9 +106,9 @@ def lost(keys: Iterable[str], plan: Mapping[str, Any]) -> list[Row]:
 
 
 def not_planned(models: Sequence[str], *plans: Mapping[str, Any]) -> list[Row]:
-    """A NO_DATA row for each model of which no plan has a cell: one that was asked for, or one that
-    the newest plan names and does not know. Where a dataset could not be had, models that were
-    asked for get no row: the row of the dataset says why."""
+    """A NO_DATA row for each model without a cell in any plan, if the model was asked for or is
+    unknown to the newest plan. If a dataset could not be had, a model that was asked for gets no
+    row: the row of the dataset says why."""
     have = {_model(key) for plan in plans for key in plan["cells"]}
     missing = {*models, *plans[-1]["unknown"]} - have
     if any(plan["left_out"] for plan in plans):

@@ -49,8 +49,8 @@ def accept(context: NightContext, reason: str) -> dict[str, Any]:
     """Fit every cell of the suite and write the baseline of this commit; returns its content.
 
     Raises BaselineError where files differ from the commit, a dataset could not be had, a fit
-    returned nothing, or one failed that the baseline before it has: such a baseline would hide it
-    from now on.
+    returned nothing, or a fit failed that the previous baseline has: the new baseline would hide
+    that failure from then on.
     """
     path = context.baseline_file
     checkout = context.checkout

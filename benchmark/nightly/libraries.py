@@ -58,8 +58,8 @@ def differing(lock: str, here: Mapping[str, str], known: str) -> dict[str, str]:
     """{library: its line in the lock} of libraries whose installed version is not the pinned one.
 
     A local build (2.13.0+cpu) satisfies the pin of its release. A missing library counts only if
-    the lock of the running checkout (`known`) does not name it: one that is named there was left
-    out of this environment on purpose, such as a GPU's libraries.
+    the lock of the running checkout (`known`) does not name it: this environment leaves out a
+    library of its own lock on purpose, such as a GPU's.
     """
     left_out = set(pins(known)) - set(here)
     found = {}

@@ -111,8 +111,8 @@ def compared(
 def reasons(
     model: str, keys: Iterable[str], planned: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> list[str]:
-    """What the ids of a model are made of and has changed: source, libraries, configuration, data,
-    or the split or form of its trials, where none of these has."""
+    """The parts of a model's trial ids that changed: source, libraries, configuration, data; if
+    none of these did, the split or form of its trials."""
     found: list[str] = []
     old, new = baseline["models"].get(model, {}), planned["models"].get(model, {})
     if old.get("source") != new.get("source"):

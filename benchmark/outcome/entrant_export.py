@@ -118,8 +118,8 @@ def _standing(folder: Path, reference: str) -> Entrant | None:
 
 
 class _Stays(NamedTuple):
-    """Which stored rows stay: those of the datasets `kept`, and in the datasets `same` those of the
-    studies that are not `replaced`, (dataset, fold, model)."""
+    """The stored rows that stay: all rows of the datasets `kept`, and of the datasets `same` the
+    rows of studies (dataset, fold, model) that are not in `replaced`."""
 
     kept: set[str]
     same: set[str]

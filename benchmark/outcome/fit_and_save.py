@@ -264,7 +264,7 @@ def _bytes_of(
 
 
 def place(run: Path, out: str | Path | None, dataset: str, model: str) -> Path:
-    """Where to save; FitError before any fit where that cannot be."""
+    """The path of the file to save. Raises FitError, before any fit, where it cannot be written."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.")[:60] or "model"
     if slug != model:  # names that differ in odd signs alone have files of their own
         slug += "-" + hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:8]

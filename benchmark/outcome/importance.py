@@ -104,8 +104,8 @@ def importance_of(
     """{hyperparameter: share}, the largest first: the part of the losses' variance that it explains
     alone, divided by the sum of these parts.
 
-    Of the hyperparameters that every configuration has and that vary; empty without two
-    different losses or without such a hyperparameter. The same trials give the same numbers.
+    A hyperparameter counts if every configuration has it and its values vary. The result is empty
+    if none does, or if all losses are equal. The same trials give the same numbers.
     """
     import optuna
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances

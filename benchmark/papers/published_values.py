@@ -14,49 +14,43 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ...common.text import one_line, suggest
+from ...datasets.errors import DataError
+from ...reports.evidence import EvidenceError
 from ...reports.reproduction.published_table import Measure, PublishedTable
+from ..results.csv_lines import Lines
 from . import cost_tables
 from .paper_file import Paper, PaperError, TableEntry
 
 # The columns of a table that a run stands beside.
 _CELLS = [*"paper table dataset method metric direction value spread".split()]
 _CELLS += ["spread_kind", "n_repeats"]
+NUMBERS = ("value", "spread", "n_repeats")
 
 
 def load(folder: Path, name: str) -> pd.DataFrame:
     """The rows of published/<name>.csv in a paper's folder: `value`, `spread` and `n_repeats` as
-    floats, and `decimals`, those of the printed value. Raises PaperError, with a suggestion, for a
-    file that is not there, and for one that cannot be read."""
+    floats, and `decimals`, those of the printed value. The file is read as results of another tool
+    are (`csv_lines.py`). Raises PaperError, with a suggestion, for a file that is not there, and
+    for one that cannot be read as it stands."""
     path = folder / "published" / f"{name}.csv"
     if not path.is_file():
         known = [file.stem for file in path.parent.glob("*.csv")]
         raise PaperError(f"no file {path}; {suggest(name, known)}")
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
-    except ValueError as error:  # also pandas' ParserError, and bytes that are not UTF-8
-        raise PaperError(one_line(f"{path}: {error}", 500)) from None
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
-        law = "has more fields than the header; a text with a comma needs quotes"
-        raise PaperError(f"{path}: line 2: {law}")
+        lines = Lines.of(path)
+        numbers = {name: lines.floats(name) for name in NUMBERS if name in lines.cells}
+    except (DataError, EvidenceError) as error:
+        raise PaperError(one_line(f"{path.parent}/{error}", 500)) from None
+    if lines.notes:
+        raise PaperError(f"{path}: {lines.notes[0]}")
+    frame = lines.cells.astype("str")
     need_columns(frame, ["dataset"], path)
-    for column in ("value", "spread", "n_repeats"):
-        if column not in frame:
-            continue
-        text = frame[column]
-        numbers = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
-        wrong = (text != "") & ~np.isfinite(numbers)
-        if wrong.any():
-            at = int(np.flatnonzero(wrong)[0])
-            law = "must be a finite number or empty, not"
-            raise PaperError(f"{path}: line {at + 2}: {column} {law} {one_line(text[at], 40)!r}")
-        if column == "value":
-            frame["decimals"] = text.map(_decimals)
-        frame[column] = numbers
-    return frame
+    if "value" in frame:
+        frame["decimals"] = frame["value"].map(_decimals)
+    return frame.assign(**numbers)
 
 
 def need_columns(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None:
@@ -73,10 +67,10 @@ def need_columns(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None
 def _decimals(text: str) -> int:
     """The decimals of a printed number.
 
-    >>> _decimals("0.510"), _decimals("12"), _decimals("4.5e-3")
-    (3, 0, 4)
+    >>> _decimals("0.510"), _decimals("12"), _decimals("4.5e-3"), _decimals("0,51")
+    (3, 0, 4, 2)
     """
-    digits, _, power = text.lower().partition("e")
+    digits, _, power = text.lower().replace(",", ".").partition("e")
     return max(0, len(digits.partition(".")[2]) - int(power or 0))
 
 

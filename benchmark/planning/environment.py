@@ -94,7 +94,8 @@ def capture() -> dict[str, Any]:
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What of code, lock file, processor and libraries two environments have not in common."""
+    """Sentences on the differences of two environments in code, lock file, processor and library
+    versions; a library that only one of them has is passed over."""
     texts = [
         f"{part} was {short(was[part])}, is {short(now[part])}"
         for part in ("code", "lock", "cpu")

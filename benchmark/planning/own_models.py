@@ -65,8 +65,8 @@ def _no_class_of(file: str) -> str:
 
 
 def _other_module(module: str) -> str:
-    """Why the file of the working directory that a class is named by is not what Python imports
-    under its name; "" where it is, or where there is no such file."""
+    """Why Python imports another module than the file of that name in the working directory; ""
+    where it imports this file, and where the file does not exist."""
     if not all(part.isidentifier() for part in module.split(".")):
         return ""
     file = Path(*module.split(".")).with_suffix(".py")

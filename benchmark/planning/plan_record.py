@@ -84,7 +84,7 @@ class PlannedStudy:
 
     @property
     def n_members(self) -> int:
-        """Of its bags; 0 for single fits."""
+        """The members of its bags; 0 for single fits."""
         return int(self.bag["bag"]) if self.bag else 0
 
     @property
@@ -334,8 +334,9 @@ def no_plan(run: Path, n_results: int) -> LedgerError:
 
 
 def fits_apart(first: RunPlan, other: RunPlan) -> tuple[str, str] | None:
-    """What the scores of two plans are of where they cannot stand in one table: single fits beside
-    bags on any dataset, or bags of other sizes on the same; None where they can."""
+    """The fits of both plans, such as ("single fits", "bags of 5"), if their scores cannot share a
+    table; None if they can. They cannot where one has single fits and the other bags on any
+    dataset, or bags of another size on the same dataset."""
     ours, theirs = first.fits, other.fits
     for name in ours.keys() & theirs.keys():
         if ours[name] != theirs[name]:

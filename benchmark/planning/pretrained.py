@@ -67,7 +67,7 @@ def _note(
 
 
 def _names(dataset: str, added: str) -> set[str]:
-    """What a list may call a dataset."""
+    """The names under which a list of pretraining data may have a dataset."""
     names = {dataset.lower(), added.lower()} - {""}
     try:
         options = catalog.card(added or dataset).options

@@ -227,8 +227,8 @@ def load(name_or_path: str) -> Suite:
 
 
 def _take_others(data: Any, where: str) -> None:
-    """Put what a budget does not say itself into it, from the budget of that name in the suite that
-    its key `like` names. Raises SuiteError."""
+    """Fill the keys that a budget lacks from the budget of the same name in another suite, which
+    the key `like` names. Raises SuiteError."""
     given = data.get("budgets") if isinstance(data, dict) else None
     budgets = given if isinstance(given, dict) else {}
     for name, budget in budgets.items():

@@ -222,30 +222,19 @@ def _joined(
     """The evidence with the published trials of the pairs as models of their own, on the folds that
     the run has. named: {published method: its name beside ours}."""
 
-    def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    def on_ours(frame: pd.DataFrame) -> pd.DataFrame:
         copies = [
             frame[
                 (frame["dataset"] == pair.theirs) & frame["fold"].isin(datasets[pair.ours].folds)
             ].assign(dataset=pair.ours)
             for pair in pairs
         ]
-        mine = pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
-        return mine.assign(model=mine["model"].map(dict(named)))
+        return pd.concat(copies, ignore_index=True)  # one of theirs may be several of ours
 
-    mine, other = evidence.facts, theirs.facts
-    called = {
-        now: other.names[method] + now.removeprefix(method)
-        for method, now in named.items()
-        if method in other.names
-    }
+    shown = {m: name + named[m].removeprefix(m) for m, name in theirs.facts.names.items()}
+    theirs = theirs.knowing(names=shown)
     beside = theirs if evidence.ensembles is not None else theirs.but(ensembles=None)
-    return evidence.joined(
-        beside.changed(renamed),
-        seedless=[*mine.seedless, *(named[model] for model in other.seedless)],
-        of_papers=[*mine.of_papers, *(named[model] for model in other.of_papers)],
-        families={**mine.families, **{named[m]: of for m, of in other.families.items()}},
-        names={**mine.names, **called},
-    )
+    return evidence.joined(beside.changed(on_ours).called(named))
 
 
 def _apart(

@@ -167,8 +167,8 @@ def _rank(plan: RunPlan, record: Record) -> tuple[float, float]:
 def pace_of(times: Sequence[str]) -> float | None:
     """Events per second, from their times in order; None where the times do not tell.
 
-    A run that paused overnight, or a clock that jumped, leaves one gap that is longer than all the
-    others together: that one does not count, nor does a step backwards.
+    A gap that is longer than all others together does not count: the run paused, or the clock
+    jumped. A step backwards does not count either.
 
     >>> pace_of([f"2030-01-01T00:00:{second:02d}Z" for second in range(0, 60, 10)])
     0.1

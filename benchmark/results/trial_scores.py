@@ -110,7 +110,7 @@ class ScoreCheck:
 
     @property
     def notes(self) -> list[str]:
-        """Which datasets were left out, and why."""
+        """Sentences that name the datasets left out, with the reasons."""
         return [
             f"Scores on {dataset} were not compared with their predictions: {why}"
             for dataset, why in self.left_out.items()

@@ -328,7 +328,7 @@ class Progress:
         self._say("; ".join(filter(None, [*parts, self._best])))
 
     def _line_left(self) -> str:
-        """What ends the bar of a notebook, so that the next words stand below it."""
+        """A line break if a notebook's bar is still open, so that the next text stands below it."""
         left, self._line = "\n" if self._line else "", ""
         return left
 

@@ -130,7 +130,7 @@ def _members(table: Table, fold: Fold, fidelity: Mapping[str, Any]) -> tuple[Fol
 
 
 def _gpu(device: str) -> dict[str, str]:
-    """Of a trial that is not on a CPU: the kind of GPU, and the build of torch on this machine."""
+    """The kind of GPU and this machine's build of torch, for a trial that does not run on a CPU."""
     if device == "cpu":
         return {}
     import torch

@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ class LibraryEstimator(BaseEstimator):
 
     # -- public methods ---------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, X_val: Any = None, y_val: Any = None) -> LibraryEstimator:
+    def fit(self, X: Any, y: Any, *, X_val: Any = None, y_val: Any = None) -> Self:
         """Fits on (X, y).
 
         Parameters
@@ -145,7 +145,7 @@ class LibraryEstimator(BaseEstimator):
             return int(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _fit(self, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> LibraryEstimator:
+    def _fit(self, X: Any, y: Any, X_val: Any, y_val: Any, sample_weight: Any) -> Self:
         frame = inputs.frame_of(self, X, reset=True)
         target = self._target(y)
         check_consistent_length(frame, target)
@@ -368,7 +368,7 @@ class Weighted:
         *,
         X_val: Any = None,
         y_val: Any = None,
-    ) -> Any:
+    ) -> Self:
         """Fits on (X, y); parameters as in `LibraryEstimator.fit`, and:
 
         sample_weight : array-like of shape (n_samples,), optional

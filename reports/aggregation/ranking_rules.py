@@ -36,9 +36,9 @@ def ranked(losses: np.ndarray, ranking: str) -> np.ndarray:
 
 
 def rank_figures(losses: pd.DataFrame, ranking: str) -> pd.DataFrame:
-    """Of each model (column) with a score: mean_rank, std (over its datasets, ddof 1; NaN for one),
-    se, the standard error of the mean, median_rank and n_datasets, on which it is ranked. losses:
-    datasets x models, lower is better, NaN for a missing score.
+    """A row for each model with a score: mean_rank, std (over its datasets, ddof 1; NaN for one),
+    se (standard error of the mean), median_rank, and n_datasets, the datasets on which it is
+    ranked. losses: datasets x models, lower is better, NaN for a missing score.
 
     >>> losses = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, np.nan]})
     >>> rank_figures(losses, "available").loc["b"].tolist()

@@ -52,8 +52,9 @@ def chosen_of(val: np.ndarray, test: np.ndarray, k: int) -> float:  # (n,) each
 
 
 def side(folds: pd.DataFrame, models: Sequence[str], k: int | None = None) -> pd.Series:
-    """{(dataset, fold): test error} of a side, see `chosen_of`; k: of how many of its models, all
-    by default. Of folds on which k of them have scores. folds: `errors_by_fold`."""
+    """{(dataset, fold): test error} of a side, as `chosen_of` computes it, for the folds on which
+    at least k of its models have scores. k: how many models choose, by default all of the side.
+    folds: `errors_by_fold`."""
     mine = folds[folds["model"].isin(models)].dropna(subset=["val", "test"])
     mine = mine.sort_values([*FOLD, "model"], kind="stable")
     k = k or len(models)

@@ -160,8 +160,8 @@ def validation_is_test(results: Results) -> Iterator[Finding]:
 
 
 def with_validation(results: Results, task: str, metric: str) -> pd.DataFrame:
-    """The runs of a task that have a validation and a test score: those that validation chose, of
-    studies of another tool, which name none, all that count."""
+    """The runs of a task with a validation and a test score. Only the run that validation chose
+    enters from a study; results of another tool name no choice, so all that count enter."""
     val, test = f"val_{metric}", f"test_{metric}"
     trials = results.evidence.trials
     if val not in trials:

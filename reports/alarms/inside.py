@@ -79,7 +79,8 @@ def contradicting(results: Results) -> Iterator[Finding]:
 
 
 def _other_variance(rows: pd.DataFrame, rmse: pd.Series, r2: pd.Series) -> pd.Series:
-    """Where RMSE^2 / (1 - R2), the variance of a fold's target, is not that of the other models."""
+    """Mask of the runs whose RMSE^2 / (1 - R2), the variance of the fold's target, differs from the
+    value of the other models."""
     left = 1.0 - r2
     variance = rmse**2 / left.where(left > ROUNDED)
     usual = variance.groupby([rows["dataset"], rows["fold"]]).transform("median")

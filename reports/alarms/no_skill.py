@@ -100,8 +100,8 @@ def _of_task(scores: pd.DataFrame, constant: np.ndarray, metric: str) -> Iterato
 
 
 def _cause(cells: pd.Series, scores: pd.DataFrame, metric: str) -> str:
-    """What fits the share of a constant's error of these (dataset, model), all of one dataset or
-    all of one model."""
+    """The most likely cause of errors as large as those of a constant prediction. cells: {(dataset,
+    model): error as a share of the constant's}, all of one dataset or all of one model."""
     own = np.array([scores.at[place] for place in cells.index])
     if (own == 0.0).all():
         return "missing results that were written as 0"

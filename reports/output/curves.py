@@ -72,8 +72,8 @@ class Plot:
         return hit.tolist() if len(hit) > 2 else []
 
     def labelled(self, named: Callable[[str], str]) -> list[bool]:
-        """Which of single points have their names beside them: those that cover no other name and
-        no other point, the first curves first."""
+        """Whether each curve, a single point, has its name beside it: a name may cover no other
+        name and no other point, and earlier curves go first."""
         x = np.log10([curve.x[0] for curve in self.curves])
         y = np.array([curve.y[0] for curve in self.curves])
         at = [

@@ -92,7 +92,7 @@ def setting(evidence: Evidence) -> list[str]:
 
 
 def fewer_seeds(evidence: Evidence) -> list[str]:
-    """The cells whose runs are under fewer seeds than those of other models there, as one note."""
+    """One note that names the cells with fewer evaluation seeds than other models have there."""
     cells = evidence.fewer_seeds
     datasets: dict[tuple[str, int, int], list[str]] = {}
     for (dataset, model), (n, most) in sorted(cells.items()):

@@ -38,5 +38,5 @@ def _em(text: str) -> float:
 
 
 def _em_of(c: str) -> float:
-    """Of a character beyond Latin: those of East Asia are square."""
+    """The width of a character beyond Latin in em; characters of East Asia are square."""
     return 1.0 if unicodedata.east_asian_width(c) in "WF" else 0.95 if c in _WIDE else 0.75

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -44,13 +43,7 @@ def fitted(
     others = [name for name in evidence.models if name not in keep]
     models, model_hints = _renames(others, methods, "method")
     named, dataset_hints = _renames(_datasets(evidence), datasets, "dataset")
-
-    def renamed(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.assign(
-            model=frame["model"].replace(models), dataset=frame["dataset"].replace(named)
-        )
-
-    made = evidence.changed(renamed, metric=_headlines(evidence, published))
+    made = evidence.called(models, named, metric=_headlines(evidence, published))
     return made, [*model_hints, *dataset_hints]
 
 
@@ -61,18 +54,8 @@ def with_models_of(evidence: Evidence, run: Evidence, models: Iterable[str]) -> 
     def mine(frame: pd.DataFrame) -> pd.DataFrame:
         return frame[frame["model"].isin(chosen) & frame["dataset"].isin(datasets)]
 
-    facts, theirs = evidence.facts, run.facts
-    return evidence.joined(
-        run.changed(mine),
-        families={**facts.families, **_of(theirs.families, chosen)},
-        names={**facts.names, **_of(theirs.names, chosen)},
-        notes=[*facts.notes, *theirs.notes],
-    )
-
-
-def _of(known: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
-    """What is known of these models."""
-    return {model: value for model, value in known.items() if model in models}
+    notes = [*evidence.facts.notes, *run.facts.notes]
+    return evidence.joined(run.changed(mine), notes=notes)
 
 
 def _headlines(evidence: Evidence, published: PublishedTable) -> dict[str, str]:

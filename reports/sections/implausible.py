@@ -84,8 +84,8 @@ def checked(results: Results) -> tuple[list[Finding], dict[str, str]]:
 
 
 def caveat(frame: pd.DataFrame) -> str:
-    """What the verdict on a table must say after the findings in this frame of the section: on
-    which datasets nobody learned; "" for none."""
+    """A sentence for the verdict on a table that names the datasets on which no model learned; ""
+    for none. frame: that of the section."""
     names = frame.loc[frame["cause"].str.startswith(no_skill.NOBODY), "dataset"].unique()
     if not len(names):
         return ""

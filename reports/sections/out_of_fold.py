@@ -129,7 +129,7 @@ def _table(
 
 
 def _remark(rows: pd.DataFrame, of: Mapping[str, Any]) -> str:
-    """What `bench fit` takes."""
+    """A sentence on the model or ensemble that `bench fit` takes."""
     if not len(rows):
         return ""
     dataset, metric = rows["dataset"].iloc[0], rows["metric"].iloc[0]

@@ -211,7 +211,7 @@ def _table(
 
 
 def _with_one_run(evidence: Evidence, task: str, judged: pd.DataFrame) -> list[str]:
-    """A note that names the models with a score of one run, which are not among those compared."""
+    """A note on the models that are not compared because their score is of a single run."""
     known = studies(evidence)
     known = known[(known["task"] == task) & (known["state"] == COMPLETE) & (known["n_seeds"] < 2)]
     shown = set(zip(judged["dataset"], judged["model"], strict=True))

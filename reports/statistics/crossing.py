@@ -11,8 +11,9 @@ RESAMPLES, SEED = 2000, 0
 
 
 class Crossing(NamedTuple):
-    """The number of rows from which on the mean gain is positive: 0 where it is so at all sizes,
-    infinite where it is not at the largest. low, high: 95 % of the resamples of datasets."""
+    """The number of rows above which the mean gain is positive: 0 if it is positive at all sizes,
+    infinite if it is not positive at the largest. low, high: the bounds of 95 % of the resamples of
+    datasets."""
 
     rows: float
     low: float

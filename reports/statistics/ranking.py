@@ -37,7 +37,7 @@ def _matrix(losses: Array) -> Array:
 
 def equal(a: ArrayLike, b: ArrayLike) -> Array:  # of shapes that broadcast -> of bool
     """Whether scores tie: they are equal, or differ by rounding of their own size, at most
-    TIE_TOLERANCE of the larger of the two. What other scores there are has no say.
+    TIE_TOLERANCE of the larger of the two. Other scores have no influence.
 
     >>> equal(np.array([0.1 + 0.2, 1e-12, np.nan]), np.array([0.3, 2e-12, np.nan])).tolist()
     [True, False, False]

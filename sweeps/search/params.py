@@ -52,8 +52,8 @@ class Param:
         raise NotImplementedError
 
     def position(self, value: Any) -> int:
-        """The number of a value that can be drawn: 0 where it is the only one, or none of a
-        number of values."""
+        """The place of a value among the values that can be drawn, from 0; 0 also for a parameter
+        without a finite list of values."""
         return 0
 
     def contains(self, value: Any) -> bool:
@@ -326,7 +326,8 @@ class Maybe(Param):
 
     @cached_property
     def _gap(self) -> int | None:
-        """Where `of` repeats `value`, so that a grid counts that value once."""
+        """The place of `value` among the values of `of`, so that a grid counts it once; None if
+        `of` does not have it."""
         if self.of.size is None or not self.of.contains(self.value):
             return None
         place = self.of.position(self.value)

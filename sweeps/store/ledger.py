@@ -285,8 +285,8 @@ class Ledger:
         self._save_columns()
 
     def _save_columns(self) -> None:
-        """Append blocks to the file of columns. Where there is no room for one it stays in memory
-        until the next is ready."""
+        """Append the finished blocks to the file of columns. If the disk is full, a block stays in
+        memory and is written together with the next one."""
         path = self.folder / COLUMNS
         with suppress(OSError):
             if path.exists() and path.stat().st_size > self._columns_end:

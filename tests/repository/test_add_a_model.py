@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from class_types import ACCEPT
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = "newcomer"
@@ -96,6 +97,7 @@ def test_three_files_pass_all_tests_of_models_and_of_the_repository(
 ) -> None:
     """A model with a single piece, one whose fits can be resumed, and a network."""
     copy = with_model(tmp_path, name, target)
+    run_in(copy, *ACCEPT.split()[1:])  # as `make lint` does
     for check in (["format", "--check"], ["check"]):
         done = run_in(copy, "-m", "ruff", *check, "--no-cache", "models")
         assert done.returncode == 0, done.stdout + done.stderr

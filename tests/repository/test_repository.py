@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repo import DOCUMENTS, ROOMS, ROOT, blocks, errors, tree
 
-DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2")  # lie beside the code
+DATA = (".toml", ".json", ".csv", ".gz", ".css", ".js", ".j2", ".pyi")  # lie beside the code
 SCRIPTS = ("benchmark/perf",)  # run from a checkout, never installed
 BARE = {"ray", "mlflow", "optuna", "hyperopt"}  # what models and datasets must do without
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -62,7 +62,7 @@ def token_cosine(x: Array) -> Array:  # (.., T, D) -> (..)
 
 
 def singular_values(x: Array) -> Array:  # (.., T, D) -> (.., min(T, D))
-    """Those of the tokens as they are (not centred), over the largest, which comes first."""
+    """The singular values of the tokens (not centred) over the largest, which comes first."""
     found = np.linalg.svd(x, compute_uv=False)
     return found / np.maximum(found[..., :1], TINY)
 

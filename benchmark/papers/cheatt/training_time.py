@@ -38,8 +38,8 @@ NEVER = 10**6  # epochs: no training here comes to its end
 
 
 class Part(NamedTuple):
-    """What is timed: its table, its metric in Table 5, the unit of both, our seconds times that
-    unit, and what it is in words."""
+    """A timed part of the training: its table, its metric in Table 5, the unit of both, the factor
+    from our seconds to that unit, and a description."""
 
     table: str
     metric: str

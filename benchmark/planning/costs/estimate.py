@@ -300,8 +300,9 @@ def limits_follow(plan: Plan) -> bool:
 
 
 def set_limits(plan: Plan, studies: Iterable[Study]) -> None:
-    """Where limits follow the estimate, give each study LIMIT_TIMES the seconds of one of its
-    trials, or the limit of its budget where that is more."""
+    """Give each study a time limit of LIMIT_TIMES the estimated seconds of one of its trials, but
+    no less than the limit of its budget. Nothing changes in a plan whose limits do not follow the
+    estimate."""
     if not limits_follow(plan):
         return
     costs, planned = TrialCosts(plan), {study.name: study for study in plan.studies}

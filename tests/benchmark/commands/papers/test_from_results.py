@@ -268,9 +268,9 @@ def test_a_published_file_without_a_column_names_it(work, column):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("96.0", "96,0", "table1.csv: line 2: has more fields than the header"),
+        ("96.0", "96,0", "table1.csv: line 2 has 12 fields, the header has 11"),
         ("97.0,", "97.0", "table1.csv: line 4: spread must be a finite number or empty, not"),
-        ("95.0", "95,0", "Expected 11 fields in line 3, saw 12"),
+        ("95.0", "95,0", "table1.csv: line 3 has 12 fields, the header has 11"),
         ("96.0", "many", "table1.csv: line 2: value must be a finite number or empty, not 'many'"),
     ],
 )
