@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from .errors import DataError
 from .probes import FIRST, same_classes
 from .reading.cells import Cells, read_file
 from .reading.columns import Notes, Problems, Reading, column_problems
+from .reading.files import release
 from .reading.levels import category_of, joined, levels
 from .reading.target import costs_of, encode_target, extreme_targets, with_target
 from .reading.times import read_times
@@ -227,11 +229,15 @@ def table_from_cells(
             if kind.word == kinds.ID:
                 left_out.append(column)
             del made, kind, plain
-    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
     weights = groups = times = None
     if reading.weight is not None:
         weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
+    others = [name for name in (reading.group, reading.time) if name in cells.frame]
+    cells = replace(cells, frame=cells.frame[others])
+    release()  # the texts of the features, which are larger than the table
+    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+    del columns
     if task == "regression":
         extreme_targets(codes, str(reading.target), notes)
     for column in likely_targets(frame, codes, task) if task else ():
@@ -286,9 +292,5 @@ def table_from_file(path: str | Path, reading: Reading, *, name: str | None = No
     used raises a DataError that names the line or column; doubtful decisions, and identifiers that
     are left out, are listed in the table's `warnings`.
     """
-    import pyarrow as pa
-
     path = Path(path)
-    table = table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")
-    pa.default_memory_pool().release_unused()  # of the cells, which are larger than the table
-    return table
+    return table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")

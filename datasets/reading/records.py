@@ -21,6 +21,7 @@ from ...common.columns.kinds import MAX_COLUMNS
 from ...common.counting import count
 from ...common.text import one_line
 from ..errors import DataError
+from .files import release
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
@@ -204,6 +205,7 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
         return None
     if sum(len(columns[0]) for columns in blocks) != n_rows:
         return None
+    release()
     texts = pd.StringDtype(na_value=math.nan)
     columns = map(pa.chunked_array, zip(*blocks, strict=True))
     frame = pd.DataFrame({at: pd.array(c, dtype=texts) for at, c in enumerate(columns)}, copy=False)
