@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,13 @@ from ..common.columns.kinds import Kind, NotOfKind, kind_of
 from ..common.columns.levels import level_notes
 from ..common.columns.notations import MISSING
 from ..common.columns.numbers import GROUPED_BY_POINT, read_numbers
+from ..common.columns.plain import plain_kinds
 from ..common.text import one_line, slug
 from .errors import DataError
 from .probes import FIRST, same_classes
 from .reading.cells import Cells, read_file
 from .reading.columns import Notes, Problems, Reading, column_problems
+from .reading.files import release
 from .reading.levels import category_of, joined, levels
 from .reading.target import costs_of, encode_target, extreme_targets, with_target
 from .reading.times import read_times
@@ -28,20 +31,24 @@ from .table import Table, categorical_column, content_sha256
 __all__ = ["MISSING", "DataError", "Reading", "table_from_file"]
 
 FAR_YEAR = 2200  # dates after it are doubtful
+LOOKED = 100  # rows that tell most columns of numbers from the target
 USUAL_WEIGHTS = 0.1, 10.0  # mean weight of a row from and to which nothing is said of the scale
 
 
 def feature(
-    name: str, cells: Cells, reading: Reading, notes: Notes
+    name: str, cells: Cells, reading: Reading, notes: Notes, plain: Kind | None = None
 ) -> tuple[Kind, pd.Series | np.ndarray | None]:
     """(kind of a column, its values as a `Table` holds them, or None if it is left out).
 
-    The kind is guessed (`common/columns/kinds.py`), unless `reading` or the file states it.
-    Infinite numbers count as missing, which is noted. DataError for a cell that is not of the
-    stated kind, and for dates in several forms.
+    The kind is guessed (`common/columns/kinds.py`; plain: of `plain_kinds`), unless `reading` or
+    the file states it. Infinite numbers count as missing, which is noted. DataError for a cell that
+    is not of the stated kind, and for dates in several forms.
     """
-    column = cells.frame[name]
     stated = reading.stated(name) or cells.kinds.get(name, "")
+    if plain is not None and plain.numbers is not None and not stated:
+        notes.sentences.extend(plain.notes)
+        return plain, plain.numbers.values
+    column = cells.frame[name]
     how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
     try:
         if stated == kinds.CATEGORY:
@@ -119,6 +126,17 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
         if codes.min() < 0 or not same_classes(codes, target[part]):
             return False
     return True
+
+
+def likely_targets(frame: pd.DataFrame, target: np.ndarray, task: str) -> list[str]:
+    """The features that may be the target, in their order: all but those whose numbers differ from
+    it, or within a class, in the first rows."""
+    numbers, y = frame.iloc[:LOOKED].select_dtypes("float64"), target[:LOOKED]
+    _, first, classes = np.unique(y, return_index=True, return_inverse=True)
+    values = numbers.to_numpy()
+    due = y[:, np.newaxis] if task == "regression" else values[first[classes]]
+    others = set(numbers.columns[(values != due).any(axis=0)])
+    return [name for name in frame.columns if name not in others]
 
 
 def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
@@ -199,11 +217,10 @@ def table_from_cells(
     columns = {}
     styles, left_out = dict[str, str](), list[str]()
     problems.add(*(why for name, why in cells.refused.items() if name not in reading.drop))
-    for column in cells.frame.columns:
-        made = None
-        if column not in aside and column not in cells.refused:
-            made = problems.tried(feature, column, cells, reading, notes)
-        if made:
+    aside |= cells.refused.keys()
+    features = [name for name in cells.frame.columns if name not in aside]
+    for column, plain in plain_kinds(cells.frame, features, reading.missing):
+        if made := problems.tried(feature, column, cells, reading, notes, plain):
             kind, columns[column] = made
             if decided is not None:  # else its numbers and gaps, which are copies, are let go of
                 decided[column] = kind
@@ -211,15 +228,19 @@ def table_from_cells(
                 styles[column] = kind.style
             if kind.word == kinds.ID:
                 left_out.append(column)
-            del made, kind
-    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+            del made, kind, plain
     weights = groups = times = None
     if reading.weight is not None:
         weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
+    others = [name for name in (reading.group, reading.time) if name in cells.frame]
+    cells = replace(cells, frame=cells.frame[others])
+    release()  # the texts of the features, which are larger than the table
+    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+    del columns
     if task == "regression":
         extreme_targets(codes, str(reading.target), notes)
-    for column in frame.columns if task else ():
+    for column in likely_targets(frame, codes, task) if task else ():
         if same_as_target(frame[column], codes, task):
             problems.add(
                 f"column {column!r} is the target {reading.target!r} itself, perhaps by other "
@@ -271,9 +292,5 @@ def table_from_file(path: str | Path, reading: Reading, *, name: str | None = No
     used raises a DataError that names the line or column; doubtful decisions, and identifiers that
     are left out, are listed in the table's `warnings`.
     """
-    import pyarrow as pa
-
     path = Path(path)
-    table = table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")
-    pa.default_memory_pool().release_unused()  # of the cells, which are larger than the table
-    return table
+    return table_from_cells(path, read_file(path), reading, slug(name or path.stem)[:60] or "csv")

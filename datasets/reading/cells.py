@@ -109,16 +109,15 @@ def read_text(path: Path, name: str) -> Cells:
     names = [clean_name(text) for text in records.header]
     check_header(names, name)
     stripped = records.reader == "Arrow"
-    columns = {at: part if stripped else part.str.strip() for at, part in records.frame.items()}
+    frame = records.frame if stripped else records.frame.apply(lambda part: part.str.strip())
     unnamed = [at for at, text in enumerate(names) if not text]
-    empty = [at for at in unnamed if not columns[at].any()]
+    empty = [at for at in unnamed if not frame[at].any()]
     if empty:
         notices.append(f"{count(len(empty), 'column')} without a name and a value left out")
-    kept = [at for at in range(len(names)) if at not in set(empty)]
     if len(unnamed) - len(empty) > 1:
         raise DataError(f"{name}: {len(unnamed)} columns have no name; name them")
-    cells = pd.DataFrame({at: columns[at] for at in kept})
-    cells.columns = pd.Index([names[at] for at in kept], dtype=object)
+    cells = frame.drop(columns=empty)
+    cells.columns = pd.Index([names[at] for at in cells.columns], dtype=object)
     if shown := first_line_is_a_row(cells):
         notices.append(
             f"the first line looks like a row ({shown}), and is taken for the names of the "

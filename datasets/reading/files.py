@@ -89,6 +89,13 @@ def free_memory() -> float:
     return max(0, min(found))
 
 
+def release() -> None:
+    """Give the memory back to the system that Arrow has let go of, and else keeps."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
 def check_size(path: Path) -> None:
     """DataError for a path that is no file, an empty file, or one too large for the free memory."""
     if not path.is_file():

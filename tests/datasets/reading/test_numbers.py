@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tabsweep.common.columns.kinds import kind_of
 from tabsweep.common.columns.numbers import numbers_in_style, read_numbers
+from tabsweep.common.columns.plain import plain_kinds
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.reading.times import read_times
 
@@ -195,3 +197,53 @@ def test_a_known_style_reads_each_cell_by_itself():
     )
     alone = numbers_in_style(pd.Series(["7"], dtype=str), "decimal commas")
     assert (alone.values.tolist(), alone.style) == ([7], "")
+
+
+def columns_of_all_sorts(n: int) -> pd.DataFrame:
+    """Columns of numbers in which something may be odd; their names begin with "plain" where all
+    cells are short plain numbers or gaps."""
+    rng = np.random.default_rng(n)
+    fine, whole = rng.standard_normal(n), rng.integers(-3, 4, n)
+    days = pd.date_range("2001-01-01", periods=n).strftime
+    found = {
+        "plain": [f"{x:.4f}" for x in fine],
+        "plain, padded": [f"{x:.2f}" for x in fine],
+        "plain, gaps": ["?" if x > 1 else f"{x:.3f}" for x in fine],
+        "plain, whole and gaps": ["" if x > 2 else str(x) for x in whole],
+        "plain, two values": [str(x % 2) for x in whole],
+        "plain, versions": [("1.1", "1.10", "1.2")[x % 3] for x in whole],
+        "plain, counted": [str(x) for x in range(n)],
+        "plain, days": list(days("%Y%m%d")),
+        "plain, months": [f"{10 + x % 3}.{1960 + k % 60}" for k, x in enumerate(whole)],
+        "plain, -0 and fractions": ["-0", "0.5", *map(str, whole)][:n],
+        "-0 among whole ones": ["-0", "1", *map(str, whole)][:n],
+        "codes": [f"0{x % 7}" for x in whole],
+        "exponents": [f"{x:.1e}" for x in fine],
+        "long": [f"{x:.17f}" for x in fine],
+        "infinite": ["inf", *(f"{x:.3f}" for x in fine)][:n],
+        "words": ["n/a" if x > 1 else f"{x:.3f}" for x in fine],
+        "empty": [""] * n,
+        "commas": [f"{x:.2f}".replace(".", ",") for x in fine],
+        "texts": [f"v{x}" for x in whole],
+    }
+    frame = pd.DataFrame(found, dtype=str)
+    numbers = {"plain floats": fine, "plain float gaps": np.where(fine > 1, np.nan, fine)}
+    numbers |= {"infinite floats": np.where(fine > 1, np.inf, fine), "no floats": fine * np.nan}
+    return frame.assign(**numbers, **{"plain float days": found["plain, days"]}).astype(
+        {"plain float days": float}
+    )
+
+
+@pytest.mark.parametrize("n", [30, 150])
+@pytest.mark.parametrize("marks", [(), ("?", "lost"), ("2",)])
+def test_columns_that_are_told_together_are_what_each_is_alone(n, marks):
+    frame = columns_of_all_sorts(n)
+    told = dict(plain_kinds(frame, list(frame), marks))
+    assert list(told) == list(frame)
+    plain = {name for name in frame if name.startswith("plain")} if "2" not in marks else set()
+    assert {name for name, kind in told.items() if kind} == plain
+    for name in plain:
+        kind, alone = told[name], kind_of(frame[name], marks=marks)
+        assert (kind.word, kind.style, kind.notes) == (alone.word, alone.style, alone.notes)
+        assert kind.numbers.values.tobytes() == alone.numbers.values.tobytes()
+        np.testing.assert_array_equal(kind.missing, alone.missing)

@@ -85,6 +85,8 @@ def test_what_is_joined_is_one_class_and_one_category(tmp_path: Path) -> None:
     ("text", "by_arrow"),
     [
         ("a,b\n1,x\n2, y \n", True),
+        ("a,b\n1,x\n2,y\t\n3,\x1fz", True),
+        ("a,b\n1,x\n2,\u00a0y\u00e9\u2003\n", True),
         ("a;b\r\n1;x\r\n;\r\n", True),
         ('"a","b"\n"1","x, y"\n"","z"\n', True),
         ("a\n1\n\n2\n", False),  # a blank line
