@@ -131,7 +131,7 @@ def run_of(
     known = [name for name in suite.datasets if name in known]
     if not options.datasets:  # a suite may have datasets of other tables
         options = replace(options, datasets=tuple(known))
-    elif not set(known).intersection(options.datasets):
+    elif known and not set(known).intersection(options.datasets):  # Hopular's medians name none
         named = first_few(options.datasets, 5)
         raise SweepError(f"{table.name} has no value on {named}; it has: {', '.join(known)}")
     budget, rows = suite.budget(options.budget)[1], published.model_names()

@@ -11,6 +11,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from ....common.counting import count
+from ....models.discovery import runnable
 from ....models.registry_entries import MODELS
 from ....sweeps.scheduling.estimates import LIMIT_TIMES
 from ....sweeps.search.samplers import make_sampler
@@ -30,6 +31,7 @@ RECORD_MB = 0.01  # of a trial's records and curve
 RAY_MB = 900.0  # of the driver, Ray and its processes
 MOST = 150  # how many measured costs of a model are looked up
 GUESSES = ("lightgbm", "random-forest")  # whose mean stands for a model that nobody has measured
+MODULES = ("mlp", "ft-transformer")  # of a torch module
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,9 @@ class TrialCosts:
         works = [Work(settings_of(config, defaults), *shape) for config in _drawn(study)]
         lookup = self._lookup(model, gpu)
         if lookup is None:
-            names = [model] if model in self._table.costs else GUESSES  # the model's own, on a CPU
+            names: Iterable[str] = [model]  # its own, on a CPU
+            if model not in self._table.costs:
+                names = GUESSES if runnable(spec.target) == spec.target else MODULES
             known = [(self._lookup(name, False), self._defaults(name)) for name in names]
             like = [one(Work(default, *shape))[0] for one, default in known if one is not None]
             seconds = [geometric_mean(like)]

@@ -150,7 +150,7 @@ def test_a_model_of_ones_own_stands_beside_the_results_of_others(work):
     Path("r.csv").write_text("\n".join(["method,dataset,seed,metric,value", *lines]), "utf-8")
     words = ("toy-table-1", "--from", "r.csv", "--out", "o")
     found = reproduce(*words)
-    assert found.code == 0 and "net; --model NAME makes a method a row" in found.err
+    assert found.code == 0 and "net; --model NAME makes a method a row" in found.out
     more = ("--model", "net", "--model", "mine.py:Mine", "--name", "own", *FAST)
     found = reproduce(*words, *more)
     assert found.code == 0, found.err

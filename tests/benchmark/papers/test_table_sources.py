@@ -70,6 +70,13 @@ def test_a_row_that_runs_for_its_table_alone_is_run_with_the_tables_others(
     assert list(settings.models) == (models or asked[0].suite.budget("reduced")[1].models)
 
 
+def test_a_table_of_figures_over_datasets_takes_any_dataset_of_its_suite(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("hopular-table-1", "--budget", "quick", "--dataset", "ecoli", "--model", "adaboost")
+    found = bench("reproduce", *words, "--dry-run")
+    assert found.code == 0 and "1 dataset, 1 model" in found.out + found.err, found.err
+
+
 FIGURES = [(paper, t) for paper, tables in {
     "npt": ("table14", "table15"), "cheatt": ("table6",), "hopular": ("tableA.3", "tableA.4"),
 }.items() for t in tables]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from calls import bench
+from calls import answer, bench
 from tabsweep.benchmark.planning.costs.estimate import TrialCosts, by_study, estimate, set_limits
 from tabsweep.benchmark.planning.costs.measured import Cost, Lookup, Work, shipped
 from tabsweep.benchmark.planning.options import Options
@@ -79,6 +79,25 @@ def test_a_model_of_ones_own_is_said_to_be_guessed(tmp_path, monkeypatch):
     found = bench(*call, "--model", "mine.py:Mine", "--model", "knn")
     (line,) = [line for line in found.out.splitlines() if line.startswith("guessed")]
     assert "Mine" in line and "knn" not in line
+
+
+def test_a_torch_module_is_guessed_as_networks_are(tmp_path, monkeypatch):
+    """Whose fits take ten times as long as those of trees on tables this small, and longer."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets.py").write_text(
+        "import torch\n"
+        "from sklearn.linear_model import Ridge\n"
+        "class Mine(Ridge):\n    pass\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self, n_numeric, cardinalities, n_out):\n"
+        "        super().__init__()\n"
+        "        self.line = torch.nn.Linear(n_numeric, n_out)\n"
+        "    def forward(self, x_num, x_cat):\n"
+        "        return self.line(x_num)\n"
+    )
+    call = ("sweep", "--suite", "smoke", "--dataset", "diabetes", "--dry-run", "--trials", "20")
+    mine, net = (answer(*call, "--model", f"nets.py:{n}")["cpu_hours"] for n in ("Mine", "Net"))
+    assert net > 3 * mine > 0
 
 
 def test_the_first_eta_is_the_estimate_and_trials_correct_it():
