@@ -21,6 +21,7 @@ REPRODUCED = (
     "trials",
     "device",
     "workers",
+    "address",
     "runs",
     "name",
     "tracking_uri",

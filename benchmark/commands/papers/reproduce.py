@@ -158,7 +158,8 @@ def _from_experiment(console: Console, table: PaperEntry, options: Options, *, n
     <experiment>-<size>, on another device than the CPU with its name."""
     from ....reports.output.escape import from_markdown
 
-    for name in sorted(options.given("models", "datasets", "folds", "trials", "workers")):
+    of_sweeps = "models", "datasets", "folds", "trials", "workers", "address"
+    for name in sorted(options.given(*of_sweeps)):
         raise SweepError(f"{table.name} is no sweep: it takes no {flag_of(FIELDS[name])}")
     experiment = find_experiment(table.entry.experiment, table.paper.folder)
     budget, device = options.budget, options.device
