@@ -30,6 +30,7 @@ LIBRARIES = (
     "mlflow",
 )
 ROOT = Path(__file__).resolve().parents[2]
+ROOMS = "benchmark", "common", "datasets", "models", "reports", "sweeps"
 
 
 def version(name: str) -> str:
@@ -54,6 +55,17 @@ def cpu_model() -> str:
 def memory_mb() -> float:
     """The memory of this machine in MB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+
+
+def rooms_sha256(*rooms: str) -> str:
+    """A hash of every module in rooms of the package as installed here; an edited checkout
+    differs."""
+    digest = hashlib.sha256()
+    for room in rooms:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if "perf" not in path.relative_to(ROOT).parts:  # run from a checkout, never installed
+                digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def code_version() -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...common.files import file_sha256
 from ...common.text import slug
-from ...sweeps.fingerprint import source_hash, versions
+from ...sweeps.fingerprint import versions
 from ...sweeps.trial import digest
 from ..errors import SweepError
 from . import suite as suites
+from .environment import rooms_sha256
 from .plan_record import PlannedDataset
 from .portfolio import budget_of, slots_for
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ...datasets.table import Table
 
 KEPT = ".tables"  # folder below `runs` with the parsed tables of files
-READER = f"{__name__.partition('.')[0]}.datasets.infer:table_from_file"
-WRITER = f"{__name__.partition('.')[0]}.datasets.kept"
 NAMED = 3  # files whose names stand in the name of a run
 
 
@@ -58,8 +57,11 @@ def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
 
 @cache
 def _reader() -> dict[str, str]:
-    """What reads and stores tables: its source, and the versions of its libraries."""
-    return {"reader": source_hash(READER, WRITER), **versions(("numpy", "pandas", "pyarrow"))}
+    """What reads and stores tables: the source of its rooms, and the versions of its libraries."""
+    return {
+        "reader": rooms_sha256("common", "datasets"),
+        **versions(("numpy", "pandas", "pyarrow")),
+    }
 
 
 def kept_table(place: Path, *, features: bool = True, **how: Any) -> Table | None:

@@ -19,7 +19,7 @@ from ...sweeps.workers.ray_cluster import Node, nodes, on_node, start_ray, stop_
 from ...sweeps.workers.ray_private import available_memory_mb, dashboard_address
 from ...sweeps.workers.trial_actor import differences
 from ..console import OKAY, PROBLEM, WARNING, count
-from ..planning.environment import LIBRARIES, ROOT, cpu_model, version
+from ..planning.environment import LIBRARIES, ROOMS, cpu_model, rooms_sha256, version
 
 ANSWER_S = 90.0  # for a node to start a worker process and answer
 DISK_GB, SHM_SHARE = 2.0, 0.3  # the share of a node's memory that Ray keeps objects in
@@ -63,20 +63,8 @@ def versions() -> dict[str, str]:
     """{what: version} of all that a trial's result may depend on."""
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     found |= {name: version(name) for name in LIBRARIES}
-    found["tabsweep's source"] = source_hash()
+    found["tabsweep's source"] = rooms_sha256(*ROOMS)[:12]
     return found
-
-
-def source_hash() -> str:
-    """A hash of every module of the package as installed here; an edited checkout differs."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    for folder in ("benchmark", "common", "datasets", "models", "reports", "sweeps"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if "perf" not in path.relative_to(ROOT).parts:  # run from a checkout, never installed
-                digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
 
 
 # ---------------------------------------------------------------------- asking all of them
