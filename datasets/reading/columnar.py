@@ -81,7 +81,7 @@ def _read(path: Path, kind: str, name: str) -> Any:
             sized = all(pa.types.is_primitive(field.type) for field in file.schema_arrow)
             batches = file.iter_batches(ROWS_OF_NUMBERS if sized else ROWS_WITH_TEXTS)
             return _table(batches, file.schema_arrow, name)
-    with pa.OSFile(str(path), "rb") as source, pa.ipc.open_file(source) as reader:
+    with open(path, "rb") as source, pa.ipc.open_file(source) as reader:
         batches = map(reader.get_batch, range(reader.num_record_batches))
         return _table(batches, reader.schema, name)
 

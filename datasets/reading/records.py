@@ -180,7 +180,7 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
     blocks = []
     try:
         with (
-            pa.OSFile(str(form.path)) as file,
+            open(form.path, "rb") as file,
             arrow_csv.open_csv(
                 file,
                 arrow_csv.ReadOptions(

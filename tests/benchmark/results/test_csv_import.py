@@ -335,7 +335,7 @@ def test_a_cell_with_fewer_seeds_is_marked_in_every_table():
     for page in ("dataset-d1", "model-b"):
         assert "3 of 4 seeds" in Path(f"report/html/{page}.html").read_text(), page
     said = "fewer than other models have there: b on d1 (s3, others 4)"
-    for name in ("scores", "leaderboard", "tests", "folds", "seeds"):
+    for name in ("scores", "leaderboard", "tests", "seeds"):
         assert said in Path(f"report/{name}.md").read_text(), name
     (line,) = [x for x in Path("report/scores.md").read_text().splitlines() if x[:4] == "| d1"]
     assert " s3 " in line
