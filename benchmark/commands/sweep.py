@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -19,9 +18,8 @@ from ...common.text import suggest
 from ...sweeps.engine import Stop
 from ...sweeps.machine.cgroups import available_cpus
 from ...sweeps.store.ledger import Ledger, LedgerError, Record
-from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_folder import is_run
-from ...sweeps.trial import CAUSES, DONE, FAILED
+from ...sweeps.trial import CAUSES, FAILED
 from ...sweeps.workers.ray_thread import RAY
 from ..console import (
     BEHIND,
@@ -44,7 +42,7 @@ from ..planning.options import Options
 from ..planning.own_tables import csv_suite, planned_tables, suite_tables
 from ..planning.plan import Plan
 from ..planning.plan_record import by_reason, last_plan, plan_in
-from ..results.run_status import status_of
+from ..results.run_status import results_in, status_of
 from ..running import sweep
 from ..running.events import Planned, Started, SweepEvent
 from ..running.minutes import with_minutes
@@ -420,10 +418,7 @@ def summary(
     status = status_of(request.folder)
     failed = sum(status.failed.values())
     tally = outcome.tally
-    ledger = Ledger(request.folder)
-    results = [ledger.at(position) for position in latest_results(ledger).values()]
-    copied = Counter(one["origin"] for one in results if one.get("origin"))
-    origins = dict(sorted(copied.items()))  # {other run: number of results copied from it}
+    origins, done = results_in(request.folder)
     document = {
         **status.to_data(),
         "ran": tally.ran,
@@ -467,7 +462,6 @@ def summary(
         console.say(f"look first at {count(doubtful, 'implausible cell')}: report/look-first.md")
     console.say(f"tables: {request.folder / 'report'}")
     console.say_page(files)
-    done = {one["study"] for one in results if one["status"] == DONE}
     scored = [study for study in outcome.plan.studies if study.name in done]
     tables = {study.dataset for study in scored}
     for name in (name for name in request.tables if name in tables):

@@ -139,14 +139,10 @@ def measured(runs: Sequence[Path]) -> list[Measured]:
     found = []
     for block in blocks:
         bags = {}
-        ends = (-np.inf, np.inf)
-        if block.task == "regression":
-            ends = ensemble_selection.bounds(block.y["val"])
         for trial in block.trials:
             parts, costs = trial.arrays(), trial.ledger.at(trial.position)["costs"]
-            bags[Slot(trial.model, trial.index)] = Bag(
-                np.clip(parts["val"], *ends), np.clip(parts["test"], *ends), costs["cpu_s"]
-            )
+            val, test = (np.clip(parts[part], *block.bounds) for part in ("val", "test"))
+            bags[Slot(trial.model, trial.index)] = Bag(val, test, costs["cpu_s"])
         if block.bag and Slot(*REFERENCE) in bags:
             found.append(Measured(block, METRICS[DEFAULT_METRIC[block.task]], bags))
         else:

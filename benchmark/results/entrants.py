@@ -30,7 +30,7 @@ from .page_facts import display_name, families_of, of_papers
 
 FOLDER = Path(__file__).resolve().parents[1] / "entrants"
 CARD, RESULTS, TRIALS = "entrant.toml", "results.csv.gz", "trials.csv.gz"
-NAMED = 3  # models that a budget names; more of one kind are counted
+NAMED = 3  # models with an unusual number that a sentence names; more are counted
 
 
 class DatasetFacts(Strict):

@@ -114,7 +114,7 @@ def bags_on(blocks: Sequence[Block]) -> dict[str, list[Predicted]]:
 def table_ensemble(blocks: Sequence[Block], metric: Metric) -> TableEnsemble | None:
     """The ensemble on a dataset, of all its folds; None where fewer than two models have bags on
     all folds, or the metric is undefined. Raises LedgerError where predictions are gone."""
-    from ...reports.analyses.ensemble_selection import beats_the_best, bounds, greedy
+    from ...reports.analyses.ensemble_selection import beats_the_best, greedy
 
     bagged = [block for block in blocks if block.bag]
     bags = bags_on(bagged)
@@ -124,16 +124,13 @@ def table_ensemble(blocks: Sequence[Block], metric: Metric) -> TableEnsemble | N
     y = np.concatenate([block.y["val"] for block in bagged])
     parts = [w for block in bagged if (w := block.weights["val"]) is not None]
     weights = np.concatenate(parts) if parts else None
-    arrays = {model: [trial.arrays() for trial in bags[model]] for model in ordered}
-    if bagged[0].task == "regression":
-        ends = [bounds(block.y["val"]) for block in bagged]
-        arrays = {
-            model: [
-                {part: np.clip(values, *within) for part, values in one.items()}
-                for one, within in zip(mine, ends, strict=True)
-            ]
-            for model, mine in arrays.items()
-        }
+    arrays = {
+        model: [
+            {part: np.clip(values, *block.bounds) for part, values in trial.arrays().items()}
+            for trial, block in zip(bags[model], bagged, strict=True)
+        ]
+        for model in ordered
+    }
     val = np.stack([np.concatenate([one["val"] for one in arrays[m]]) for m in ordered])
 
     def loss_on(rows: np.ndarray, prediction: np.ndarray) -> float | None:

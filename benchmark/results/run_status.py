@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sweeps.store.ledger import Ledger, Record
+from ...sweeps.store.records import latest_results
 from ...sweeps.store.run_lock import owner_of
 from ...sweeps.study_state import TUNE, Shape, StudyState
 from ...sweeps.trial import DONE, FAILED
@@ -152,6 +153,15 @@ def _states(
         state = states.setdefault(study, StudyState(shapes[study]))
         state.add_all(stage, *zip(*of_stage, strict=True))
     return states
+
+
+def results_in(run: Path) -> tuple[dict[str, int], set[str]]:
+    """({other run: results of this run that were copied from it}, studies with a score)."""
+    ledger, origins, done = Ledger(run), Counter[str](), set[str]()
+    for record in (ledger.at(position) for position in latest_results(ledger).values()):
+        origins.update([record["origin"]] if record.get("origin") else [])
+        done.update([record["study"]] if record["status"] == DONE else [])
+    return dict(sorted(origins.items())), done
 
 
 def _rank(plan: RunPlan, record: Record) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...common.tasks import REGRESSION
 from ...sweeps.store.ledger import Ledger, LedgerError
 from ...sweeps.store.records import latest_results
 from ...sweeps.trial import DONE
@@ -65,6 +66,14 @@ class Block:
     bag: bool = False
     trials: list[Predicted] = field(default_factory=list)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value that an ensemble takes from a model: by the validation
+        targets of a regression, infinite for classes."""
+        from ...reports.analyses.ensemble_selection import bounds
+
+        return bounds(self.y["val"]) if self.task == REGRESSION else (-np.inf, np.inf)
+
 
 def blocks_of(
     runs: Iterable[str | Path],
@@ -96,7 +105,8 @@ def blocks_of(
         frame = frame if stage is None else frame[frame["stage"] == stage]
         if bags:
             places = zip(frame["study"], frame["stage"], strict=True)
-            frame = frame.loc[[place in fidelities for place in places]]  # [] would be of columns
+            # without loc an empty list selects columns
+            frame = frame.loc[[place in fidelities for place in places]]
         positions = latest_results(ledger)
         for dataset, mine in frame.groupby("dataset", sort=True):
             try:
