@@ -107,7 +107,8 @@ def csv_rows(data):
 
 
 def hostile_evidence():
-    frame = rows_of({**dict.fromkeys(HOSTILE, "binary"), **mixed(1)}, HOSTILE[:9])
+    datasets = {**dict.fromkeys(HOSTILE, "binary"), **mixed(1)}
+    frame = rows_of(datasets, HOSTILE[:9], n_folds=3)
     frame.loc[3, ["status", "cause", "message", "selected"]] = [
         "failed",
         "=cmd",
@@ -121,4 +122,5 @@ def hostile_evidence():
         protocol={HOSTILE[0]: "official \x00 #", HOSTILE[1]: "k|fold"},
         left_out={HOSTILE[4]: "no \\network"},
         versions={"a|b": "<1>"},
+        test_over_train=dict.fromkeys(datasets, 1 / 9),
     )
