@@ -129,8 +129,9 @@ def same_as_target(column: pd.Series, target: np.ndarray, task: str) -> bool:
 
 
 def likely_targets(frame: pd.DataFrame, target: np.ndarray, task: str) -> list[str]:
-    """The features that may be the target, in their order: all but those whose numbers differ from
-    it, or within a class, in the first rows."""
+    """The names of the features that may be the target itself, in their order. A feature of numbers
+    is none if one of the first LOOKED rows differs from the target, for classes from the first row
+    of its class."""
     numbers, y = frame.iloc[:LOOKED].select_dtypes("float64"), target[:LOOKED]
     _, first, classes = np.unique(y, return_index=True, return_inverse=True)
     values = numbers.to_numpy()

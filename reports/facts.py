@@ -92,8 +92,8 @@ class Facts:
     ensembles: str = ""
 
     def of_models(self, called: Mapping[str, str]) -> dict[str, Any]:
-        """The facts of some models that hold beside other results, too, under new names: {fact: its
-        value}. called: {model: its new name}."""
+        """The facts of some models that stay true when other results stand beside them, as {fact:
+        value}. called: {model: its new name}; other models are left out."""
         tables = {"families": self.families, "names": self.names}
         lists = {"of_papers": self.of_papers, "seedless": self.seedless}
         of = {n: {to: t[m] for m, to in called.items() if m in t} for n, t in tables.items()}

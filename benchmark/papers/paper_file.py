@@ -71,8 +71,8 @@ class Entry(Strict):
     """A table or figure of the paper, and exactly one of the fields in BEHIND that shows ours.
 
     suite, budget: the run that shows it, and the budget without `--budget`.
-    experiment: the experiment that shows it, which `bench reproduce` runs. shows: those of its
-    tables and figures that do; none: the one of the entry's name, or else all.
+    experiment: the experiment that shows it, which `bench reproduce` runs. shows: the files
+    of the experiment to print, without endings; empty: those with the entry's name, else all.
     command: a command that shows our counterpart, such as a model's search spaces.
     why: the reason why there is no counterpart.
     """

@@ -25,9 +25,9 @@ def plain_kinds(
     """(name, what `kind_of` says of it) of each of the columns `names` that holds plain numbers,
     (name, None) of the others.
 
-    Plain are float64, and texts of at most SHORT characters such as -12.50; the other cells are
-    missing, by MISSING or `marks`. Not plain is a column without a number, with an infinite one, or
-    with -0 among whole ones; and none is where a mark is a number.
+    A column is plain if its cells are float64, or texts of at most SHORT characters such as -12.50,
+    or missing by MISSING or `marks`. It is not plain without a number, with an infinite number, or
+    with -0 among whole numbers. Where a mark is a number, no column is plain.
     """
     size = max(1, CELLS // max(1, len(frame)))
     for start in range(0, len(names), size):

@@ -157,7 +157,7 @@ class ProcessCalls(RayCalls):
         try:
             with open(descriptor, "wb") as file:
                 joblib.dump(value, file)
-        except OSError as error:  # a full disk does not say which
+        except OSError as error:  # which does not name the full disk
             raise OSError(error.errno, error.strerror, f"TMPDIR={tempfile.gettempdir()}") from error
         stored = Stored(Path(name))
         weakref.finalize(stored, Path(name).unlink, missing_ok=True)
