@@ -94,14 +94,14 @@ def slopes(ranked: Sequence[Ranked], mode: str) -> str:
     """The picture of the study by training size."""
     n = len(ranked[-1].models)
     about = f"Mean ranks of {n} models by training rows"
-    return draw(about, n, (78.0, 78.0), mode, partial(draw_slopes, ranked))
+    return draw(about, n, (26.0, 128.0), mode, partial(draw_slopes, ranked))
 
 
 def draw_slopes(
     ranked: Sequence[Ranked], axes: Axes, text: str, faint: str, colours: tuple[str, ...]
 ) -> None:
-    """A line a model from the smallest size to the largest, its name at both ends: at the left in
-    the order there, at the right in the order there."""
+    """A line a model from the smallest size to the largest, with its mean rank at both ends, in the
+    order there, and its name at the right."""
     n, last = len(ranked[-1].models), len(ranked) - 1
     mean = [dict(zip(one.models, one.mean, strict=True)) for one in ranked]
     for model in ranked[-1].models:
@@ -112,7 +112,7 @@ def draw_slopes(
             align = "right" if side < 0 else "left"
             y = mean[x][model]
             axes.plot([x, x + 0.13 * side], [y, place], lw=0.5, color=colour, clip_on=False)
-            name = f"{y:.1f}  {model}" if side > 0 else f"{model}  {y:.1f}"
+            name = f"{y:.1f}  {model}" if side > 0 else f"{y:.1f}"
             at = x + 0.16 * side
             axes.text(at, place, name, ha=align, va="center", size=SIZE, color=colour)
     axes.set_xticks(range(last + 1), [f"{one.size:,}" for one in ranked])

@@ -136,7 +136,8 @@ def _figures(
         ]
         kind = "standard deviation" if name in source.evidence.overlapping else "standard error"
         title, x = f"Test {label}", f"test {label}{percent}"
-        made.append(figures.rows(rows, title=title, note="Mean over folds.", x=x, whisker=kind))
+        note = "Mean over folds." if max(cell.n_folds for cell in scored) > 1 else ""
+        made.append(figures.rows(rows, title=title, note=note, x=x, whisker=kind))
     paths = source.paths.get(name, {})
     if not any(len(p) > 1 for p in paths.values()):
         return made

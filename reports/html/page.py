@@ -77,8 +77,10 @@ class Source:
         )
 
     def family(self, model: str) -> tuple[str, str, str]:
-        """Family, summary and paper of a model; of an unknown one "external" and nothing."""
-        return self.evidence.facts.families.get(model, ("external", "", ""))
+        """Family, summary (without the marks of code) and paper of a model; of an unknown one
+        "external" and nothing."""
+        family, summary, paper = self.evidence.facts.families.get(model, ("external", "", ""))
+        return family, summary.replace("`", ""), paper
 
     @cached_property
     def looks(self) -> dict[str, Look]:
