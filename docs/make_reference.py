@@ -148,8 +148,8 @@ def tuning_table(trials: pd.DataFrame) -> list[str]:
 
 
 def stopping_table(trials: pd.DataFrame, by: str, title: str) -> list[str]:
-    """Of each value of the column `by` the share of fits that early stopping ended, and the models
-    of which more than a tenth of the fits reached their limit."""
+    """For each value of the column `by`: how many fits early stopping ended, and the models of
+    which more than a tenth of the fits reached their limit."""
     fits = trials.dropna(subset=["limit"])
     fits = fits.assign(stopped=fits["steps"] < fits["limit"])
     lines = [f"| {title} | ended early | reached their limit |", "| --- | ---: | --- |"]

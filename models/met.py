@@ -208,7 +208,7 @@ class METTask(PretrainedTask):
 
 
 def _length(x: Tensor) -> Tensor:  # (B, F) -> (B, 1)
-    """Of each row, never zero."""
+    """The Euclidean norm of each row, never zero."""
     return x.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
 

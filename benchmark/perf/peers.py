@@ -276,7 +276,7 @@ class Processes:
 
     @staticmethod
     def waited() -> float:
-        """Of children that have ended and were waited for."""
+        """CPU seconds of the children that have ended and were waited for."""
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
 

@@ -78,12 +78,12 @@ class Measured:
         return np.unique(np.linspace(0, n - 1, min(n, ROWS)).astype(int))
 
     def loss(self, prediction: np.ndarray) -> float | None:
-        """Of predictions of the `thin` rows."""
+        """The metric's loss of predictions of the `thin` rows; None where it is undefined."""
         value = self.metric.value(self.block.y["val"][self.thin], prediction)
         return None if value is None else self.metric.loss(value)
 
     def error(self, prediction: np.ndarray) -> float:
-        """Of predictions of the test rows."""
+        """The metric's error of predictions of the test rows, at least .0001."""
         value = self.metric.value(self.block.y["test"], prediction)
         assert value is not None
         return max(self.metric.error(value), 1e-4)

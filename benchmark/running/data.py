@@ -98,7 +98,7 @@ def gather(
 
 
 def _folds_note(asked: int | None, data: Mapping[str, Data]) -> list[str]:
-    """Whose protocol has fewer folds than --folds asks for."""
+    """A line on the datasets whose protocol has fewer folds than --folds asks for."""
     n_folds = {name: len(each.folds) for name, each in data.items()}
     few = [f"{name} has {n}" for name, n in n_folds.items() if asked is not None and n < asked]
     return [f"Of the {asked} folds that --folds asks for: {', '.join(few)}."] if few else []

@@ -101,7 +101,7 @@ def _other(data: bytes) -> str:
 
 
 def _notice(data: bytes, first: int, codec: str) -> str:
-    """That a file is no UTF-8, with the text about its first byte that is none."""
+    """Says that a file is no UTF-8, and shows the text around the first byte that shows it."""
     start, end = data.rfind(b"\n", 0, first) + 1, data.find(b"\n", first)
     line, text = data.count(b"\n", 0, first) + 1, data[start : end if end >= 0 else None]
     word = text.decode(codec, "replace")

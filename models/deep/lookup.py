@@ -21,7 +21,7 @@ class LookupTask(RowTask):
     `remember` was last given; in validation these are all training rows."""
 
     def val_loss(self) -> float | None:
-        """That of all networks of rows."""
+        """The validation loss (as for `RowTask`), with all training rows looked up."""
         if self.val is None:
             return None
         self.module.remember(self.rows, self.targets)

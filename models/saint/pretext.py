@@ -95,8 +95,8 @@ class Pretext(nn.Module):
         return (F.cross_entropy(logits, own) + F.cross_entropy(logits.t(), own)) / 2
 
     def denoising(self, x: Tensor, cells: Cells) -> tuple[Tensor, Tensor]:
-        """Of encoded rows (B, T, D): log loss summed over the categorical columns, and mean squared
-        error of the numbers, missing ones (that are the training mean) included."""
+        """Losses of encoded rows (B, T, D): log loss summed over the categorical columns, and mean
+        squared error of the numbers, missing ones (that are the training mean) included."""
         hidden = torch.baddbmm(self.bias, x[:, 1:].transpose(0, 1), self.weight).relu()
         columns = self.decoder.columns
         told = self.decoder(hidden.transpose(0, 1), range(columns.n))

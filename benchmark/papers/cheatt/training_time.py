@@ -108,8 +108,8 @@ def config(host: str, dataset: str, batch: int) -> dict[str, Any]:
 
 
 def _clock(device: str) -> Callable[[], float]:
-    """Of a GPU the time of day, when it has done its work; of a CPU the time of this process, which
-    other programs on a shared machine change less."""
+    """A function that returns seconds: on a GPU those of the clock once its work is done, on a CPU
+    those of this process, which other programs on a shared machine change less."""
     if device == "cpu":
         return time.process_time
 

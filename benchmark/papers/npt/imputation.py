@@ -56,8 +56,8 @@ def encoded(frame: pd.DataFrame) -> tuple[pd.DataFrame, Callable[[np.ndarray], p
 
 
 def errors(filled: pd.DataFrame, truth: pd.DataFrame, hidden: np.ndarray) -> dict[str, Any]:
-    """Of the hidden cells: root mean squared error of numbers in standard deviations of their
-    column, and share of wrong categories in percent; None where there are none."""
+    """Errors in the hidden cells: root mean squared error of the numbers, in standard deviations of
+    their columns, and share of wrong categories in percent; None where there are none."""
     squares, wrong = [], []
     for at, name in enumerate(truth):
         ours, known = filled[name][hidden[:, at]], truth[name][hidden[:, at]]

@@ -39,7 +39,7 @@ class Mixtures(nn.Module):
         )
 
     def of(self, layer: int) -> Mix:
-        """Those of one layer."""
+        """The two matrices of a layer."""
         if self.sharing == "headwise":
             return self.matrices[2 * layer], self.matrices[2 * layer + 1]
         matrix = self.matrices[layer if self.sharing == "key-value" else 0]
