@@ -98,8 +98,8 @@ def claims_table(evidence: Evidence, untested: Sequence[list[str]] = UNTESTED) -
     found = []
     for _, one, other in asked:
         ours = one or of_families(evidence, NETWORKS)
-        k = None if one else len(other)
-        errors = pd.DataFrame({"a": side(folds, ours, k), "b": side(folds, other)}).dropna()
+        k = None if one else min(len(ours), len(other))
+        errors = pd.DataFrame({"a": side(folds, ours, k), "b": side(folds, other, k)}).dropna()
         both = errors.groupby("dataset").agg(["mean", "size"])
         both = both[both["a", "size"] == n_folds.reindex(both.index)]
         found.append(gains(both["a", "mean"].to_numpy(), both["b", "mean"].to_numpy()))
