@@ -7,43 +7,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from bag_cases import fits_in, write_counting
 from chaos import Sweep, kill_all
 from tabsweep.sweeps.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("ray-faults")
 
-SLOW = """
-import os
-import time
-
-import numpy as np
-
-
-class Slow:
-    '''Leaves a line of every fit before it begins.'''
-
-    name = "slow"
-    tasks = ("binary", "multiclass")
-
-    def __init__(self, seed=0):
-        self.seed = seed
-
-    def fit(self, X, y):
-        with open(os.environ["FITS"], "a") as log:
-            log.write(f"{self.seed} {os.getpid()}\\n")
-        time.sleep(float(os.environ["FIT_S"]))
-        self.classes_, n = np.unique(y, return_counts=True)
-        self.p_ = n / n.sum()
-        return self
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def predict_proba(self, X):
-        noise = np.random.default_rng(self.seed).uniform(0.5, 1, (len(X), len(self.p_)))
-        return self.p_ * noise / (self.p_ * noise).sum(axis=1, keepdims=True)
-"""
-OPTIONS = ("--suite", "smoke", "--dataset", "iris", "--model", "slow.py:Slow", "--folds", 1)
+OPTIONS = ("--suite", "smoke", "--dataset", "iris", "--model", "counting.py:Counting", "--folds", 1)
 OPTIONS += ("--trials", 1, "--bag", 5, "--tracking-uri", "none")
 
 
@@ -52,12 +22,6 @@ def sweep_of(work: Path, name: str, workers: int, fit_s: float) -> tuple[Sweep, 
     fits = work / f"{name}.fits"
     env = {"FITS": str(fits), "FIT_S": str(fit_s)}
     return Sweep(work / name, *OPTIONS, "--workers", workers, env=env), fits
-
-
-def fitted(fits: Path) -> list[tuple[int, int]]:
-    """(seed, process) of every fit that has begun."""
-    lines = fits.read_text().splitlines() if fits.exists() else []
-    return [(int(seed), int(pid)) for seed, pid in map(str.split, lines)]
 
 
 def predictions(sweep: Sweep) -> dict[str, dict[str, bytes]]:
@@ -75,7 +39,7 @@ def predictions(sweep: Sweep) -> dict[str, dict[str, bytes]]:
 @pytest.mark.fault(1, 2)
 @pytest.mark.parametrize("killed", ["worker", "driver"])
 def test_a_bag_killed_in_its_fourth_member_goes_on_there_and_has_the_same_bytes(killed, work):
-    (work / "slow.py").write_text(SLOW)
+    write_counting(work)
     calm, _ = sweep_of(work, "calm", 0, 0.0)
     calm.finish()
     struck, fits = sweep_of(work, "struck", 1, 1.1)  # kept after each fit of more than a second
@@ -83,16 +47,16 @@ def test_a_bag_killed_in_its_fourth_member_goes_on_there_and_has_the_same_bytes(
     try:
         search = [0]
         in_fourth = [*search, 0, 1, 2, 3]
-        struck.wait(lambda: [seed for seed, _ in fitted(fits)] == in_fourth, "the fourth member")
+        struck.wait(lambda: [seed for seed, _ in fits_in(fits)] == in_fourth, "the fourth member")
         if killed == "worker":
-            os.kill(fitted(fits)[-1][1], signal.SIGKILL)
+            os.kill(fits_in(fits)[-1][1], signal.SIGKILL)
             struck.end()
         else:
             kill_all(driver)
             struck.finish()
     finally:
         struck.off()
-    assert [seed for seed, _ in fitted(fits)] == [*in_fourth, 3, 4]
+    assert [seed for seed, _ in fits_in(fits)] == [*in_fourth, 3, 4]
     assert predictions(struck) == predictions(calm) and len(predictions(calm)) == 2
     bag = [record for record in struck.results() if record.get("fidelity")]
     assert [record["info"]["resumed_from"] for record in bag] == [3]

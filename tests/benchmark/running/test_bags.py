@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bag_cases import Ended, Store, fits_in, write_counting
 from calls import answer
 from looped import each
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
@@ -214,49 +215,16 @@ def test_two_members_are_the_halves_computed_by_hand(task, work):
 
 # ---------------------------------------------------------------------- a member fails, or is kept
 
-COUNTING = """
-from pathlib import Path
-
-import numpy as np
-
-
-class Counting:
-    '''Leaves a line of every fit; breaks where the file `broken` names the seed.'''
-
-    name = "counting"
-    tasks = ("binary", "multiclass")
-
-    def __init__(self, seed=0):
-        self.seed = seed
-
-    def fit(self, X, y):
-        with open("fits.log", "a") as log:
-            log.write(f"{self.seed}\\n")
-        if Path("broken").exists() and str(self.seed) in Path("broken").read_text().split():
-            raise ZeroDivisionError(f"the fit with seed {self.seed} breaks")
-        self.classes_, n = np.unique(y, return_counts=True)
-        self.p_ = n / n.sum()
-        return self
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def predict_proba(self, X):
-        noise = np.random.default_rng(self.seed).uniform(0.5, 1, (len(X), len(self.p_)))
-        return self.p_ * noise / (self.p_ * noise).sum(axis=1, keepdims=True)
-"""
-
 
 @pytest.fixture
 def counting(work: Path) -> str:
-    """The name of a class in a file of the user that counts its fits."""
-    Path("counting.py").write_text(COUNTING)
-    return "counting.py:Counting"
+    """A class in a file of the user that counts its fits."""
+    return write_counting(work)
 
 
 def fitted() -> list[int]:
     """The seeds of all fits so far."""
-    return [int(line) for line in Path("fits.log").read_text().split()]
+    return [seed for seed, _ in fits_in(Path("fits.log"))]
 
 
 @each("validation", ["holdout", "cv"])
@@ -279,26 +247,6 @@ def test_a_member_that_fails_is_one_failed_trial_with_its_cause(validation, coun
     assert fitted() == [*first, 0, 1, 2, 0, 1, 2, 3]
 
 
-class Store:
-    """Checkpoints in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[int, bytes]] = {}
-        self.most = 99
-
-    def get(self, key: str) -> tuple[int, bytes] | None:
-        return self.kept.get(key)
-
-    def put(self, key: str, step: int, state: bytes) -> None:
-        if step > self.most:
-            raise Ended
-        self.kept[key] = (step, state)
-
-
-class Ended(BaseException):
-    """The worker goes away between two members."""
-
-
 def test_finished_members_are_kept_and_not_fitted_again(monkeypatch):
     """Whichever of them it was after which the worker went away."""
     monkeypatch.setattr(bag, "UNSAVED_S", -1.0)  # kept after each
@@ -309,8 +257,7 @@ def test_finished_members_are_kept_and_not_fitted_again(monkeypatch):
     assert undisturbed.status == DONE
     assert (undisturbed.info["members"], undisturbed.info["resumed_from"]) == (4, 0)
     for n_kept in (1, 2, 3):
-        store = Store()
-        store.most = n_kept
+        store = Store(most=n_kept)
         if n_kept < 3:  # the last save is after the third of four
             with pytest.raises(Ended):
                 run_trial(trial, (table, {0: fold}), store)
