@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
@@ -22,6 +22,12 @@ from ..workers.ray_cluster import death_of
 from ..workers.ray_private import take_crash_cause
 from .async_search import Asynchronous
 from .trainable import PAYLOAD
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+    from ray.tune.experiment import Trial
+
+    Trials = list[Trial]
 
 GRACE_S = 5.0  # added to what is left of a trial's time before its step is ended
 
@@ -49,7 +55,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         self, search: Asynchronous, study: Study, session: str, elapsed: Mapping[int, float]
     ) -> None:
         self.search, self.study, self.session = search, study, session
-        self._ending: list[Any] = []
+        self._ending: list[ActorHandle] = []
         self._since: dict[int, float] = {}  # when the step that runs now began
         self._elapsed = dict(elapsed)
         self._late: set[int] = set()
@@ -69,7 +75,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
 
     # ------------------------------------------------------------------ a trial's life
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_start(self, iteration: int, trials: Trials, trial: Trial, **_: object) -> None:
         """Write the lease of a trial that starts for the first time in this Tuner."""
         index = int(str(trial))
         self._since[index] = awake_s()
@@ -80,7 +86,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
                 self.search.write_lease(self.study, index)
 
     def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+        self, iteration: int, trials: Trials, trial: Trial, result: dict[str, Any], **_: object
     ) -> None:
         """Write the row of a trial that has ended, and restart the clock of its next step."""
         index = int(str(trial))
@@ -92,24 +98,24 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
             with self._own_errors():
                 self.search.write(self.study, track, outcome, self._name(index))
 
-    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_recover(self, iteration: int, trials: Trials, trial: Trial, **_: object) -> None:
         """Count the death of a trial's process; another one goes on from its last boundary."""
         self._died(trial)
         self._limit_deaths(trial)
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: Trials, trial: Trial, **_: object) -> None:
         """Write the row of a failure. One that was lost with its machine, or has attempts left,
         gets none: another Tuner goes on with it."""
         self._died(trial)
 
-    def _limit_deaths(self, trial: Any) -> None:
+    def _limit_deaths(self, trial: Trial) -> None:
         """Tell Tune whether it may start a trial again after its next death. Trouble around the
         trials is tried once more."""
         lease = self.search.lease(self.study, int(str(trial)))
         last = self.search.trouble or self.search.attempts.next_may_be_last(lease)
         trial.max_failures = trial.num_failures + (0 if last else 1)
 
-    def _died(self, trial: Any) -> None:
+    def _died(self, trial: Trial) -> None:
         index = int(str(trial))
         self._since.pop(index, None)
         if index in self.search.ended[self.study.name]:
@@ -130,7 +136,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         """The name of the worker that runs a trial."""
         return f"{self.session}-{index}"
 
-    def _output(self, trial: Any, index: int) -> str:
+    def _output(self, trial: Trial, index: int) -> str:
         """What a trial whose process died had printed, from the machine of its last report."""
         here, there = self._calls.here, self._calls.nodes()
         host = trial.run_metadata.last_result.get("hostname")
@@ -138,7 +144,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         place = here if here in on_host or not on_host else on_host[0]
         return self._outputs.take(self._name(index), place)
 
-    def _cause(self, trial: Any, index: int) -> str:
+    def _cause(self, trial: Trial, index: int) -> str:
         """killed, oom or gpu_oom where the trial's process caused it; lost where its machine did,
         or the code of Tune or of this package around the trial."""
         from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError
@@ -152,7 +158,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
 
     # ------------------------------------------------------------------ the driver's clock
 
-    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+    def on_step_begin(self, iteration: int, trials: Trials, **_: object) -> None:
         """Look whether an early end was asked for; Tune then asks `stop_all`."""
         if not self.stopping and (self.search.stop.soon or self.search.stop.now):
             self.stopping = True  # all of them end in this step
@@ -165,7 +171,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False  # no trial is to end alone
 
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+    def on_step_end(self, iteration: int, trials: Trials, **_: object) -> None:
         """End actors and overdue trials, and send a `Beat` every few seconds."""
         for actor in self._ending:  # their states are stored: no need to wait for a long step
             self._calls.kill(actor)
@@ -179,7 +185,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
             with self._own_errors():
                 self.search.listener(self._workers(trials, now))
 
-    def _end_overdue(self, trials: list[Any], now: float) -> None:
+    def _end_overdue(self, trials: Trials, now: float) -> None:
         timeout_s = self.study.limits.wall_s
         for trial in trials:
             index = int(str(trial))
@@ -192,7 +198,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
                 trial.max_failures = 0
                 self._calls.kill(actor)
 
-    def _workers(self, trials: list[Any], now: float) -> Beat:
+    def _workers(self, trials: Trials, now: float) -> Beat:
         running = [trial for trial in trials if trial.status == trial.RUNNING]
         workers = []
         for trial in running:
@@ -214,7 +220,7 @@ class LedgerCallback(NotPickled, tune.Callback, tune.Stopper):
         return Beat(workers, len(self.search.left(self.study)) - len(running))
 
 
-def _error_of(trial: Any) -> BaseException | None:
+def _error_of(trial: Trial) -> BaseException | None:
     """Why a trial failed last, from the file that Tune in this process has just written.
 
     `Trial.get_pickled_error` would look in the run's folder, which others may have written, and
