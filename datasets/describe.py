@@ -32,7 +32,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     `target`, `protocol`, `n_folds`, `sizes` of the first fold, and the passport's `flags`.
     """
     problems, decided = Problems(keep=True), dict[str, Kind]()
-    names = list(map(str, cells.frame.columns))
+    names = list(map(str, cells.columns))
     problems.add(*column_problems(path.name, reading, names))
     known, table = reading.of_columns(names), None
     warnings: list[str] = []
@@ -68,7 +68,7 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
     about: dict[str, Any] = {
         "file": path.name,
         "form": cells.form,
-        "n_rows": len(cells.frame),
+        "n_rows": cells.n_rows,
         "columns": columns,
         "warnings": warnings,
     }
@@ -95,7 +95,7 @@ def split_facts(table: Table, reading: Reading) -> dict[str, Any]:
 
 def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -> dict[str, Any]:
     """Facts about one column; `kind` is None for one that is no feature."""
-    column = cells.frame[name]
+    column = cells[name]
     missing = is_missing(column, reading.missing)
     if kind is not None and len(kind.missing) == len(missing):
         missing = kind.missing

@@ -48,7 +48,7 @@ def feature(
     if plain is not None and plain.numbers is not None and not stated:
         notes.sentences.extend(plain.notes)
         return plain, plain.numbers.values
-    column = cells.frame[name]
+    column = cells[name]
     how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
     try:
         if stated == kinds.CATEGORY:
@@ -104,8 +104,8 @@ def doubtful_points(cells: Cells, notes: Notes) -> None:
     digits, and other columns have decimal commas."""
     if "decimal commas" not in notes.styles:
         return
-    for name in cells.frame.columns:
-        column = cells.frame[name]
+    for name in cells.columns:
+        column = cells[name]
         if column.dtype == np.float64 or name in notes.styles["decimal commas"]:
             continue
         pointed = column[column.str.contains(".", regex=False)]
@@ -149,14 +149,14 @@ def group_codes(cells: Cells, name: str, reading: Reading) -> np.ndarray:
             f"group column {name!r} is missing in {kind.missing.sum()} rows, first on "
             f"{cells.where(int(np.argmax(kind.missing)))}; fill it or remove these rows"
         )
-    return pd.factorize(levels(cells.frame[name], kind, styled=True))[0].astype(np.int64)
+    return pd.factorize(levels(cells[name], kind, styled=True))[0].astype(np.int64)
 
 
 def row_weights(cells: Cells, reading: Reading, notes: Notes) -> np.ndarray:
     """(N,) how much each row counts; noted. DataError for a weight that is missing, no number,
     infinite or below 0, and where all are 0."""
     name = str(reading.weight)
-    column = cells.frame[name]
+    column = cells[name]
     found = read_numbers(column, cells.delimiter, reading.missing)
     values = found.values
     wrong = ~np.isfinite(values) | (values < 0)
@@ -187,7 +187,7 @@ def row_weights(cells: Cells, reading: Reading, notes: Notes) -> np.ndarray:
 def note_time(cells: Cells, reading: Reading, notes: Notes) -> None:
     """Note that the dates of a time column are no feature."""
     dated = reading.time is not None and reading.time not in reading.date
-    if dated and np.isnan(read_numbers(cells.frame[reading.time], "").values).all():
+    if dated and np.isnan(read_numbers(cells[reading.time], "").values).all():
         notes.sentences.append(
             f"time column {reading.time!r} orders the rows and is no feature; --date "
             f"{reading.time} makes its month, weekday and hour features as well"
@@ -208,7 +208,7 @@ def table_from_cells(
     problems the table lacks what they are about; DataError where nothing is left of it.
     """
     problems = problems or Problems()
-    problems.add(*column_problems(path.name, reading, cells.frame.columns))
+    problems.add(*column_problems(path.name, reading, cells.columns))
     notes = Notes(list(cells.notices))
     cells = with_target(cells, reading, notes)
     target = problems.tried(encode_target, cells, reading, notes)
@@ -219,8 +219,8 @@ def table_from_cells(
     styles, left_out = dict[str, str](), list[str]()
     problems.add(*(why for name, why in cells.refused.items() if name not in reading.drop))
     aside |= cells.refused.keys()
-    features = [name for name in cells.frame.columns if name not in aside]
-    for column, plain in plain_kinds(cells.frame, features, reading.missing):
+    features = [name for name in cells.columns if name not in aside]
+    for column, plain in plain_kinds(cells.columns, features, reading.missing):
         if made := problems.tried(feature, column, cells, reading, notes, plain):
             kind, columns[column] = made
             if decided is not None:  # else its numbers and gaps, which are copies, are let go of
@@ -234,11 +234,12 @@ def table_from_cells(
     if reading.weight is not None:
         weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
-    others = [name for name in (reading.group, reading.time) if name in cells.frame]
-    cells = replace(cells, frame=cells.frame[others])
-    release()  # the texts of the features, which are larger than the table
-    frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
-    del columns
+    others = [name for name in (reading.group, reading.time) if name in cells.columns]
+    cells = replace(cells, columns={name: cells.columns[name] for name in others})
+    release()  # the texts of the features
+    known = {name: values for name, values in columns.items() if values is not None}
+    frame = pd.DataFrame(known, copy=False)
+    del columns, known
     if task == "regression":
         extreme_targets(codes, str(reading.target), notes)
     for column in likely_targets(frame, codes, task) if task else ():
@@ -253,7 +254,7 @@ def table_from_cells(
         groups = problems.tried(group_codes, cells, reading.group, reading)
     if reading.time is not None:
         how = (cells.delimiter, cells.where, reading.missing, reading.day_first)
-        times = problems.tried(read_times, cells.frame[reading.time], *how)
+        times = problems.tried(read_times, cells[reading.time], *how)
         note_time(cells, reading, notes)
     if not task or frame.columns.empty:
         raise DataError(problems.kept[0])

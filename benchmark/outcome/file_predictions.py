@@ -120,7 +120,7 @@ def unknown_columns(
 ) -> dict[str, list[str]]:
     """{name: cells as texts} of the columns that the model does not know, for the output. One with
     the name of a column of predictions (`header`) is left out."""
-    names = [name for name in cells.frame.columns if name not in set(schema.names)]
+    names = [name for name in cells.columns if name not in set(schema.names)]
     taken = [name for name in names if name in header]
     if names:
         verb = "are" if len(names) > 1 else "is"
@@ -129,9 +129,7 @@ def unknown_columns(
     if taken:
         warn(f"left out of the output, whose own columns have the name: {', '.join(taken)}")
     return {
-        name: [text_cell(value) for value in cells.frame[name]]
-        for name in names
-        if name not in taken
+        name: [text_cell(value) for value in cells[name]] for name in names if name not in taken
     }
 
 
@@ -148,10 +146,10 @@ def read_frame(
 ) -> pd.DataFrame:
     """The columns that the model knows, read as in training. marks: texts that stood for missing
     values there."""
-    schema.check_names(list(cells.frame.columns), lambda text: None)
+    schema.check_names(list(cells.columns), lambda text: None)
     parts: dict[str, Any] = {}
     for column in schema.columns:
-        texts = cells.frame[column.name]
+        texts = cells[column.name]
         if column.kind == "numeric":
             parts[column.name] = numeric_cells(column, cells, marks, warn)
         elif column.kind == "date":
@@ -169,7 +167,7 @@ def date_cells(
 ) -> pd.Series:
     """(N,) datetimes, written as in the file of the training rows or as 2024-12-31; others are gaps
     with a warning. SchemaError names the line of the first, where they are more than half."""
-    texts = cells.frame[column.name]
+    texts = cells[column.name]
     known = texts.astype(object).where(~is_missing(texts, marks), None)
     try:
         return dates_of(known, column.style, warn)
@@ -186,7 +184,7 @@ def numeric_cells(
     """(N,) numbers, NaN for missing ones. They are read as in the training file, so that the
     reading of a row does not depend on the rows beside it; others are gaps with a warning.
     SchemaError names the line of the first, where they are more than half."""
-    texts = cells.frame[column.name]
+    texts = cells[column.name]
     read = numbers_in_style(texts, column.style, marks)
     numbers = read.values
     bad = np.flatnonzero(np.isnan(numbers) & ~read.missing)

@@ -1,8 +1,10 @@
-"""Columns of plain numbers, told from the others many at once."""
+"""Columns of plain numbers: told from the others many at once, and kept without their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,13 +16,84 @@ from .notations import MISSING
 from .numbers import SHORT, Numbers, as_float
 
 CELLS = 1 << 20  # of the columns that are looked at together
-PLAIN = r"^-?(0|[1-9]\d*)(\.\d*)?$"  # of at most SHORT characters: no code, and exact as a float64
+PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"  # of at most SHORT characters: no code, and exact as a float64
 HEAD = 64  # rows that tell of most columns that `doubts` has nothing to say of them
 DAYS, MONTHS = 1e5, (10, 13)  # the least number of days and seconds; the numbers of 12.2024
+TEXTS = pd.StringDtype(na_value=math.nan)
+PART = 1 << 16  # numbers that become texts at once
+NO_GAP = 1 << 20
+
+
+@dataclass(frozen=True)
+class PlainTexts:
+    """A column of plain numbers and missing cells as a CSV file has them, without the texts, which
+    it can tell: `values` (N,), NaN where missing, and `places` (N,), the number of decimals, or
+    -1 - i for the text MISSING[i]."""
+
+    values: np.ndarray
+    places: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self, at: np.ndarray) -> PlainTexts:
+        """The column of the rows `at`."""
+        return PlainTexts(self.values[at], self.places[at])
+
+    def texts(self) -> pa.ChunkedArray:
+        """(N,) the cells as they stand in the file."""
+        parts = []
+        for at in range(0, len(self), PART):
+            numbers, places = (a[at : at + PART].tolist() for a in (self.values, self.places))
+            pairs = zip(numbers, places, strict=True)
+            parts.append([f"{x:.{n}f}" if n >= 0 else MISSING[-1 - n] for x, n in pairs])
+        return pa.chunked_array(parts, pa.large_string())
+
+    def __contains__(self, text: str) -> bool:
+        """Whether a text that is no number is a cell."""
+        return text in MISSING and bool((self.places == -1 - MISSING.index(text)).any())
+
+
+Column = pd.Series | PlainTexts
+Columns = Mapping[str, Column] | pd.DataFrame
+
+
+def cells_of(column: Column, name: str) -> pd.Series:
+    """A column of texts or of float64, whose texts may be held as such, as categories or as
+    `PlainTexts`."""
+    if isinstance(column, PlainTexts):
+        texts = column.texts()
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        texts = pa.array(column.array).cast(pa.large_string())
+    else:
+        return column.rename(name)
+    return pd.Series(pd.array(texts, dtype=TEXTS), name=name)
+
+
+def plain_columns(
+    columns: Sequence[pa.Array], gaps: Sequence[str] = MISSING
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(values (F, N) and places (F, N) of `PlainTexts`, which columns are such (F,)) of columns of
+    texts, of which `gaps` are missing."""
+    texts = pa.concat_arrays(columns)
+    length, point = pc.binary_length(texts), pc.find_substring(texts, ".")
+    plain = pc.and_(pc.less_equal(length, SHORT), pc.match_substring_regex(texts, PLAIN))
+    numeric = pc.fill_null(plain, False)
+    is_number = numeric.to_numpy(zero_copy_only=False)
+    values = np.full(len(texts), np.nan)
+    values[is_number] = pc.cast(texts.filter(numeric), pa.float64()).to_numpy()
+    after = pc.if_else(pc.less(point, 0), 0, pc.subtract(pc.subtract(length, point), 1))
+    places = np.array(pc.fill_null(after, 0), np.int32)
+    others = texts.filter(pc.invert(numeric))
+    found = pc.index_in(others, value_set=pa.array(gaps, others.type))
+    places[~is_number] = -1 - np.array(pc.fill_null(found, NO_GAP), np.int32)
+    shape = len(columns), len(texts) // len(columns)
+    places = places.reshape(shape)
+    return values.reshape(shape), places, (places > -1 - NO_GAP).all(axis=1)
 
 
 def plain_kinds(
-    frame: pd.DataFrame, names: Sequence[str], marks: Collection[str] = ()
+    columns: Columns, names: Sequence[str], marks: Collection[str] = ()
 ) -> Iterator[tuple[str, Kind | None]]:
     """(name, what `kind_of` says of it) of each of the columns `names` that holds plain numbers,
     (name, None) of the others.
@@ -29,60 +102,49 @@ def plain_kinds(
     or missing by MISSING or `marks`. It is not plain without a number, with an infinite number, or
     with -0 among whole numbers. Where a mark is a number, no column is plain.
     """
-    size = max(1, CELLS // max(1, len(frame)))
+    size = max(1, CELLS // max(1, len(columns[names[0]]))) if names else 1
     for start in range(0, len(names), size):
-        some = names[start : start + size]
-        found = {} if any(np.isfinite(as_float(m)) for m in marks) else _told(frame, some, marks)
+        some = {name: columns[name] for name in names[start : start + size]}
+        found = {} if any(np.isfinite(as_float(m)) for m in marks) else _told(some, marks)
         for name in some:
             yield name, found.pop(name, None)
 
 
-def _told(frame: pd.DataFrame, names: Sequence[str], marks: Collection[str]) -> dict[str, Kind]:
+def _told(columns: Columns, marks: Collection[str]) -> dict[str, Kind]:
     """{name: kind} of the columns that are plain."""
-    columns = {name: frame[name] for name in names}
-    floats = {name: one for name, one in columns.items() if one.dtype == np.float64}
-    texts = {name: one for name, one in columns.items() if name not in floats}
+    plain = {name: c.values for name, c in columns.items() if isinstance(c, PlainTexts)}
+    series = {name: c for name, c in columns.items() if isinstance(c, pd.Series)}
+    floats = {name: c.to_numpy() for name, c in series.items() if c.dtype == np.float64}
+    texts = {  # those held as categories have a text that is no number, or a mark
+        name: cells_of(c, name)
+        for name, c in series.items()
+        if name not in floats and (marks or not isinstance(c.dtype, pd.CategoricalDtype))
+    }
+    plain |= _of_texts(texts, marks) if texts else {}
     found = {}
-    for group, values_of in ((floats, _of_floats), (texts, _of_texts)):
-        if not group:
-            continue
-        values, plain = values_of(list(group.values()), marks)
-        missing, doubtful = np.isnan(values), _doubtful(values, texts=group is texts)
-        for at, (name, cells) in enumerate(group.items()):
-            if plain[at] and not missing[at].all():
-                numbers, there = Numbers(values[at], missing[at]), ~missing[at]
-                notes = doubts(cells[there], numbers) if doubtful[at] else ()
-                found[name] = Kind(NUMBER, "", numbers, missing[at], tuple(notes))
+    for group in (floats, plain):
+        values = np.stack(list(group.values())) if group else np.empty((0, 1))
+        missing, doubtful = np.isnan(values), _doubtful(values, texts=group is plain)
+        unusable = np.isinf(values).any(axis=1) | missing.all(axis=1)
+        if group is plain:  # pandas has no -0 among whole numbers
+            signed = (np.signbit(values) & (values == 0)).any(axis=1)
+            unusable |= signed & _all(values, values == np.round(values))
+        for at, (name, own) in enumerate(group.items()):
+            if unusable[at]:
+                continue
+            numbers, notes = Numbers(own, missing[at]), list[str]()
+            if doubtful[at]:
+                notes = doubts(cells_of(columns[name], name)[~missing[at]], numbers)
+            found[name] = Kind(NUMBER, "", numbers, missing[at], tuple(notes))
     return found
 
 
-def _of_floats(
-    columns: Sequence[pd.Series], marks: Collection[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """(values (F, N), NaN where missing; which columns are plain (F,)) of columns of float64."""
-    values = np.stack([cells.to_numpy() for cells in columns])
-    return values, ~np.isinf(values).any(axis=1)
-
-
-def _of_texts(
-    columns: Sequence[pd.Series], marks: Collection[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """As `_of_floats`, of columns of texts."""
-    parts = [pa.array(cells.array, pa.large_string(), from_pandas=True) for cells in columns]
-    chunked = (one.chunks if isinstance(one, pa.ChunkedArray) else [one] for one in parts)
-    texts = pa.concat_arrays([chunk for chunks in chunked for chunk in chunks])
-    short = pc.less_equal(pc.binary_length(texts), SHORT)
-    numeric = pc.fill_null(pc.and_(short, pc.match_substring_regex(texts, PLAIN)), False)
-    is_number = numeric.to_numpy(zero_copy_only=False)
-    numbers = np.full(len(texts), np.nan)
-    numbers[is_number] = pc.cast(texts.filter(numeric), pa.float64()).to_numpy()
-    others = texts.filter(pc.invert(numeric))
-    gaps = pc.is_in(others, value_set=pa.array([*MISSING, *marks], others.type))
-    read = is_number  # or missing
-    read[~is_number] = gaps.to_numpy(zero_copy_only=False)
-    values, plain = numbers.reshape(len(columns), -1), read.reshape(len(columns), -1).all(axis=1)
-    signed = (np.signbit(values) & (values == 0)).any(axis=1)
-    return values, plain & ~(signed & _all(values, values == np.round(values)))  # pandas has no -0
+def _of_texts(columns: Mapping[str, pd.Series], marks: Collection[str]) -> dict[str, np.ndarray]:
+    """{name: values (N,), NaN where missing} of those columns of texts that are plain."""
+    parts = [pa.array(c.array, pa.large_string(), from_pandas=True) for c in columns.values()]
+    joined = [p.combine_chunks() if isinstance(p, pa.ChunkedArray) else p for p in parts]
+    values, _, plain = plain_columns(joined, (*MISSING, *marks))
+    return {name: values[at] for at, name in enumerate(columns) if plain[at]}
 
 
 def _doubtful(values: np.ndarray, *, texts: bool) -> np.ndarray:  # (F, N) -> (F,)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ...common.columns.kinds import MAX_COLUMNS
 from ...common.columns.numbers import as_float
+from ...common.columns.plain import Column, PlainTexts, cells_of
 from ...common.counting import count
 from ...common.text import one_line
 from ..errors import DataError
@@ -28,14 +29,15 @@ NO_THREAD = "can't start new thread"  # what Python says where there is no memor
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a file. `frame` has a column each, of stripped texts or, from a file with types,
-    float64. `lines` are the lines on which the rows begin, empty for a file without lines.
-    `delimiter` is "" for a file that has none. `kinds` are those that the file itself states.
-    `refused` are columns that cannot be read, which are empty here, and why. `form` says in a few
-    words how the file is written, `notices` what was decided about it."""
+    """The cells of a file. `columns` are of stripped texts or, from a file with types, float64;
+    texts may be held as categories or as `PlainTexts`. `lines` are the lines on which the rows
+    begin, empty for a file without lines. `delimiter` is "" for a file that has none. `kinds` are
+    those that the file itself states. `refused` are columns that cannot be read, which are empty
+    here, and why. `form` says in a few words how the file is written, `notices` what was decided
+    about it."""
 
     name: str
-    frame: pd.DataFrame
+    columns: Mapping[str, Column]
     lines: Sequence[int] = ()
     delimiter: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -43,19 +45,38 @@ class Cells:
     form: str = ""
     notices: tuple[str, ...] = ()
 
+    def __getitem__(self, name: str) -> pd.Series:
+        """A column, of texts or of float64."""
+        return cells_of(self.columns[name], name)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All columns as texts and float64."""
+        columns = {at: self[name] for at, name in enumerate(self.columns)}
+        return pd.DataFrame(columns).set_axis(pd.Index(self.columns, dtype=object), axis=1)
+
     def where(self, row: int) -> str:
         """A row, counted from 0, as readers of the file find it: "line 7" or "row 6"."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
     def are_levels(self, name: str) -> bool:
         """Whether the texts of a column are categories as they stand, as the file states them."""
-        return name in self.kinds and self.frame[name].dtype != np.float64
+        return name in self.kinds and self[name].dtype != np.float64
 
     def rows(self, mask: np.ndarray) -> Cells:
         """The rows of the mask (N,) alone; the others keep their lines."""
         at = np.flatnonzero(mask)
         lines = [self.lines[row] for row in at.tolist()] if self.lines else ()
-        return replace(self, frame=self.frame.iloc[at].reset_index(drop=True), lines=lines)
+        columns = {
+            name: c.rows(at) if isinstance(c, PlainTexts) else c.iloc[at].reset_index(drop=True)
+            for name, c in self.columns.items()
+        }
+        return replace(self, columns=columns, lines=lines)
 
 
 def read_file(path: Path) -> Cells:
@@ -75,10 +96,12 @@ def read_file(path: Path) -> Cells:
             else:
                 frame, kinds, refused = read_columnar(plain, kind, path.name)
                 rows = [name for name in frame.columns if INDEX.fullmatch(str(name))]
-                known = frame.drop(columns=rows)
-                found = Cells(path.name, known, kinds=kinds, refused=refused, form=kind)
                 if frame.empty:
                     raise DataError(f"{path.name}: {len(frame.columns)} columns and no rows")
+                known = frame.drop(columns=rows)
+                check_header(list(map(str, known.columns)), path.name)
+                columns = dict(known.items())
+                found = Cells(path.name, columns, kinds=kinds, refused=refused, form=kind)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and NO_THREAD not in str(error):
             raise
@@ -86,10 +109,10 @@ def read_file(path: Path) -> Cells:
             f"{path.name}: the memory ran out while reading; use a sample of the rows"
         ) from None
     form = f"{found.form}, {packed}" if packed else found.form
-    check_header(list(map(str, found.frame.columns)), path.name)
     notices = found.notices
-    if found.frame.columns[0] == "" and _numbers_rows(found.frame[""]):
-        found = replace(found, frame=found.frame.drop(columns=""))
+    if next(iter(found.columns)) == "" and _numbers_rows(found[""]):
+        columns = {name: c for name, c in found.columns.items() if name}
+        found = replace(found, columns=columns)
         notices += ("the first column has no name and numbers the rows; left out",)
     told = tuple(f"{path.name}: {notice}" for notice in notices)
     return replace(found, form=form, notices=told)
@@ -108,16 +131,13 @@ def read_text(path: Path, name: str) -> Cells:
     notices = [notice, *records.notices] if notice else list(records.notices)
     names = [clean_name(text) for text in records.header]
     check_header(names, name)
-    stripped = records.reader == "Arrow"
-    frame = records.frame if stripped else records.frame.apply(lambda part: part.str.strip())
     unnamed = [at for at, text in enumerate(names) if not text]
-    empty = [at for at in unnamed if not frame[at].any()]
+    empty = [at for at in unnamed if not cells_of(records.columns[at], "").any()]
     if empty:
         notices.append(f"{count(len(empty), 'column')} without a name and a value left out")
     if len(unnamed) - len(empty) > 1:
         raise DataError(f"{name}: {len(unnamed)} columns have no name; name them")
-    cells = frame.drop(columns=empty)
-    cells.columns = pd.Index([names[at] for at in cells.columns], dtype=object)
+    cells = {names[at]: c for at, c in enumerate(records.columns) if at not in empty}
     if shown := first_line_is_a_row(cells):
         notices.append(
             f"the first line looks like a row ({shown}), and is taken for the names of the "
@@ -130,12 +150,15 @@ def read_text(path: Path, name: str) -> Cells:
     return Cells(name, cells, records.lines, records.delimiter, **how)  # type: ignore[arg-type]
 
 
-def first_line_is_a_row(cells: pd.DataFrame) -> str:
+def first_line_is_a_row(columns: Mapping[str, Column]) -> str:
     """The names of the columns, as they stand, where all are numbers or values of their columns; ""
     elsewhere."""
-    names = [str(name) for name in cells.columns if name]
+    names = [name for name in columns if name]
     for name in names:
-        if np.isnan(as_float(name)) and not (cells[name] == name).any():
+        column = columns[name]
+        if np.isnan(as_float(name)) and not (
+            name in column if isinstance(column, PlainTexts) else (column == name).any()
+        ):
             return ""
     return one_line(", ".join(names), 60)
 

@@ -55,7 +55,7 @@ def two_texts(column: pd.Series, found: Numbers) -> tuple[str, str] | None:
 def category_of(cells: Cells, name: str, reading: Reading) -> Kind:
     """The kind of a column that is a category, whatever it looks like. Where the file states its
     categories, no text but a mark of the user is missing, and none is a number."""
-    column, marks = cells.frame[name], reading.missing
+    column, marks = cells[name], reading.missing
     if cells.are_levels(name) and not (missing := column.isin(["", *marks]).to_numpy()).all():
         return Kind(kinds.CATEGORY, "", None, missing)
     return kind_of(column, stated=kinds.CATEGORY, delimiter=cells.delimiter, marks=marks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...common.columns.kinds import MAX_COLUMNS
+from ...common.columns.plain import TEXTS, Column, PlainTexts, plain_columns
 from ...common.counting import count
 from ...common.text import one_line
 from ..errors import DataError
@@ -25,7 +25,7 @@ from .files import release
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
-BLOCK = 1 << 24  # bytes that Arrow parses at once; a line must fit
+BLOCK = 1 << 22  # bytes of lines that Arrow parses at once, and the rest of the last one
 BLANKS = [bytes([code]) for code in (9, 11, 12, 28, 29, 30, 31, 32)]  # that stripping takes
 _STATED = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # the line that Excel reads
 
@@ -40,12 +40,12 @@ QUOTES: dict[str, dict[str, Any]] = {  # how a quotation mark in a field is writ
 
 @dataclass
 class Records:
-    """The header and the rows of a CSV file: `frame` has a column of texts for each field of the
-    header, under its place; `lines` are those on which the rows begin; `reader` is "Arrow" where
-    its reader made the cells."""
+    """The header and the rows of a CSV file: `columns` are of texts (see `Cells`), one for each
+    field of the header; `lines` are those on which the rows begin; `reader` is "Arrow" where its
+    reader made the cells."""
 
     header: list[str]
-    frame: pd.DataFrame
+    columns: list[Column]
     lines: Sequence[int]
     delimiter: str
     notices: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ def _read(form: Form, name: str, *, whole: bool = False) -> Records:
     at, header = next(rows, (1, [""]))
     width = len(header)
     if width > MAX_COLUMNS:  # `check_header` says it
-        return Records(header, pd.DataFrame(), (), form.delimiter)
+        return Records(header, [], (), form.delimiter)
     if at == 1 and not whole and (found := _read_by_arrow(form, header)):
         return found
     lines: list[int] = []
@@ -148,7 +148,8 @@ def _read(form: Form, name: str, *, whole: bool = False) -> Records:
     if short and (whole or 2 * len(short) > len(lines)):
         line, n = short[0]
         raise DataError(f"{name}: line {line} has {n} fields, the header has {width}")
-    found = Records(header, pd.concat(parts, ignore_index=True), lines, form.delimiter)
+    frame = pd.concat(parts, ignore_index=True)
+    found = Records(header, [frame[at].str.strip() for at in frame], lines, form.delimiter)
     for odd, what in (
         (short, "the others count as missing"),
         (long, "the empty ones are left out"),
@@ -166,94 +167,122 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
     """The records as `_read` gives them, in a tenth of the time, by Arrow's reader; None where the
     two could differ: other encodings than UTF-8, other quotation marks than those about whole
     fields, blank lines, mixed line ends, lines with another number of fields than the header, and
-    fields beyond csv's limit. The file is read a block at a time, and never held as a whole."""
-    from pyarrow import csv as arrow_csv
-
+    fields beyond csv's limit. The file is read a block at a time, and never held as a whole; of a
+    column that begins with plain numbers the texts are let go of, as long as it holds no others."""
     if form.encoding != "utf-8-sig" or form.first != 1 or form.delimiter not in DELIMITERS:
         return None
-    n_rows, quoted, stripped = _looked_through(form.path)
-    if not n_rows or (quoted and not _about_fields(form.path.read_bytes(), form.delimiter)):
+    n_rows, stripped = _looked_through(form)
+    if not n_rows:
         return None
-    names, size = [str(at) for at in range(len(header))], form.path.stat().st_size
+    every, size = range(len(header)), form.path.stat().st_size
+    values = np.empty((len(header), n_rows))
+    places = np.empty(values.shape, np.int8)
     # Where memory runs out in it, Arrow's parser ends the process: that much must be there.
-    np.empty(2 * (size + 8 * n_rows * len(names)) + 4 * min(BLOCK, size), np.uint8)
-    blocks = []
-    try:
-        with (
-            open(form.path, "rb") as file,
-            arrow_csv.open_csv(
-                file,
-                arrow_csv.ReadOptions(
-                    column_names=names, skip_rows=1, use_threads=False, block_size=BLOCK
-                ),
-                arrow_csv.ParseOptions(delimiter=form.delimiter),
-                arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
-                ),
-            ) as reader,
-        ):
-            for batch in reader:
-                cells = pa.concat_arrays(batch.columns)
-                if (pc.max(pc.binary_length(cells)).as_py() or 0) >= csv.field_size_limit():
-                    return None
-                n, columns = batch.num_rows, batch.columns
-                if not stripped:
-                    cells = pc.utf8_trim_whitespace(cells)
-                    columns = [cells.slice(at * n, n) for at in range(len(names))]
-                blocks.append(columns)
-    except pa.ArrowInvalid:  # fields are missing or too many: `_read` knows which
+    np.empty(2 * size + 8 * values.size + 16 * min(BLOCK, size), np.uint8)
+    start, texts = 0, dict[int, list[pa.Array]]()
+    for columns in _blocks(form, len(header), stripped):
+        n = len(columns[0]) if columns else n_rows + 1
+        if start + n > n_rows:
+            return None
+        some = np.array([at for at in every if at not in texts], int)
+        if len(some):
+            numbers, decimals, plain = plain_columns([columns[at] for at in some])
+            values[some[plain], start : start + n] = numbers[plain]
+            places[some[plain], start : start + n] = decimals[plain]
+            for at in some[~plain].tolist():
+                texts[at] = PlainTexts(values[at, :start], places[at, :start]).texts().chunks
+        for at, chunks in texts.items():
+            chunks.append(_packed(columns[at]))
+        start += n
+    if start != n_rows:
         return None
-    if sum(len(columns[0]) for columns in blocks) != n_rows:
-        return None
+    found = [
+        _series(texts.pop(at)) if at in texts else PlainTexts(values[at], places[at])
+        for at in every
+    ]
     release()
-    texts = pd.StringDtype(na_value=math.nan)
-    columns = map(pa.chunked_array, zip(*blocks, strict=True))
-    frame = pd.DataFrame({at: pd.array(c, dtype=texts) for at, c in enumerate(columns)}, copy=False)
-    return Records(header, frame, range(2, n_rows + 2), form.delimiter, reader="Arrow")
+    return Records(header, found, range(2, n_rows + 2), form.delimiter, reader="Arrow")
 
 
-def _looked_through(path: Path) -> tuple[int, bool, bool]:
-    """(rows below the header, 0 where lines end in several ways; whether there are quotation marks;
-    whether no row has blanks or other letters than ASCII's, so that no cell needs to be
-    stripped)."""
+def _blocks(form: Form, width: int, stripped: bool) -> Iterator[list[pa.Array]]:
+    """The columns of a file's blocks of lines, as stripped texts; ends with an empty list where
+    Arrow reads something else than csv."""
+    from pyarrow import csv as arrow_csv
+
+    names = [str(at) for at in range(width)]
+    parsing = arrow_csv.ParseOptions(delimiter=form.delimiter)
+    converting = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+    )
+    with open(form.path, "rb") as file:
+        file.readline()
+        while block := file.read(BLOCK) + file.readline():
+            reading = arrow_csv.ReadOptions(
+                column_names=names, use_threads=False, block_size=len(block) + 1
+            )
+            source = pa.BufferReader(block)
+            try:
+                read = arrow_csv.read_csv(source, reading, parsing, converting).combine_chunks()
+            except pa.ArrowInvalid:  # fields are missing or too many: `_read` knows which
+                yield []
+                return
+            columns = [column.chunk(0) for column in read.columns] if len(read) else []
+            cells = pa.concat_arrays(columns or [pa.array([], pa.string())])
+            if (pc.max(pc.binary_length(cells)).as_py() or 0) >= csv.field_size_limit():
+                columns = []
+            if columns and not stripped:
+                cells, n = pc.utf8_trim_whitespace(cells), len(read)
+                columns = [cells.slice(at * n, n) for at in range(width)]
+            yield columns
+
+
+def _packed(texts: pa.Array) -> pa.Array:
+    """Texts (N,), as codes into the different ones if these are few."""
+    coded = texts.dictionary_encode()
+    return coded if 2 * len(coded.dictionary) < len(texts) else texts
+
+
+def _series(chunks: list[pa.Array]) -> pd.Series:
+    """A column of texts; a categorical one where all chunks are codes."""
+    if all(pa.types.is_dictionary(chunk.type) for chunk in chunks):
+        codes = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
+        return pd.Series(codes.to_pandas())
+    texts = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
+    return pd.Series(pd.array(texts, dtype=TEXTS))
+
+
+def _looked_through(form: Form) -> tuple[int, bool]:
+    """(rows below the header, 0 where Arrow cannot read the file as csv does: lines that end in
+    several ways, or quotation marks other than about whole fields; whether no row has blanks or
+    other letters than ASCII's, so that no cell needs to be stripped)."""
     n_lf = n_cr = n_both = 0
-    quoted, stripped, last = False, True, b""
-    with open(path, "rb") as file:
+    regular = stripped = True
+    with open(form.path, "rb") as file:
         header = block = file.readline()
         while block:
             n_lf, n_cr = n_lf + block.count(b"\n"), n_cr + block.count(b"\r")
-            n_both += block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
-            quoted |= b'"' in block
+            n_both += block.count(b"\r\n")
+            regular &= b'"' not in block or _about_fields(block, form.delimiter)
             if block is not header:
                 stripped &= block.isascii() and not any(blank in block for blank in BLANKS)
-            last = block[-1:]
-            block = file.read(BLOCK)
+            ends, block = block.endswith(b"\n"), file.read(BLOCK) + file.readline()
     odd = n_cr and not n_cr == n_lf == n_both
-    return 0 if odd or not n_lf else n_lf - (last == b"\n"), quoted, stripped
+    return 0 if odd or not n_lf or not regular else n_lf - ends, stripped
 
 
-def _about_fields(data: bytes, delimiter: str) -> bool:
+def _about_fields(lines: bytes, delimiter: str) -> bool:
     """Whether each quotation mark opens or closes a whole field of one line, and none stands in a
     field."""
-    text = np.frombuffer(data.removeprefix(codecs.BOM_UTF8), np.uint8)
-    if b'"' not in data:
-        return True
-    marks = _places(text, '"')
+    text = np.frombuffer(lines.removeprefix(codecs.BOM_UTF8), np.uint8)
+    marks = np.flatnonzero(text == ord('"'))
     ends = np.frombuffer(f"{delimiter}\r\n".encode(), np.uint8)
     first, last = marks[::2], marks[1::2]
     opens = np.isin(text[np.maximum(first - 1, 0)], ends) | (first == 0)
     closes = np.isin(text[np.minimum(last + 1, len(text) - 1)], ends) | (last == len(text) - 1)
-    before_lines = np.searchsorted(marks, _places(text, "\n"))
+    before_lines = np.searchsorted(marks, np.flatnonzero(text == ord("\n")))
     return len(first) == len(last) and bool(
         opens.all() and closes.all() and not (before_lines % 2).any()
     )
-
-
-def _places(text: np.ndarray, mark: str) -> np.ndarray:
-    """Where a mark stands in bytes (N,), found a block at a time."""
-    starts = range(0, len(text), BLOCK)
-    parts = [np.flatnonzero(text[at : at + BLOCK] == ord(mark)) + at for at in starts]
-    return np.concatenate(parts)
 
 
 def form_of(path: Path, encoding: str) -> Form:

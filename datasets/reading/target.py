@@ -96,7 +96,7 @@ def stated_task(cells: Cells, reading: Reading) -> str:
 
 def target_numbers(cells: Cells, reading: Reading) -> Numbers:
     """The numbers of the target, seconds where it holds durations; see `read_numbers`."""
-    name, column = str(reading.target), cells.frame[reading.target]
+    name, column = str(reading.target), cells[reading.target]
     if cells.are_levels(name) and stated_task(cells, reading) != "regression":
         gaps = category_of(cells, name, reading).missing
         return Numbers(np.full(len(gaps), np.nan), gaps)
@@ -113,7 +113,7 @@ _AMOUNTS = ("", "regression")
 def refuse_odd(cells: Cells, found: Numbers, name: str, task: str, notes: Notes) -> None:
     """DataError for a target of which most cells are numbers and some are not; a note where these
     are so many that it has classes, unless `task` says otherwise."""
-    column = cells.frame[name]
+    column = cells[name]
     first, n_odd = int(np.argmax(found.odd)), int(found.odd.sum())
     shown = f"{one_line(column.iloc[first], 40)!r} on {cells.where(first)}"
     if task == "regression" or is_reading(column, found.odd, found.missing):
@@ -135,7 +135,7 @@ def encode_target(
     """(target (N,), task, classes); DataError where cells are missing or do not fit the task, and
     for numbers that are too large or too close together for their squares to be numbers."""
     name, task = str(reading.target), reading.task
-    column = cells.frame[name]
+    column = cells[name]
     found = target_numbers(cells, reading)
     numbers = found.values
     bad = found.missing | np.isinf(numbers)
@@ -257,7 +257,7 @@ def check_range(name: str, target: np.ndarray) -> None:
 
 def without_target(cells: Cells, reading: Reading) -> np.ndarray:
     """(N,) which rows have no target."""
-    column = cells.frame[reading.target]
+    column = cells[reading.target]
     found, task = target_numbers(cells, reading), stated_task(cells, reading)
     amounts = task == "regression" or is_reading(column, found.odd, found.missing)
     if task in _AMOUNTS and amounts and found.n_numbers:

@@ -32,7 +32,7 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
     cells = read_file(file)
     about = describe(file, cells, Reading.of({**given, "target": target}))
     console.data(about)
-    size = f"{about['n_rows']:,} rows, {len(cells.frame.columns)} columns"
+    size = f"{about['n_rows']:,} rows, {len(cells.columns)} columns"
     console.say(f"{file.name}: {about['form']}; {size}")
     console.table(
         ["column", "role", "kind", "written", "missing", "marked by", "distinct", "values"],
