@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def category_texts(column: pd.Series) -> list[str | None]:
 def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its columns' names as a CSV file has them; SweepError where two are alike."""
     names = [clean_name(str(name)) for name in frame.columns]
-    known: dict[str, Any] = {}
+    known: dict[str, object] = {}
     for name, given in zip(names, frame.columns, strict=True):
         if name in known:
             raise SweepError(
@@ -110,13 +110,13 @@ def named_cleanly(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a label is a number and no boolean."""
     known = isinstance(value, int | float | np.number | Decimal)
     return known and not isinstance(value, bool | np.bool_)
 
 
-def label_text(label: Any) -> str:
+def label_text(label: object) -> str:
     """The name that a class has in a file and in a run, where its text is that of no other.
 
     >>> label_text(True), label_text(2.0), label_text(" yes ")
@@ -125,7 +125,7 @@ def label_text(label: Any) -> str:
     return number_text(label) if is_number(label) else one_blank(label)
 
 
-def label_texts(labels: Collection[Any], target: str, task: str | None) -> dict[Any, str]:
+def label_texts(labels: Collection[object], target: str, task: str | None) -> dict[object, str]:
     """{label: its text in a file}, such that each class is read back as itself.
 
     Texts are quoted, with the target's name before all of them, where one is blank or two differ
@@ -184,8 +184,8 @@ class FrameData:
         target: Any,
         *,
         task: str | None = None,
-        categorical_features: Any = (),
-        roles: Mapping[str, Any] | None = None,
+        categorical_features: Iterable[object] = (),
+        roles: Mapping[str, object] | None = None,
     ) -> None:
         if isinstance(target, Collection) and not isinstance(target, (str, bytes, tuple)):
             raise SweepError(
@@ -241,16 +241,16 @@ class FrameData:
         self.columns = FrameColumns(categories=categorical_features or ())
         self.columns.decide(self.features)
 
-    def reading(self, positive: Any = None, costs: Mapping[Any, float] | None = None) -> Reading:
+    def reading(self, positive: object = None, costs: Mapping[Any, float] | None = None) -> Reading:
         """How the file is read. positive: a label; costs: those of labels and of pairs of them.
         SweepError for a label that the target does not hold."""
 
-        def text(label: Any) -> str:
+        def text(label: object) -> str:
             if label not in self._texts:
                 raise SweepError(f"target {self.target!r} has no label {label!r}")
             return self._texts[label]
 
-        def named(key: Any) -> str:
+        def named(key: object) -> str:
             if key in self._texts or not isinstance(key, tuple) or len(key) != 2:
                 return text(key)
             pair = [text(label) for label in key]

@@ -47,7 +47,7 @@ class Param:
         """Number of different values, None where they are a continuum."""
         raise NotImplementedError
 
-    def point(self, index: int) -> Any:
+    def point(self, index: int) -> object:
         """Value number `index` of `size` in a fixed order."""
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class Param:
         without a finite list of values."""
         return 0
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
         raise NotImplementedError
 
@@ -65,18 +65,18 @@ class Param:
         one value only."""
         return () if self.size == 1 else (self._axis(name),)
 
-    def read(self, name: str, draw: Draw) -> Any:
+    def read(self, name: str, draw: Draw) -> object:
         """The value for the numbers that were drawn for this parameter's axes."""
         return self.point(0) if self.size == 1 else self._value(draw(self._axis(name)))
 
-    def write(self, name: str, value: Any) -> dict[str, float]:
+    def write(self, name: str, value: object) -> dict[str, float]:
         """The numbers, by axis label, that `read` would turn into `value`."""
         return {} if self.size == 1 else {name: self._number(value)}
 
     def _axis(self, name: str) -> Axis:
         return Axis(name, "index", 0, (self.size or 1) - 1)
 
-    def _value(self, drawn: float) -> Any:
+    def _value(self, drawn: float) -> object:
         return self.point(int(drawn))
 
     def _number(self, value: Any) -> float:
@@ -106,11 +106,11 @@ class Fixed(Param):
         """1."""
         return 1
 
-    def point(self, index: int) -> Any:
+    def point(self, index: int) -> object:
         """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.value)
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
         return _same(self.value, value)
 
@@ -146,7 +146,7 @@ class Choice(Param):
         """Number of values."""
         return len(self.values)
 
-    def point(self, index: int) -> Any:
+    def point(self, index: int) -> object:
         """Value number `index` of `size` in a fixed order."""
         return copy.deepcopy(self.values[index])
 
@@ -154,7 +154,7 @@ class Choice(Param):
         """The number of a value that can be drawn."""
         return self._index[canonical(plain(value))]
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
         try:
             return canonical(plain(value)) in self._index
@@ -221,7 +221,7 @@ class Float(Param):
         """Value number `index` of `size` in a fixed order."""
         return self._value(self.low)
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
@@ -286,10 +286,11 @@ class Int(Param):
         """The number of a value that can be drawn."""
         return (value - self.low) // self.step
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return whole and self.low <= value <= self.high and (value - self.low) % self.step == 0
+        if isinstance(value, bool) or not isinstance(value, int):
+            return False
+        return self.low <= value <= self.high and (value - self.low) % self.step == 0
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, as in a space file."""
@@ -340,13 +341,13 @@ class Maybe(Param):
             return None
         return 1 + self.of.size - (self._gap is not None)
 
-    def point(self, index: int) -> Any:
+    def point(self, index: int) -> object:
         """Value number `index` of `size` in a fixed order."""
         if index == 0:
             return copy.deepcopy(self.value)
         return self.of.point(index - 1 + (self._gap is not None and index - 1 >= self._gap))
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: object) -> bool:
         """Whether `value` can be drawn."""
         return _same(self.value, value) or self.of.contains(value)
 
@@ -354,13 +355,13 @@ class Maybe(Param):
         """A switch between `value` and `of`, and the axes of `of`."""
         return (self._switch(name), *self.of.axes(name))
 
-    def read(self, name: str, draw: Draw) -> Any:
+    def read(self, name: str, draw: Draw) -> object:
         """The value for the drawn numbers."""
         if int(draw(self._switch(name))) == 0:
             return copy.deepcopy(self.value)
         return self.of.read(name, draw)
 
-    def write(self, name: str, value: Any) -> dict[str, float]:
+    def write(self, name: str, value: object) -> dict[str, float]:
         """The numbers that `read` turns into `value`."""
         switch = self._switch(name).label
         if _same(self.value, value):
@@ -392,7 +393,7 @@ KINDS: dict[str, tuple[Callable[..., Param], set[str], set[str]]] = {
 }
 
 
-def parse_param(data: Any) -> Param:
+def parse_param(data: object) -> Param:
     """A parameter from plain data, {"kind": .., ..}; ValueError for anything not understood."""
     if not isinstance(data, Mapping):
         raise ValueError(f"a parameter must be a table with a kind, got {data!r}")
@@ -413,18 +414,18 @@ def parse_param(data: Any) -> Param:
     return build(**{key: value for key, value in data.items() if key != "kind"})
 
 
-def _same(own: Any, value: Any) -> bool:
+def _same(own: object, value: object) -> bool:
     try:
         return canonical(own) == canonical(plain(value))
     except ValueError:
         return False
 
 
-def _number(field: str, value: Any) -> float:
-    value = plain(value)
-    if type(value) not in (int, float):
-        raise ValueError(f"{field} must be a number, got {value!r}")
-    return value
+def _number(field: str, value: object) -> float:
+    number = plain(value)
+    if type(number) not in (int, float):
+        raise ValueError(f"{field} must be a number, got {number!r}")
+    return number
 
 
 def _clip(value: float, low: float, high: float) -> float:
