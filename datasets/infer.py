@@ -187,7 +187,7 @@ def row_weights(cells: Cells, reading: Reading, notes: Notes) -> np.ndarray:
 def note_time(cells: Cells, reading: Reading, notes: Notes) -> None:
     """Note that the dates of a time column are no feature."""
     dated = reading.time is not None and reading.time not in reading.date
-    if dated and np.isnan(read_numbers(cells[reading.time], "").values).all():
+    if dated and np.isnan(read_numbers(cells[str(reading.time)], "").values).all():
         notes.sentences.append(
             f"time column {reading.time!r} orders the rows and is no feature; --date "
             f"{reading.time} makes its month, weekday and hour features as well"
@@ -234,11 +234,11 @@ def table_from_cells(
     if reading.weight is not None:
         weights = problems.tried(row_weights, cells, reading, notes)
     doubtful_points(cells, notes)
-    others = [name for name in (reading.group, reading.time) if name in cells.columns]
-    cells = replace(cells, columns={name: cells.columns[name] for name in others})
+    others = {n: c for n, c in cells.columns.items() if n in (reading.group, reading.time)}
+    cells = replace(cells, columns=others)
     release()  # the texts of the features
     known = {name: values for name, values in columns.items() if values is not None}
-    frame = pd.DataFrame(known, copy=False)
+    frame = pd.DataFrame(known, copy=len(known) > len(codes))  # one block where it is wide
     del columns, known
     if task == "regression":
         extreme_targets(codes, str(reading.target), notes)

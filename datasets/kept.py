@@ -93,7 +93,8 @@ def kept(path: Path, *, features: bool = True, **more: Any) -> Table | None:
     if features:
         batch = pa.ipc.open_stream(whole[sizes[0] : sum(sizes)]).read_next_batch()
         arrays = zip(told["columns"], batch.columns, strict=True)
-        frame = pd.DataFrame({name: _from_arrow(array) for name, array in arrays}, copy=False)
+        columns = {name: _from_arrow(array) for name, array in arrays}
+        frame = pd.DataFrame(columns, copy=len(columns) > len(frame))  # a long one stays mapped
     plain = told["table"] | {"costs": tuple(map(tuple, told["table"]["costs"]))}
     plain |= {name: tuple(plain[name]) for name in ("classes", "warnings", "left_out")}
     return Table(frame=frame, **rows, **plain)

@@ -6,8 +6,9 @@ import hashlib
 import re
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def cut(
     return np.sort(first), np.sort(second)
 
 
-def _kfold(table: Table, seed: int, n_folds: int, n_val: float) -> list[Fold]:
+def _kfold(table: Table, seed: int, n_folds: int, n_val: float) -> Iterator[Fold]:
     """NPT's protocol (Kossen et al. 2021, app. E): each row is tested exactly once; n_val is the
     share of all rows that validate.
 
@@ -105,14 +106,12 @@ def _kfold(table: Table, seed: int, n_folds: int, n_val: float) -> list[Fold]:
     rows = np.arange(table.n_rows)
     stratified = table.task != "regression" and np.bincount(table.target).max() >= n_folds
     splitter = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=seed)
-    folds = []
+    share = n_val / (1 - 1 / n_folds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # small classes: the table's warnings say it
         for index, (rest, test) in enumerate(splitter.split(rows, table.target)):
-            share = n_val / (1 - 1 / n_folds)
             train, val = cut(table.target, rest, share, stratified=stratified, seed=seed)
-            folds.append(Fold(index, train, val, np.sort(test)))
-    return folds
+            yield Fold(index, train, val, np.sort(test))
 
 
 def _split(
@@ -338,8 +337,10 @@ def _cheatt(table: Table) -> list[Fold]:
     return _split(table, n_test, n_val, STATED_SEED, stored=True)
 
 
-def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
-    """The folds of `table` under `protocol` (a key of PROTOCOLS).
+def make_folds(
+    table: Table, protocol: str, *, seed: int = 0, most: int | None = None
+) -> list[Fold]:
+    """The folds of `table` under `protocol` (a key of PROTOCOLS); the first `most` of them.
 
     The stored splits of 'official' are overlapping draws, not a partition; they and the splits of
     'rtdl', 'cheatt' and 'temporal' do not depend on the seed. The folds of several training sizes
@@ -347,6 +348,7 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
     protocol, 'official' without stored splits, 'rtdl' with several, 'cheatt' on another dataset,
     'grouped' and 'temporal' without groups or times, and too few rows.
     """
+    folds: Iterable[Fold]
     if draws := draws_of(protocol):
         folds = _nested(table, draws, seed)
     elif protocol not in PROTOCOLS:
@@ -369,4 +371,7 @@ def make_folds(table: Table, protocol: str, *, seed: int = 0) -> list[Fold]:
             folds = _kfold(table, seed, *KFOLDS[protocol])
         else:
             folds = _split(table, 0.2, 0.1 / 0.8, seed)
-    return [Fold(f.index, *(p.astype(np.int64) for p in (f.train, f.val, f.test))) for f in folds]
+    return [
+        Fold(f.index, *(p.astype(np.int64, copy=False) for p in (f.train, f.val, f.test)))
+        for f in islice(folds, most)
+    ]

@@ -41,8 +41,8 @@ class Data:
 
 def choose_folds(table: Table, protocol: str, *, seed: int, folds: int | None) -> dict[int, Fold]:
     """{number: fold} of the protocol's first `folds` folds; None for all folds."""
-    made = make_folds(table, protocol, seed=seed)
-    return {fold.index: fold for fold in made[: folds or len(made)]}
+    made = make_folds(table, protocol, seed=seed, most=folds or None)
+    return {fold.index: fold for fold in made}
 
 
 def bags_of(

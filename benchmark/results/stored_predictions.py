@@ -144,8 +144,8 @@ def blocks_of(
 
 
 def planned_data(plan: RunPlan, dataset: str, **where: Any) -> tuple[Table, dict[int, Fold]]:
-    """The table and folds of a dataset of a plan. `where`: see `planned_table`. Raises SweepError
-    where the data has changed or a file is gone, DataError."""
+    """The table and folds of a dataset of a plan, up to the last one that it uses. `where`: see
+    `planned_table`. Raises SweepError where the data has changed or a file is gone, DataError."""
     from ..planning.fold_facts import choose_folds
     from ..planning.own_tables import planned_table
 
@@ -158,7 +158,8 @@ def planned_data(plan: RunPlan, dataset: str, **where: Any) -> tuple[Table, dict
             "back, or start a new run with another --name"
         )
     table = replace(table, metric=plan.metric[table.task])
-    return table, choose_folds(table, described.protocol, seed=plan.options.seed, folds=None)
+    most = 1 + max(plan.folds_of(dataset), default=0)  # no fold's number is less than its place
+    return table, choose_folds(table, described.protocol, seed=plan.options.seed, folds=most)
 
 
 def _check_rows(

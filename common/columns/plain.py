@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ HEAD = 64  # rows that tell of most columns that `doubts` has nothing to say of 
 DAYS, MONTHS = 1e5, (10, 13)  # the least number of days and seconds; the numbers of 12.2024
 TEXTS = pd.StringDtype(na_value=math.nan)
 PART = 1 << 16  # numbers that become texts at once
-NO_GAP = 1 << 20
+NO_GAP = 1 << 20  # the place of a text that is no gap
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class PlainTexts:
         return text in MISSING and bool((self.places == -1 - MISSING.index(text)).any())
 
 
-Column = pd.Series | PlainTexts
-Columns = Mapping[str, Column] | pd.DataFrame
+Column: TypeAlias = "pd.Series | PlainTexts"
+Columns: TypeAlias = "Mapping[str, Column] | pd.DataFrame"
 
 
 def cells_of(column: Column, name: str) -> pd.Series:
@@ -89,7 +90,7 @@ def plain_columns(
     places[~is_number] = -1 - np.array(pc.fill_null(found, NO_GAP), np.int32)
     shape = len(columns), len(texts) // len(columns)
     places = places.reshape(shape)
-    return values.reshape(shape), places, (places > -1 - NO_GAP).all(axis=1)
+    return values.reshape(shape), places, places.min(axis=1, initial=0) > -1 - NO_GAP
 
 
 def plain_kinds(
@@ -125,7 +126,7 @@ def _told(columns: Columns, marks: Collection[str]) -> dict[str, Kind]:
     for group in (floats, plain):
         values = np.stack(list(group.values())) if group else np.empty((0, 1))
         missing, doubtful = np.isnan(values), _doubtful(values, texts=group is plain)
-        unusable = np.isinf(values).any(axis=1) | missing.all(axis=1)
+        unusable = np.asarray(np.isinf(values).any(axis=1) | missing.all(axis=1))
         if group is plain:  # pandas has no -0 among whole numbers
             signed = (np.signbit(values) & (values == 0)).any(axis=1)
             unusable |= signed & _all(values, values == np.round(values))

@@ -96,7 +96,7 @@ def stated_task(cells: Cells, reading: Reading) -> str:
 
 def target_numbers(cells: Cells, reading: Reading) -> Numbers:
     """The numbers of the target, seconds where it holds durations; see `read_numbers`."""
-    name, column = str(reading.target), cells[reading.target]
+    name, column = str(reading.target), cells[str(reading.target)]
     if cells.are_levels(name) and stated_task(cells, reading) != "regression":
         gaps = category_of(cells, name, reading).missing
         return Numbers(np.full(len(gaps), np.nan), gaps)
@@ -257,7 +257,7 @@ def check_range(name: str, target: np.ndarray) -> None:
 
 def without_target(cells: Cells, reading: Reading) -> np.ndarray:
     """(N,) which rows have no target."""
-    column = cells[reading.target]
+    column = cells[str(reading.target)]
     found, task = target_numbers(cells, reading), stated_task(cells, reading)
     amounts = task == "regression" or is_reading(column, found.odd, found.missing)
     if task in _AMOUNTS and amounts and found.n_numbers:

@@ -6,9 +6,12 @@ import csv
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tabsweep.common.columns.plain import PlainTexts
 from tabsweep.datasets.errors import DataError
 from tabsweep.datasets.infer import Reading, table_from_file
+from tabsweep.datasets.reading import records
 from tabsweep.datasets.reading.cells import Cells, read_file
 from tabsweep.datasets.reading.names import LONGEST, clean_name
 
@@ -109,3 +112,22 @@ def test_arrow_reads_what_it_reads_as_csv_does_and_nothing_else(read, text, by_a
     padded = [[cell.strip() for cell in [*line, ""][: len(header)]] for line in lines]
     assert found.frame.to_numpy().tolist() == padded
     assert len(found.lines) == len(lines) and found.where(0) == f"line {2 + (text[0] == chr(10))}"
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 22])
+def test_a_column_tells_its_texts_whatever_was_let_go_of_while_it_was_read(
+    read, block, monkeypatch
+) -> None:
+    monkeypatch.setattr(records, "BLOCK", block)
+    plain = ["1", "-2.50", "", "NA", "0.000001", "-0", "-0.0", "123456789012345", "?", "7.10"]
+    late = {"code": "007", "word": "lost", "point": "1.", "sign": "+1", "exponent": "1e-05"}
+    columns = {"plain": plain, **{name: [*plain[1:], text] for name, text in late.items()}}
+    columns["few"] = ["a", "b"] * 5
+    lines = [",".join(row) for row in [columns, *zip(*columns.values(), strict=True)]]
+    found = read("\n".join(lines) + "\n")
+    assert found.form.endswith("(read by Arrow)")
+    for name, texts in columns.items():
+        assert found[name].tolist() == texts and found[name].name == name
+        assert isinstance(found.columns[name], PlainTexts) == (name == "plain")
+    some = found.rows(np.arange(10) % 3 == 0)
+    assert some["plain"].tolist() == plain[::3] and some["few"].tolist() == columns["few"][::3]
