@@ -186,7 +186,8 @@ def dry_run(console: Console, request: Request) -> int:
     own = Ledger(request.folder) if is_run(request.folder) else None
     plan = sweep.prepare(request, own)
     workers = cpus_for(request.options)
-    cost = estimate(plan, own=own, others=siblings(request), workers=workers)
+    others, start_s = siblings(request), request.start_s
+    cost = estimate(plan, own=own, others=others, workers=workers, start_s=start_s)
     console.data({**asdict(cost), "left_out": plan.left_out, "notes": plan.notes})
     console.say(
         f"{request.folder}: {count(len(plan.data), 'dataset')}, {count(len(plan.models), 'model')}"
@@ -271,7 +272,8 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
             tell_of_plan(console, plan)
             if cost_first:
                 workers, others = cpus_for(request.options), siblings(request)
-                cost = estimate(plan, own=event.ledger, others=others, workers=workers)
+                known, start_s = event.ledger, request.start_s
+                cost = estimate(plan, own=known, others=others, workers=workers, start_s=start_s)
                 console.say(f"{count(cost.cells, 'trial')}, {cost.to_run} to run")
                 for line in cost_lines(cost, workers):
                     console.say(line)
@@ -280,7 +282,7 @@ def run_and_report(console: Console, request: Request, *, cost_first: bool = Fal
             expected = by_study(plan)
             timed = [study.name for study in plan.studies if study.study_s is not None]
             rest = {name: left[name] * expected[name] for name in timed if name in left}
-            pace = Pace(expected, event.workers, rest)
+            pace = Pace(expected, event.workers, rest, request.start_s)
             work = sum(n * pace.seconds(study) for study, n in left.items())
             progress.begin(total, request.name, known=event.known, pace=pace, work=work)
             event.heartbeat.left_s = progress.left_s

@@ -10,7 +10,7 @@ from typing import Any
 from ...common.counting import count
 from ...sweeps.store.ledger import Ledger
 from ...sweeps.store.run_folder import is_run
-from ..planning.costs.estimate import START_S, TRIAL_S, TrialCosts
+from ..planning.costs.estimate import TRIAL_S, TrialCosts
 from ..planning.plan import Plan
 from ..planning.plan_record import last_plan
 from ..planning.portfolio import Slot, budget_of, slots_for
@@ -18,7 +18,7 @@ from .data import gather
 from .request import Request
 
 SPARE = 0.8  # of the minutes is planned for; estimates of a fit are off by a third
-REPORT_S = 10.0  # of the tables and the page, and what is done once
+REPORT_S = 6.0  # of the tables and the page, and what is done once: 4 to 5 s of ten models
 PROBE_S = 0.15  # of the probe's fit where costs were measured, an AMD EPYC with both threads busy
 PROBED_S = 2.0  # on the clock: beside other processes a single fit says little
 SLOWEST, FASTEST = 20.0, 0.5  # what is believed of the probe's time, as a multiple of PROBE_S
@@ -83,7 +83,7 @@ def _choose(
             one = factor * (costs(study).seconds + TRIAL_S)
             seconds[study.model] = seconds.get(study.model, 0.0) + one
             longest[study.model] = max(one, longest.get(study.model, 0.0))
-    wall = 60.0 * SPARE * minutes - factor * (START_S + REPORT_S)
+    wall = 60.0 * SPARE * minutes - factor * (request.start_s + REPORT_S)
     room, members = wall * workers, max(1, plan.n_members)
     taken: list[Slot] = []
     left: list[Slot] = []

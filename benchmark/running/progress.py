@@ -23,7 +23,7 @@ from ...sweeps.events import (
 from ...sweeps.scheduling.estimates import seconds_of
 from ...sweeps.trial import DONE
 from ..console import Console, count, duration, printable
-from ..planning.costs.estimate import START_S, TRIAL_S
+from ..planning.costs.estimate import TRIAL_S
 from .events import SweepEvent, Waiting
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Pace:
 
     expected: {study: seconds of one of its trials}; those of other studies take the mean. rest:
     {study whose search ends by CPU seconds: seconds that it takes yet}, however many trials these
-    are. workers: None for all that a cluster has, which `found` says later.
+    are. workers: None for all that a cluster has, which `found` says later. start_s: seconds before
+    the first trial.
     """
 
     def __init__(
@@ -63,11 +64,12 @@ class Pace:
         expected: Mapping[str, float],
         workers: int | None,
         rest: Mapping[str, float] | None = None,
+        start_s: float = 0.0,
     ) -> None:
         self._expected = expected
         self._rest = dict(rest or {})
         self._timed = frozenset(self._rest)
-        self.starts = workers != 0  # Ray and workers, before the first trial
+        self.start_s = start_s
         self._workers, self.asked = workers or 1, workers is not None
         mean = sum(expected.values()) / len(expected) if expected else 1.0
         self._mean = max(mean, 1e-3)
@@ -182,8 +184,7 @@ class Progress:
         self._known = known
         self._pace = pace or self._pace
         self._work = float(total - known) if work is None else work
-        start = START_S if pace and pace.starts else 0.0
-        self._left = start + self._pace.left_s(self._work), time.monotonic()
+        self._left = self._pace.start_s + self._pace.left_s(self._work), time.monotonic()
         if self.quiet:
             return
         if not self._terminal:

@@ -12,6 +12,7 @@ from ...sweeps.store.ledger import Ledger, Record
 from ...sweeps.store.run_folder import is_run
 from ...sweeps.workers.pool import RunTrial
 from ..errors import NO_RAY
+from ..planning.costs.estimate import ALONE_S, START_S
 from ..planning.options import Options
 from ..planning.own_tables import OwnTable
 from ..planning.plan_record import last_plan
@@ -48,6 +49,13 @@ class Request:
         options = self.options
         alone = bool(self.tables) and options.device == "cpu" and not options.asynchronous
         return options.address or (NO_RAY if alone else "local")
+
+    @property
+    def start_s(self) -> float:
+        """Expected seconds until the first trial begins: those of Ray, or of workers alone."""
+        if self.options.workers == 0:
+            return 0.0
+        return ALONE_S if self.address == NO_RAY else START_S
 
     @property
     def folder(self) -> Path:

@@ -26,6 +26,7 @@ from .measured import Cost, Lookup, Work, settings_of, shipped
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
+ALONE_S = 4.0  # of workers without Ray and the imports of their libraries
 TRIAL_S = 0.03  # of a trial around its fit: scores, predictions, records
 RECORD_MB = 0.01  # of a trial's records and curve
 RAY_MB = 900.0  # of the driver, Ray and its processes
@@ -70,9 +71,11 @@ class Estimate:
     models: dict[str, float] = field(default_factory=dict)
 
 
-def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers: int) -> Estimate:
+def estimate(
+    plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers: int, start_s: float
+) -> Estimate:
     """Count the trials of a plan and say what they will cost. workers: CPUs for trials, 0 for this
-    process.
+    process. start_s: seconds before the first trial.
 
     Configurations of a sampler that learns from results are unknown before it suggests them, so
     only those of grid and random search are counted as cached.
@@ -123,7 +126,7 @@ def estimate(plan: Plan, *, own: Ledger | None, others: Iterable[Path], workers:
             total.guessed[study.model] = total.guessed.get(study.model, 0) + left
     total.to_run = total.cells - total.finished - total.cached
     around = TRIAL_S * total.to_run
-    wall = max((low + around) / max(1, workers), longest) + (START_S if workers else 0.0)
+    wall = max((low + around) / max(1, workers), longest) + start_s
     total.cpu_hours = round((low + around) / 3600, 6)
     total.cpu_hours_high = round((high + around) / 3600, 6)
     total.wall_hours = round(wall / 3600, 6) if total.to_run else 0.0

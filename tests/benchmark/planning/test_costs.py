@@ -140,7 +140,7 @@ def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(c
     progress = Progress(quiet=False, color=False)
     progress.begin(100, "run", pace=pace, work=100.0)
     assert "about" not in capsys.readouterr().err
-    assert pace.starts and pace.left_s(100.0) == 100.0
+    assert pace.left_s(100.0) == 100.0
     progress.listen(Beat([{}] * 4, 0))
     progress.end()
     assert pace.left_s(100.0) == 25.0
@@ -148,7 +148,7 @@ def test_a_cluster_without_a_number_of_workers_has_an_eta_once_it_has_answered(c
 
 def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again():
     plans = [limited("mlp", trials=1, seeds=n, model={}) for n in (1, 5)]
-    one, five = (estimate(plan, own=None, others=(), workers=1) for plan in plans)
+    one, five = (estimate(plan, own=None, others=(), workers=1, start_s=12.0) for plan in plans)
     assert (one.cells, five.cells) == (1, 6)
     assert five.models["mlp"] == pytest.approx(5 * one.models["mlp"], rel=0.01)
 
@@ -156,12 +156,12 @@ def test_the_evaluation_seed_that_the_search_has_used_costs_nothing_again():
 def test_a_limit_of_seconds_bounds_the_search_and_not_the_seeds_after_it():
     (mean,) = by_study(limited("random-forest", trials=20_000, seeds=15, model={})).values()
     short = limited("random-forest", trials=20_000, study_s=0.01, seeds=15, model={})
-    found = estimate(short, own=None, others=(), workers=1)
+    found = estimate(short, own=None, others=(), workers=1, start_s=12.0)
     assert found.cells == 16  # one trial of the search, then the seeds
     assert 3600 * found.cpu_hours == pytest.approx(15 * mean, rel=0.7)
     (spread,) = by_study(short).values()
     assert short.studies[0].shape.n_slots * spread == pytest.approx(16 * mean)
     long = limited("knn", trials=20_000, study_s=2.0, model={})
-    found = estimate(long, own=None, others=(), workers=1)
+    found = estimate(long, own=None, others=(), workers=1, start_s=12.0)
     assert found.cells < 100 and 3600 * found.cpu_hours < 6
     assert found.disk_mb < 3
