@@ -18,7 +18,7 @@ from .data import gather
 from .request import Request
 
 SPARE = 0.8  # of the minutes is planned for; estimates of a fit are off by a third
-REPORT_S = 6.0  # of the tables and the page, and what is done once: 4 to 5 s of ten models
+REPORT_S = 10.0  # of the tables and the page, and what is done once
 PROBE_S = 0.15  # of the probe's fit where costs were measured, an AMD EPYC with both threads busy
 PROBED_S = 2.0  # on the clock: beside other processes a single fit says little
 SLOWEST, FASTEST = 20.0, 0.5  # what is believed of the probe's time, as a multiple of PROBE_S
