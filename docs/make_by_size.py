@@ -152,7 +152,7 @@ was fitted as a bag. To go on, one or several models at a time; finished trials 
 and studies that stand in the folder are kept (`--folds 1` is the first draw alone):
 
 ```sh
-bench sweep --suite by-size --budget reference --model tabm --workers 1
+bench sweep --suite by-size --budget reference --model realmlp --workers 1
 bench beside export runs/by-size-reference --out benchmark/entrants/by-size-reference \\
   --title "The reference study by training size" --mark reference
 python docs/make_by_size.py

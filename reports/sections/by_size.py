@@ -107,6 +107,9 @@ def crossing_words(sides: Sides) -> str:
     where = sides.where
     ends = dict.fromkeys((rows(where.low), rows(where.high)))  # one where they are the same
     span = f"95 % interval: {' to '.join(ends)}"
+    if where.low == 0 and math.isinf(where.high):
+        said = "These datasets do not tell from how many rows on the best network leads boosting"
+        return f"{said} ({span})."
     if where.rows == 0:
         return f"The best network leads boosting at all sizes from {first:,.0f} rows ({span})."
     if math.isinf(where.rows):

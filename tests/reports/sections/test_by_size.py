@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def test_a_crossing_outside_of_the_sizes_is_none_of_them():
         sides = by_size.networks_and_boosting(found, by_size.sized(found))
         assert sides.where.rows == (0.0 if rows < 300 else np.inf)
         assert said in crossing_words(sides)
+        unsure = replace(sides, where=sides.where._replace(low=0.0, high=np.inf))
+        assert "do not tell from how many rows" in crossing_words(unsure)
 
 
 def test_intervals_of_a_crossing_hold_it_as_often_as_they_say():
