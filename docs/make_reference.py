@@ -323,6 +323,8 @@ its predictions each. "After 10 s": the mean rank at equal time, of what each st
 10 CPU seconds of its trials, in their order and without evaluation seeds; a model whose study had
 no score by then ranks behind all that had one.
 
+![Mean ranks of all models with standard errors](pictures/reference-light.svg)
+
 {ranks}
 
 ## How reliable they are
