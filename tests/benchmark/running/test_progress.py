@@ -142,10 +142,13 @@ def test_on_a_terminal_the_thread_speaks_where_no_bar_is(monkeypatch, shown):
     monkeypatch.setattr(sys, "stderr", terminal)
     progress = shown(every_s=0.2)
     progress.begin(4, "r")
+    before = terminal.getvalue()  # beside other work it may speak before the bar is there
     time.sleep(1.0)
-    assert "of 4 trials" not in terminal.getvalue()
+    assert "of 4 trials" not in terminal.getvalue().removeprefix(before)
     progress.end("the report")
-    time.sleep(1.0)
+    until = time.monotonic() + 30.0  # two lines
+    while "\n0 of 4 trials" not in terminal.getvalue() and time.monotonic() < until:
+        time.sleep(0.05)
     progress.end()
     assert "\n0 of 4 trials, ETA " in terminal.getvalue()
     assert "; waiting for the report\n" in terminal.getvalue()
