@@ -72,11 +72,11 @@ def test_a_newcomers_dry_run_says_time_and_memory(tmp_path, monkeypatch):
 
 def test_a_model_of_ones_own_is_said_to_be_guessed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "own_ridge.py").write_text(
         "from sklearn.linear_model import Ridge\nclass Mine(Ridge):\n    pass\n"
     )
     call = ("sweep", "--suite", "smoke", "--dataset", "diabetes", "--dry-run", "--workers", "2")
-    found = bench(*call, "--model", "mine.py:Mine", "--model", "knn")
+    found = bench(*call, "--model", "own_ridge.py:Mine", "--model", "knn")
     (line,) = [line for line in found.out.splitlines() if line.startswith("guessed")]
     assert "Mine" in line and "knn" not in line
 
