@@ -221,10 +221,11 @@ def complete() -> Evidence:
 
 def claims_by_size(evidence: Evidence) -> list[str]:
     """The claims whose models are there, a row for each and size."""
-    folds: dict[int, list[int]] = {}
-    for fold in sorted({*evidence.trials["fold"]}):
-        folds.setdefault(fold // NUMBERS, []).append(fold)
-    tables = {n: claims_table(with_folds(evidence, of), ()) for n, of in folds.items()}
+    folds = pd.Series(sorted({*evidence.trials["fold"]}))
+    tables = {
+        n: claims_table(with_folds(evidence, here.tolist()), ())
+        for n, here in folds.groupby(folds // NUMBERS)
+    }
     head, rule = next(iter(tables.values()))[:2]
     rows = [f"| {n:,} {row}" for n, table in tables.items() for row in table[2:]]
     return [f"| training rows {head}", f"| ---: {rule}", *rows]

@@ -27,9 +27,11 @@ NO_GAP = 1 << 20  # the place of a text that is no gap
 
 @dataclass(frozen=True)
 class PlainTexts:
-    """A column of plain numbers and missing cells as a CSV file has them, without the texts, which
-    it can tell: `values` (N,), NaN where missing, and `places` (N,), the number of decimals, or
-    -1 - i for the text MISSING[i]."""
+    """A column of plain numbers and missing cells, which can restore the texts of a CSV file.
+
+    values: (N,), NaN where missing. places: (N,) the number of decimals, or -1 - i for the text
+    MISSING[i].
+    """
 
     values: np.ndarray
     places: np.ndarray
@@ -42,7 +44,7 @@ class PlainTexts:
         return PlainTexts(self.values[at], self.places[at])
 
     def texts(self) -> pa.ChunkedArray:
-        """(N,) the cells as they stand in the file."""
+        """The texts (N,) of the file."""
         parts = []
         for at in range(0, len(self), PART):
             numbers, places = (a[at : at + PART].tolist() for a in (self.values, self.places))
@@ -51,7 +53,7 @@ class PlainTexts:
         return pa.chunked_array(parts, pa.large_string())
 
     def __contains__(self, text: str) -> bool:
-        """Whether a text that is no number is a cell."""
+        """Whether some cell has this text, which is no number."""
         return text in MISSING and bool((self.places == -1 - MISSING.index(text)).any())
 
 
@@ -74,8 +76,8 @@ def cells_of(column: Column, name: str) -> pd.Series:
 def plain_columns(
     columns: Sequence[pa.Array], gaps: Sequence[str] = MISSING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(values (F, N) and places (F, N) of `PlainTexts`, which columns are such (F,)) of columns of
-    texts, of which `gaps` are missing."""
+    """(values (F, N), places (F, N), whether a column is plain (F,)) of columns of texts; values and
+    places are those of `PlainTexts`. gaps: the texts of missing cells."""
     texts = pa.concat_arrays(columns)
     length, point = pc.binary_length(texts), pc.find_substring(texts, ".")
     plain = pc.and_(pc.less_equal(length, SHORT), pc.match_substring_regex(texts, PLAIN))
@@ -116,7 +118,7 @@ def _told(columns: Columns, marks: Collection[str]) -> dict[str, Kind]:
     plain = {name: c.values for name, c in columns.items() if isinstance(c, PlainTexts)}
     series = {name: c for name, c in columns.items() if isinstance(c, pd.Series)}
     floats = {name: c.to_numpy() for name, c in series.items() if c.dtype == np.float64}
-    texts = {  # those held as categories have a text that is no number, or a mark
+    texts = {  # a column of categories has other texts than MISSING; they may all be marks
         name: cells_of(c, name)
         for name, c in series.items()
         if name not in floats and (marks or not isinstance(c.dtype, pd.CategoricalDtype))

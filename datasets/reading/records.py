@@ -25,7 +25,8 @@ from .files import release
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ROWS = 4096  # that become columns at once
-BLOCK = 1 << 22  # bytes of lines that Arrow parses at once, and the rest of the last one
+BLOCK = 1 << 22  # bytes that Arrow parses at once for each WIDE columns, and the rest of a line
+WIDE = 1000  # columns: each costs time in each block
 BLANKS = [bytes([code]) for code in (9, 11, 12, 28, 29, 30, 31, 32)]  # that stripping takes
 _STATED = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)  # the line that Excel reads
 
@@ -175,12 +176,13 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
     if not n_rows:
         return None
     every, size = range(len(header)), form.path.stat().st_size
+    block = BLOCK * max(1, len(header) // WIDE)
     values = np.empty((len(header), n_rows))
     places = np.empty(values.shape, np.int8)
     # Where memory runs out in it, Arrow's parser ends the process: that much must be there.
-    np.empty(2 * size + 8 * values.size + 16 * min(BLOCK, size), np.uint8)
+    np.empty(2 * size + 8 * values.size + 16 * min(block, size), np.uint8)
     start, texts = 0, dict[int, list[pa.Array]]()
-    for columns in _blocks(form, len(header), stripped):
+    for columns in _blocks(form, len(header), block, stripped):
         n = len(columns[0]) if columns else n_rows + 1
         if start + n > n_rows:
             return None
@@ -204,9 +206,9 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
     return Records(header, found, range(2, n_rows + 2), form.delimiter, reader="Arrow")
 
 
-def _blocks(form: Form, width: int, stripped: bool) -> Iterator[list[pa.Array]]:
-    """The columns of a file's blocks of lines, as stripped texts; ends with an empty list where
-    Arrow reads something else than csv."""
+def _blocks(form: Form, width: int, size: int, stripped: bool) -> Iterator[list[pa.Array]]:
+    """The columns of each block of lines, `size` bytes and the rest of a line, as stripped texts.
+    An empty list comes last where Arrow does not read what csv reads."""
     from pyarrow import csv as arrow_csv
 
     names = [str(at) for at in range(width)]
@@ -216,7 +218,7 @@ def _blocks(form: Form, width: int, stripped: bool) -> Iterator[list[pa.Array]]:
     )
     with open(form.path, "rb") as file:
         file.readline()
-        while block := file.read(BLOCK) + file.readline():
+        while block := file.read(size) + file.readline():
             reading = arrow_csv.ReadOptions(
                 column_names=names, use_threads=False, block_size=len(block) + 1
             )
