@@ -76,8 +76,8 @@ def cells_of(column: Column, name: str) -> pd.Series:
 def plain_columns(
     columns: Sequence[pa.Array], gaps: Sequence[str] = MISSING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(values (F, N), places (F, N), whether a column is plain (F,)) of columns of texts; values and
-    places are those of `PlainTexts`. gaps: the texts of missing cells."""
+    """(values (F, N) and places (F, N) as in `PlainTexts`, which columns are plain (F,)) of columns
+    of texts. gaps: the texts of missing cells."""
     texts = pa.concat_arrays(columns)
     length, point = pc.binary_length(texts), pc.find_substring(texts, ".")
     plain = pc.and_(pc.less_equal(length, SHORT), pc.match_substring_regex(texts, PLAIN))
