@@ -34,10 +34,10 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "benchmark": (
         ("cli", "perf"),
         ("commands",),
-        ("nightly",),
+        ("nightly", "papers"),
         ("library",),
         ("outcome",),
-        ("papers", "running", "tracking"),
+        ("running", "tracking"),
         ("results",),
         ("planning",),
         ("arguments", "gpu_check"),
