@@ -23,6 +23,7 @@ MAX_ROWS_PROBED, MAX_COLUMNS_PROBED = 5_000, 1_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
+ADDED, EXACT = 5, 1e-3  # values that a total adds at least; its error, as a share of it
 
 Flag = dict[str, str]
 
@@ -102,6 +103,27 @@ def missingness_flags(table: Table) -> list[Flag]:
     return flags
 
 
+def total_flags(table: Table) -> list[Flag]:
+    """Flags of rows that sum up the others, as under a spreadsheet: in each column of numbers, a
+    regression's target included, a cell is empty, the sum of all others or their mean; in two
+    columns at least it is the sum."""
+    columns = {name: table.frame[name].to_numpy(float) for name in table.numeric}
+    if table.task == "regression":
+        columns["the target"] = table.target
+    columns = {n: x for n, x in columns.items() if np.count_nonzero(np.nan_to_num(x)) > ADDED}
+    odd, sums = np.zeros(table.n_rows, bool), np.zeros(table.n_rows, int)
+    for x in columns.values():
+        total, n = np.nansum(x), np.count_nonzero(~np.isnan(x))
+        is_sum = (x != 0) & (np.abs(2 * x - total) <= EXACT * np.abs(x))
+        is_mean = np.abs(n * x - total) <= EXACT * np.abs(total)
+        odd |= ~(is_sum | is_mean | np.isnan(x))
+        sums += is_sum
+    found = np.flatnonzero(~odd & (sums > 1))
+    rows = listed(f"{row + 1:,}" for row in found)
+    detail = f"row {rows} of {table.n_rows:,} sums up all others in {listed(columns)}"
+    return [flag("total-rows", "error", detail)] if len(found) else []
+
+
 def duplicate_facts(
     table: Table, x: np.ndarray, folds: list[Fold]
 ) -> tuple[dict[str, Any], list[Flag]]:
@@ -178,17 +200,22 @@ def _looked_at(table: Table, most: int) -> Table:
     return Table(table.name, frame, table.target[rows], table.task, table.classes, table.sha256)
 
 
-def leaks(table: Table) -> list[str]:
-    """A sentence for each feature that predicts the target alone, as the passport's flag says it.
+def first_look(table: Table) -> list[str]:
+    """A sentence for each feature that predicts the target alone and for rows that are totals, as
+    the passport's flags say it.
 
-    A quick look for the start of a sweep, at MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED columns.
+    For the start of a sweep: features are looked at in MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED
+    columns.
     """
     part = _looked_at(table, MAX_ROWS_LOOKED)
     _, flags = single_flags(part, probes.matrix(part), part.target)
     flags += missingness_flags(part)
     return [
-        f"{each['detail']}: a leak, unless it is known before the target (drop it)"
-        for each in flags
+        *(f"{each['detail']}: a total (take it out of the file)" for each in total_flags(table)),
+        *(
+            f"{each['detail']}: a leak, unless it is known before the target (drop it)"
+            for each in flags
+        ),
     ]
 
 
@@ -328,7 +355,7 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     flags = warning_flags(table)
     every = list(folds)
     if part.n_rows == table.n_rows:
-        flags += column_flags(columns, part.n_rows) + missingness_flags(part)
+        flags += column_flags(columns, part.n_rows) + missingness_flags(part) + total_flags(part)
         if part.n_features == table.n_features:
             flags += duplicate_facts(part, probes.matrix(part), every)[1]
     flags += class_flags(table, every) if table.classes else []
@@ -355,7 +382,7 @@ def passport(
     labels, from_labels = label_flags(table, x)
     parts, from_parts = split_facts(table, folds)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
-    flags += missingness_flags(table)
+    flags += missingness_flags(table) + total_flags(table)
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
     flags += from_parts
     if overlaps:

@@ -10,7 +10,7 @@ from ...common.errors import ENVIRONMENT, Error
 from ...datasets import catalog
 from ...datasets.errors import DatasetUnavailable
 from ...datasets.infer import Reading
-from ...datasets.passport import leaks
+from ...datasets.passport import first_look
 from ...datasets.protocols import nested
 from ...datasets.table import Table
 from ..errors import SweepError
@@ -71,7 +71,7 @@ def gather(
                 "--name, or add the old data again"
             )
         if name in request.tables or added:
-            table = replace(table, warnings=(*table.warnings, *leaks(table)))
+            table = replace(table, warnings=(*table.warnings, *first_look(table)))
         data[name] = _with_folds(request, name, table, budget.folds, added)
 
     for name in wanted:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tabsweep.datasets import catalog, probes
-from tabsweep.datasets.passport import leaks, passport
+from tabsweep.datasets.passport import first_look, passport
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.datasets.table import Table, categorical_column
 
@@ -122,7 +122,22 @@ def test_gaps_that_go_with_one_value_of_the_target_are_a_leak(rng, target) -> No
     for name, values, leak in (("x", told, 1), ("x", left, 1), ("x", some, 0), ("x", few, 0)):
         table = toy({**learnable(rng, target), name: values}, target)
         assert ("missingness-leak" in flags(table)) == bool(leak)
-        assert sum("gaps tell the target" in line for line in leaks(table)) == leak
+        assert sum("gaps tell the target" in line for line in first_look(table)) == leak
+
+
+def test_a_row_of_totals_is_named(rng) -> None:
+    """As a spreadsheet has it below the others: sums, a mean, and nothing where neither fits."""
+    rooms, area = rng.integers(1, 6, 40).astype(float), rng.normal(90, 20, 40).round(1)
+    price = (1000 * area + rng.normal(0, 500, 40)).round()
+    below = {"rooms": [rooms.sum()], "area": [area.mean().round(1)], "kind": [None]}
+    columns = {"rooms": rooms, "area": area, "kind": [*"ab" * 20]}
+    for total, found in ((price.sum(), 1), (price.sum() / 2, 0)):
+        whole = {name: [*values, *below[name]] for name, values in columns.items()}
+        table = toy(whole, np.append(price, total))
+        assert ("total-rows" in flags(table)) == bool(found)
+        said = [line for line in first_look(table) if "sums up all others" in line]
+        assert len(said) == found and all("row 41 of 41" in line for line in said)
+    assert "total-rows" not in flags(toy(columns, price))
 
 
 def test_a_target_that_nothing_predicts_is_said(rng, target) -> None:

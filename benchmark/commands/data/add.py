@@ -92,13 +92,13 @@ def _add_file(
     from ....datasets import catalog
     from ....datasets.added import tables
     from ....datasets.infer import Reading
-    from ....datasets.passport import leaks
+    from ....datasets.passport import first_look
     from ....datasets.table import counted
 
     wanted = tables.name_of(path, name, catalog.built_in())
     one, table = tables.add(path, Reading.of(reading), wanted, protocol)
     card = one.card
-    for warning in (*table.warnings, *leaks(table)):
+    for warning in (*table.warnings, *first_look(table)):
         console.warn(warning)
     kinds = f"{counted(table.kinds.values())}, protocol {card.protocol}"
     console.say(added_line(one, f"{table.n_rows:,}", kinds))
