@@ -77,12 +77,15 @@ def _choose(
     plan = Plan(request.suite, request.options, data, left_out, notes)
     costs, factor = TrialCosts(plan), slowness(workers)
     seconds: dict[str, float] = {}  # of one fit on each dataset and fold, by model
+    chosen: dict[str, float] = {}  # of one of the configuration whose bag is made
     longest: dict[str, float] = {}
     for study in plan.studies:
         if not study.reason:
-            one = factor * (costs(study).seconds + TRIAL_S)
+            cost = costs(study)
+            one, most = (factor * (s + TRIAL_S) for s in (cost.seconds, cost.most))
             seconds[study.model] = seconds.get(study.model, 0.0) + one
-            longest[study.model] = max(one, longest.get(study.model, 0.0))
+            chosen[study.model] = chosen.get(study.model, 0.0) + most
+            longest[study.model] = max(most, longest.get(study.model, 0.0))
     wall = 60.0 * SPARE * minutes - factor * (request.start_s + REPORT_S)
     room, members = wall * workers, max(1, plan.n_members)
     taken: list[Slot] = []
@@ -92,12 +95,13 @@ def _choose(
         if slot.model not in seconds:
             continue
         had = trials.get(slot.model, 0)
-        fits = slot.trials - had + (members if not had else 0)
+        takes = (slot.trials - had) * seconds[slot.model]
+        takes += 0.0 if had else members * chosen[slot.model]
         fits_wall = longest[slot.model] * (members + slot.trials) <= wall
-        if taken and (fits * seconds[slot.model] > room or not fits_wall):
+        if taken and (takes > room or not fits_wall):
             left.append(slot)
             continue
-        room -= fits * seconds[slot.model]
+        room -= takes
         trials[slot.model] = slot.trials
         taken.append(slot)
     return taken, left, factor

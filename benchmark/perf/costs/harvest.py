@@ -2,11 +2,12 @@
 
     bench sweep --suite benchmark/perf/costs/costs.toml --workers 1 --runs RUNS
     python benchmark/perf/costs/harvest.py RUNS/costs-default [RUN ...]
-    python benchmark/perf/costs/harvest.py --add RUN [RUN ...]
+    bench sweep --suite benchmark/perf/costs/costs-large.toml --workers 1 --runs RUNS
+    python benchmark/perf/costs/harvest.py --add RUNS/costs-large-default [RUN ...]
 
-The first command measures, the second writes the table, the third adds what other runs measured to
-the table that is there. Any run will do; more runs cover more settings and shapes. They belong on
-one kind of machine, the one that this is called on: the table keeps its processor.
+The first command measures, the second writes the table, the last adds what other runs measured to
+the table that is there, which keeps its processor. Any run will do; more runs cover more settings
+and shapes. They belong on one kind of machine, the one that this is called on.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 from tabsweep.benchmark.planning.costs.history import costs_in
 from tabsweep.benchmark.planning.costs.measured import (
     FILE,
     Cost,
     CostTable,
+    Settings,
     settings_of,
     shipped,
 )
@@ -33,7 +37,7 @@ from tabsweep.models import registry
 from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.run_folder import is_run
 
-MOST = 24  # costs of a model in the table
+MOST = 32  # costs of a model in the table
 
 
 def main() -> None:
@@ -49,15 +53,16 @@ def main() -> None:
         for (model, gpu), costs in costs_in(Ledger(run), defaults).items():
             if model in registry.MODELS and not gpu:
                 found[model] += costs
+    cpu = capture()["cpu"]
     if given.add:
-        found = joined(shipped(), found)
-    write({model: thinned(costs) for model, costs in found.items()})
+        found, cpu = joined(shipped(), found), shipped().machine["cpu"]
+    write({model: thinned(costs) for model, costs in found.items()}, cpu)
     missing = sorted(set(registry.MODELS) - set(found))
     print(f"{FILE}: {len(found)} models; without a cost: {', '.join(missing) or 'none'}")
 
 
 @cache
-def defaults(model: str) -> dict[str, float]:
+def defaults(model: str) -> Settings:
     """The settings of a registered model's defaults that decide its cost."""
     return settings_of({}, registry.defaults(model)) if model in registry.MODELS else {}
 
@@ -66,10 +71,24 @@ def joined(table: CostTable, found: Mapping[str, Sequence[Cost]]) -> dict[str, l
     """The costs of a table with those found, which replace those of almost the same settings and
     shape; and costs that say nothing of a setting that now counts are left out.
 
-    Raises SystemExit where the table was measured on another processor than this machine's.
+    Costs of another processor than the table's are scaled to it, by the median ratio of the two
+    where both measured. Raises SystemExit where there is no such place.
     """
     if not (here := capture()["cpu"]).startswith(table.machine["cpu"]):  # which may lack the model
-        raise SystemExit(f"the table was measured on {table.machine['cpu']}, this is {here}")
+        ratios = [
+            old.seconds / new.seconds
+            for model, costs in found.items()
+            for new in costs
+            for old in table.costs.get(model, ())
+            if place(old) == place(new)
+        ]
+        if not ratios:
+            raise SystemExit(f"no cost of these runs, measured on {here}, is in the table, too")
+        ratio = median(ratios)
+        found = {
+            model: [replace(cost, seconds=ratio * cost.seconds) for cost in costs]
+            for model, costs in found.items()
+        }
     all_of: dict[str, list[Cost]] = {}
     for model in {*table.costs, *found} & registry.MODELS.keys():
         new = list(found.get(model, ()))
@@ -100,14 +119,14 @@ def thinned(costs: Sequence[Cost]) -> list[Cost]:
     return [costs[i] for i in chosen]
 
 
-def write(costs: dict[str, list[Cost]]) -> None:
-    """The table as JSON, a line a cost."""
-    here = capture()
+def write(costs: dict[str, list[Cost]], cpu: str) -> None:
+    """The table as JSON, a line a cost; the seconds are those of the processor `cpu`."""
+    libraries = capture()["libraries"]
     machine = {
-        "cpu": here["cpu"],
+        "cpu": cpu,
         "measured": datetime.now(tz=UTC).date().isoformat(),
         "libraries": {
-            name: here["libraries"][name]
+            name: libraries[name]
             for name in ("scikit-learn", "torch", "lightgbm", "xgboost", "catboost")
         },
     }
@@ -128,7 +147,10 @@ def write(costs: dict[str, list[Cost]]) -> None:
 
 def _line(cost: Cost) -> str:
     work = cost.work
-    settings = {name: float(f"{value:.4g}") for name, value in work.settings.items()}
+    settings = {
+        name: value if isinstance(value, str) else float(f"{value:.4g}")
+        for name, value in work.settings.items()
+    }
     seconds = float(f"{cost.seconds:.3g}")
     row = [work.rows, work.features, work.classes, cost.fits, seconds, settings]
     return json.dumps(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -22,7 +22,7 @@ from ....sweeps.study_state import CV
 from ....sweeps.trial import DONE
 from ..plan import INTERPRETER_MB, Plan, StudyPlan
 from .history import costs_in
-from .measured import Cost, Lookup, Work, settings_of, shipped
+from .measured import Cost, Lookup, Settings, Work, settings_of, shipped
 
 DRAWS = 12  # configurations of a space whose mean cost stands for a trial's
 START_S = 12.0  # of Ray, the first workers and the imports of their libraries
@@ -38,11 +38,13 @@ MODULES = ("mlp", "ft-transformer")  # of a torch module
 @dataclass(frozen=True)
 class TrialCost:
     """The expected cost of one trial of a study. seconds: CPU seconds; high: the upper end of their
-    likely range; mb: peak memory of the process, MB; guess: whether the model was never measured;
-    slots: how many trials the study is expected to run."""
+    likely range; most: of its costliest configuration, often the one that is chosen; mb: peak
+    memory of the process, MB; guess: whether the model was never measured; slots: how many trials
+    the study is expected to run."""
 
     seconds: float
     high: float
+    most: float
     mb: float
     guess: bool
     slots: int
@@ -225,12 +227,13 @@ class TrialCosts:
         return TrialCost(
             seconds=mean,
             high=share * sum(min(s, limit) for s in highs) / len(highs),
+            most=share * min(max(seconds), limit),
             mb=INTERPRETER_MB + spec.memory_mb(*shape),
             guess=lookup is None,
             slots=slots,
         )
 
-    def _defaults(self, model: str) -> Mapping[str, float]:
+    def _defaults(self, model: str) -> Settings:
         return self._table.defaults.get(model, {})
 
     def _lookup(self, model: str, gpu: bool) -> Lookup | None:

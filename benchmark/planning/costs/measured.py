@@ -30,13 +30,17 @@ SETTINGS = {
     **dict.fromkeys(("max_width", "max_iter", "pretrain_epochs"), 0.2),
     **dict.fromkeys(("k", "n_copies", "outer_bags", "n_steps", "n_hidden_layers"), 0.5),
     **dict.fromkeys(("patience", "early_stopping_rounds"), 0.2),
+    **dict.fromkeys(("max_features",), 0.8),
 }
 EXPONENTS = {**SETTINGS, **SHAPE}
 # What 0 and None stand for: the model chooses by the data, or there is no limit.
-AUTOMATIC = {"batch_size": 256.0, "max_depth": 12.0, "patience": 100.0, "max_width": 1024.0}
+AUTOMATIC = {"batch_size": 256.0, "max_depth": 20.0, "patience": 100.0, "max_width": 1024.0}
 
 NEAREST = 3  # measured costs that an estimate is the mean of
 SPREAD, SPREAD_AWAY = 0.4, 0.5  # of log seconds: where it was measured, and more a unit of distance
+
+
+Settings = Mapping[str, float | str]
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Work:
     """A fit to be made, or made: settings that decide its cost, training rows, features, classes (1
     for regression)."""
 
-    settings: Mapping[str, float]
+    settings: Settings
     rows: int
     features: int
     classes: int
@@ -53,7 +57,16 @@ class Work:
         """For each size the logarithm of its factor in the seconds, in the order of EXPONENTS."""
         shape = {"rows": self.rows, "features": self.features, "classes": self.classes}
         sizes = {**self.settings, **shape}
+        if isinstance(how := sizes.get("max_features"), str):
+            sizes["max_features"] = self._share(how)
         return [power * math.log(_size(name, sizes)) for name, power in EXPONENTS.items()]
+
+    def _share(self, how: str) -> float:
+        """The share of the features at which the splits of a forest look, by its name."""
+        if how == "default":
+            how = "all" if self.classes == 1 else "sqrt"
+        number = {"sqrt": math.sqrt, "log2": math.log2}.get(how, float)(self.features)
+        return max(1.0, number) / self.features
 
 
 def _size(name: str, sizes: Mapping[str, Any]) -> float:
@@ -63,19 +76,21 @@ def _size(name: str, sizes: Mapping[str, Any]) -> float:
     return float(value)
 
 
-def settings_of(config: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, float]:
+def settings_of(config: Mapping[str, Any], defaults: Settings) -> dict[str, float | str]:
     """The settings of a configuration that decide its cost, with the model's defaults for those
-    that it does not set; automatic ones are 0.
+    that it does not set; automatic ones are 0, and a share of features may be a word.
 
     >>> settings_of({"epochs": 60, "dropout": 0.1}, {"epochs": 100, "batch_size": None})
     {'epochs': 60.0, 'batch_size': 0.0}
     """
-    values = {**defaults, **config}
-    return {
-        name: round(float(values[name] or 0), 6)
-        for name in SETTINGS
-        if name in values and isinstance(values[name], int | float | None)
-    }
+    values, found = {**defaults, **config}, dict[str, float | str]()
+    for name in SETTINGS:
+        value = values.get(name, "")
+        if isinstance(value, int | float | None):
+            found[name] = round(float(value or 0), 6)
+        elif name == "max_features" and value:
+            found[name] = value
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,7 @@ class CostTable:
     on; defaults: each model's settings where a configuration is silent."""
 
     machine: dict[str, Any]
-    defaults: dict[str, dict[str, float]] = field(default_factory=dict)
+    defaults: dict[str, Settings] = field(default_factory=dict)
     costs: dict[str, list[Cost]] = field(default_factory=dict)
 
 
