@@ -23,6 +23,7 @@ MAX_ROWS_PROBED, MAX_COLUMNS_PROBED = 5_000, 1_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
+SEVERAL, ALIKE = 30, 0.95  # values in several rows, and the share of these with one target
 ADDED, EXACT = 5, 1e-3  # values that a total adds at least; its error, as a share of it
 
 Flag = dict[str, str]
@@ -120,8 +121,40 @@ def total_flags(table: Table) -> list[Flag]:
         sums += is_sum
     found = np.flatnonzero(~odd & (sums > 1))
     rows = listed(f"{row + 1:,}" for row in found)
-    detail = f"row {rows} of {table.n_rows:,} sums up all others in {listed(columns)}"
+    detail = (
+        f"row {rows} of {table.n_rows:,} sums up all others in {listed(columns)}: take it out of"
+        " the file"
+    )
     return [flag("total-rows", "error", detail)] if len(found) else []
+
+
+def entity_flags(table: Table) -> list[Flag]:
+    """Flags of features that may name the person or thing that several rows are of: nearly all
+    values in several rows have one value of the target, six standard deviations more than if
+    targets were dealt out at random, and at least half of all rows have such a value."""
+    target, n_each = np.unique(table.target, return_inverse=True, return_counts=True)[1:]
+    flags = []
+    for name, codes in probes.column_codes(table).items():
+        known = ~np.isnan(codes)
+        value = np.unique(codes[known], return_inverse=True)[1]
+        n_rows = np.bincount(value)
+        several = n_rows > 1
+        pairs = np.unique(value * len(n_each) + target[known])
+        same = several & (np.bincount(pairs // len(n_each)) == 1)
+        alike = int(same.sum())
+        if several.sum() < SEVERAL or 2 * n_rows[same].sum() < table.n_rows:
+            continue
+        sizes, n_values = np.unique(n_rows[several], return_counts=True)
+        chance = np.array([((n_each / table.n_rows) ** size).sum() for size in sizes])
+        expected, spread = n_values @ chance, np.sqrt(n_values @ (chance * (1 - chance)))
+        if alike >= ALIKE * several.sum() and alike > expected + 6 * max(spread, 1.0):
+            detail = (
+                f"rows with one value of {name} have one value of the target ({alike:,} of "
+                f"{several.sum():,} values with several rows, {expected:,.0f} by chance): where they"
+                " are of one person or thing, --group keeps them in one part of a fold"
+            )
+            flags.append(flag("repeated-entities", "warning", detail))
+    return flags
 
 
 def duplicate_facts(
@@ -200,22 +233,26 @@ def _looked_at(table: Table, most: int) -> Table:
     return Table(table.name, frame, table.target[rows], table.task, table.classes, table.sha256)
 
 
-def first_look(table: Table) -> list[str]:
-    """A sentence for each feature that predicts the target alone and for rows that are totals, as
-    the passport's flags say it.
+def _counted_part(table: Table) -> Table:
+    """As much of a table as MAX_CELLS_COUNTED cells, of the first MAX_COLUMNS_LOOKED columns."""
+    n_columns = max(1, min(table.n_features, MAX_COLUMNS_LOOKED))
+    return _looked_at(table, max(1, MAX_CELLS_COUNTED // n_columns))
 
-    For the start of a sweep: features are looked at in MAX_ROWS_LOOKED rows and MAX_COLUMNS_LOOKED
-    columns.
+
+def first_look(table: Table) -> list[str]:
+    """A sentence for rows that are totals and for each feature that names what rows are of, or
+    predicts the target alone, as the passport's flags say it.
+
+    For the start of a sweep: of features MAX_COLUMNS_LOOKED are looked at, what they predict in
+    MAX_ROWS_LOOKED rows, and what they name in as many as have MAX_CELLS_COUNTED cells.
     """
     part = _looked_at(table, MAX_ROWS_LOOKED)
-    _, flags = single_flags(part, probes.matrix(part), part.target)
-    flags += missingness_flags(part)
+    _, leaks = single_flags(part, probes.matrix(part), part.target)
+    leaks += missingness_flags(part)
+    known = "a leak, unless it is known before the target (drop it)"
     return [
-        *(f"{each['detail']}: a total (take it out of the file)" for each in total_flags(table)),
-        *(
-            f"{each['detail']}: a leak, unless it is known before the target (drop it)"
-            for each in flags
-        ),
+        *(each["detail"] for each in [*total_flags(table), *entity_flags(_counted_part(table))]),
+        *(f"{each['detail']}: {known}" for each in leaks),
     ]
 
 
@@ -349,13 +386,13 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     are about (MAX_CELLS_COUNTED cells at most); `flags` of the columns, repeated rows and classes.
     Columns and rows are judged only where all rows are counted.
     """
-    n_columns = max(1, min(table.n_features, MAX_COLUMNS_LOOKED))
-    part = _looked_at(table, max(1, MAX_CELLS_COUNTED // n_columns))
+    part = _counted_part(table)
     columns = column_facts(part)
     flags = warning_flags(table)
     every = list(folds)
     if part.n_rows == table.n_rows:
-        flags += column_flags(columns, part.n_rows) + missingness_flags(part) + total_flags(part)
+        flags += column_flags(columns, part.n_rows) + missingness_flags(part)
+        flags += total_flags(part) + entity_flags(part)
         if part.n_features == table.n_features:
             flags += duplicate_facts(part, probes.matrix(part), every)[1]
     flags += class_flags(table, every) if table.classes else []
@@ -382,7 +419,7 @@ def passport(
     labels, from_labels = label_flags(table, x)
     parts, from_parts = split_facts(table, folds)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
-    flags += missingness_flags(table) + total_flags(table)
+    flags += missingness_flags(table) + total_flags(table) + entity_flags(table)
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
     flags += from_parts
     if overlaps:

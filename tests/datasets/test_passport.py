@@ -125,6 +125,24 @@ def test_gaps_that_go_with_one_value_of_the_target_are_a_leak(rng, target) -> No
         assert sum("gaps tell the target" in line for line in first_look(table)) == leak
 
 
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_column_that_names_whom_rows_are_of_is_a_warning_where_they_share_the_target(
+    rng, numbered
+) -> None:
+    """Five visits each of 60 patients; a town of theirs has no such rows, nor a single visit."""
+    patient = np.repeat(np.arange(60), 5)
+    ill, town = rng.integers(2, size=60)[patient], rng.integers(40, size=60)[patient]
+    names = patient.astype(float) if numbered else np.array([f"p{i}" for i in patient])
+    columns = {**noise(rng, 300), "patient": names, "town": town.astype(float)}
+    detail = {f["id"]: f["detail"] for f in passport(toy(columns, ill), [])["flags"]}
+    assert detail["repeated-entities"].startswith("rows with one value of patient have one value")
+    [said] = [line for line in first_look(toy(columns, ill)) if "--group" in line]
+    assert "60 of 60 values" in said and "town" not in said
+    assert "repeated-entities" not in flags(toy(columns, rng.integers(2, size=300)))
+    once = {**columns, "patient": np.arange(300.0)}
+    assert "repeated-entities" not in flags(toy(once, ill))
+
+
 def test_a_row_of_totals_is_named(rng) -> None:
     """As a spreadsheet has it below the others: sums, a mean, and nothing where neither fits."""
     rooms, area = rng.integers(1, 6, 40).astype(float), rng.normal(90, 20, 40).round(1)
