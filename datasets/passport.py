@@ -149,9 +149,9 @@ def entity_flags(table: Table) -> list[Flag]:
         expected, spread = n_values @ chance, np.sqrt(n_values @ (chance * (1 - chance)))
         if alike >= ALIKE * several.sum() and alike > expected + 6 * max(spread, 1.0):
             detail = (
-                f"rows with one value of {name} have one value of the target ({alike:,} of "
-                f"{several.sum():,} values with several rows, {expected:,.0f} by chance): where they"
-                " are of one person or thing, --group keeps them in one part of a fold"
+                f"rows with one value of {name} have one value of the target ({alike:,} of"
+                f" {several.sum():,} values with several rows, {expected:,.0f} by chance): where"
+                " they are of one person or thing, --group keeps them in one part of a fold"
             )
             flags.append(flag("repeated-entities", "warning", detail))
     return flags
