@@ -23,7 +23,7 @@ MAX_ROWS_PROBED, MAX_COLUMNS_PROBED = 5_000, 1_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
-SEVERAL, ALIKE = 30, 0.95  # values in several rows, and the share of these with one target
+SEVERAL, ALIKE = 30, 0.95  # so many values at least; of those in several rows, share of one target
 ADDED, EXACT = 5, 1e-3  # values that a total adds at least; its error, as a share of it
 
 Flag = dict[str, str]
@@ -157,6 +157,25 @@ def entity_flags(table: Table) -> list[Flag]:
     return flags
 
 
+def order_flags(table: Table) -> list[Flag]:
+    """Flags of dates in whose order the rows are, where nothing says how rows are to be split."""
+    if table.times is not None or table.groups is not None or table.masks:
+        return []
+    flags = []
+    for name in (n for n, kind in table.kinds.items() if kind == "date"):
+        seconds = table.frame[name].to_numpy().astype("datetime64[us]").astype(np.int64)
+        steps = np.diff(seconds)
+        if table.frame[name].isna().any() or np.count_nonzero(steps) < SEVERAL:
+            continue
+        if (steps >= 0).all() or (steps <= 0).all():
+            detail = (
+                f"rows are in the order of {name} and are split at random, so models are tested on"
+                f" times between those that they know; --time {name} tests them on later ones"
+            )
+            flags.append(flag("time-order", "warning", detail))
+    return flags
+
+
 def duplicate_facts(
     table: Table, x: np.ndarray, folds: list[Fold]
 ) -> tuple[dict[str, Any], list[Flag]]:
@@ -240,8 +259,8 @@ def _counted_part(table: Table) -> Table:
 
 
 def first_look(table: Table) -> list[str]:
-    """A sentence for rows that are totals and for each feature that names what rows are of, or
-    predicts the target alone, as the passport's flags say it.
+    """A sentence for rows that are totals or in the order of a date, and for each feature that
+    names what rows are of, or predicts the target alone, as the passport's flags say it.
 
     For the start of a sweep: of features MAX_COLUMNS_LOOKED are looked at, what they predict in
     MAX_ROWS_LOOKED rows, and what they name in as many as have MAX_CELLS_COUNTED cells.
@@ -250,8 +269,9 @@ def first_look(table: Table) -> list[str]:
     _, leaks = single_flags(part, probes.matrix(part), part.target)
     leaks += missingness_flags(part)
     known = "a leak, unless it is known before the target (drop it)"
+    rows = [*total_flags(table), *entity_flags(_counted_part(table)), *order_flags(table)]
     return [
-        *(each["detail"] for each in [*total_flags(table), *entity_flags(_counted_part(table))]),
+        *(each["detail"] for each in rows),
         *(f"{each['detail']}: {known}" for each in leaks),
     ]
 
@@ -388,7 +408,7 @@ def counted(table: Table, folds: Iterable[Fold]) -> dict[str, Any]:
     """
     part = _counted_part(table)
     columns = column_facts(part)
-    flags = warning_flags(table)
+    flags = warning_flags(table) + order_flags(table)
     every = list(folds)
     if part.n_rows == table.n_rows:
         flags += column_flags(columns, part.n_rows) + missingness_flags(part)
@@ -420,6 +440,7 @@ def passport(
     parts, from_parts = split_facts(table, folds)
     flags = warning_flags(table) + column_flags(columns, table.n_rows) + duplicate_flags
     flags += missingness_flags(table) + total_flags(table) + entity_flags(table)
+    flags += order_flags(table)
     flags += (class_flags(table, folds) if table.classes else []) + from_labels
     flags += from_parts
     if overlaps:

@@ -143,6 +143,19 @@ def test_a_column_that_names_whom_rows_are_of_is_a_warning_where_they_share_the_
     assert "repeated-entities" not in flags(toy(once, ill))
 
 
+def test_rows_in_the_order_of_a_date_are_named_with_the_option(rng, target) -> None:
+    days = pd.date_range("2024-01-01", periods=200)
+    plain = toy(learnable(rng, target), target)
+    table, mixed = (
+        replace(plain, frame=plain.frame.assign(day=dates))
+        for dates in (days, days[rng.permutation(200)])
+    )
+    assert flags(table)["time-order"] == "warning" and "time-order" not in flags(mixed)
+    assert any("--time day" in line for line in first_look(table))
+    split = replace(table, times=np.arange(200.0))
+    assert not any("--time" in line for line in first_look(split))
+
+
 def test_a_row_of_totals_is_named(rng) -> None:
     """As a spreadsheet has it below the others: sums, a mean, and nothing where neither fits."""
     rooms, area = rng.integers(1, 6, 40).astype(float), rng.normal(90, 20, 40).round(1)
