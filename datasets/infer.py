@@ -211,6 +211,8 @@ def table_from_cells(
     problems.add(*column_problems(path.name, reading, cells.columns))
     notes = Notes(list(cells.notices))
     cells = with_target(cells, reading, notes)
+    if (column := str(reading.target)) in cells.columns:  # its texts are looked at often
+        cells = replace(cells, columns={**cells.columns, column: cells[column]})
     target = problems.tried(encode_target, cells, reading, notes)
     codes, task, classes = target or (np.zeros(0), "", ())
     aside = {reading.target, reading.group, reading.time, reading.weight, *reading.drop}

@@ -313,7 +313,7 @@ def sweep(
     named = {"group": group, "time": time, "weight": weight}
     roles = {role: name for role, name in named.items() if name is not None}
     frame: FrameData | None = None
-    tables: Mapping[str, OwnTable] = {}
+    tables: dict[str, OwnTable] = {}
     runs = Path(runs)
     if isinstance(data, str):
         if Path(data).is_file():

@@ -8,11 +8,12 @@ Made-up tables of two classes: four fifths of the columns are numbers, the other
 each file, each part in a process of its own:
 
 plain     pandas reads, LightGBM fits twice (64 % of the rows, 16 % to stop by), 20 % are predicted
-table     the same by the package's own parts: `table_from_file`, the model's encoding, fit, predict
+read      `table_from_file` alone
+table     as `plain` by the package's parts: `table_from_file`, the model's encoding, fit, predict
 constant  the command `bench sweep --csv` with one trial of `constant`, which does nothing
 sweep     the same with two trials of LightGBM, one on each of two folds
 again     the same command once more: nothing is left to run
-report    `bench report` of that run
+report    `bench report` of that run (of `constant` where there is no `sweep`)
 
 CPU seconds and MB are of all processes of a command together (`largest`: of the one with most);
 memory is the largest sum of proportional set sizes (PSS) seen. `first`: from the start to the first
@@ -129,8 +130,17 @@ def table(path: Path, params: dict[str, Any], lap: Any) -> None:
         lap("predict")
 
 
+def read(path: Path, params: dict[str, Any], lap: Any) -> None:
+    """The package's table of the file."""
+    from tabsweep.datasets.infer import Reading, table_from_file
+
+    lap("imports")
+    table_from_file(path, Reading(target=TARGET))
+    lap("read")
+
+
 def inside(which: str, path: Path) -> dict[str, float]:
-    """CPU seconds of each part of `plain` or `table`."""
+    """CPU seconds of each part of `plain`, `read` or `table`."""
     began, found = time.process_time(), dict[str, float]()
 
     def lap(part: str) -> None:
@@ -145,7 +155,7 @@ def inside(which: str, path: Path) -> dict[str, float]:
         "n_estimators": 300,
         "early_stopping_rounds": 30,
     }
-    {"plain": plain, "table": table}[which](path, params, lap)
+    {"plain": plain, "read": read, "table": table}[which](path, params, lap)
     return found
 
 
@@ -156,10 +166,11 @@ def commands(path: Path, runs: Path) -> dict[str, tuple[str, ...]]:
     """The commands of the package in their order."""
     of_file = ("sweep", "--csv", str(path), "--target", TARGET, "--runs", str(runs), *QUICK)
     sweeps = {name: (*of_file, "--name", name, *how) for name, how in SWEEPS.items()}
+    swept = runs / ("sweep" if (runs / "sweep").exists() else "constant")
     return {
         **sweeps,
         "again": sweeps["sweep"],
-        "report": ("report", str(runs / "sweep"), "--out", str(runs / "out"), "--quiet"),
+        "report": ("report", str(swept), "--out", str(runs / "out"), "--quiet"),
     }
 
 
@@ -200,7 +211,7 @@ def of_file(path: Path, sides: dict[str, Path], asked: list[str]) -> dict[str, d
         for side, checkout in sides.items():
             if which == "plain" and side != "this":
                 continue
-            if which in ("plain", "table"):
+            if which in ("plain", "read", "table"):
                 figures = measured((__file__, "--inside", which, str(path)), checkout)
             else:
                 runs = path.parent / f"runs-{path.name}-{side}"
@@ -244,7 +255,7 @@ def growth(figures: dict[tuple[int, int, str], dict[str, dict[str, Any]]]) -> No
 
 def main() -> int:
     """Parse the options and measure; returns the exit code."""
-    every = ["plain", "table", "constant", "sweep", "again", "report"]
+    every = ["plain", "read", "table", "constant", "sweep", "again", "report"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6])
     parser.add_argument("--columns", type=int, nargs="+", default=[30, 300, 2000, 10_000])

@@ -47,6 +47,14 @@ class OwnTable:
             with suppress(OSError):
                 keep(self.table, place, **how)
 
+    def mapped(self, runs: Path) -> OwnTable:
+        """The same with the features of the stored table, which are mapped and not held; as it is
+        where none is stored in the folder `runs`, and where it is wide: then none are mapped."""
+        if self.table.n_features > self.table.n_rows:
+            return self
+        stored = kept_table(kept_place(runs, self.origin["csv"]), asked=self.asked)
+        return replace(self, table=replace(self.table, frame=stored.frame)) if stored else self
+
 
 def kept_place(runs: Path, csv: Mapping[str, Any]) -> Path:
     """The path of a file's parsed table. Its name is a digest of the file's hash and reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Request:
     options: Options
     retry: Callable[[Record], bool] = lambda record: False
     verify: bool = False
-    tables: Mapping[str, OwnTable] = field(default_factory=dict)
+    tables: dict[str, OwnTable] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     run_trial: RunTrial = run_trial
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...datasets import catalog
 from ...models import registry
@@ -53,6 +53,10 @@ from .ray_session import HERE, RayStart, cluster_lost
 from .request import Request
 from .resume import all_ended, check_same, dropped, merge_with, runs_again, with_first_code
 from .reuse import reuse_from, siblings
+
+if TYPE_CHECKING:
+    from ...datasets.protocols import Fold
+    from ...datasets.table import Table
 
 WHAT_X_IS = (
     "{models}: X is a DataFrame, its numbers float64 with NaN for gaps, its categories of dtype "
@@ -194,8 +198,7 @@ def run(
                 if plan is None or len(ledger):  # another process may have been faster
                     ended = all_ended(ledger)
                     plan = prepare(request, ledger, checked=None if ended else begin)
-                for own in request.tables.values():
-                    own.keep(request.folder.parent)
+                keep_tables(request)
                 sweep = _Sweep(request, plan, ledger, ray, listener, stop or Stop(), lock.check)
                 tally = sweep.run()
                 return SweepOutcome(
@@ -209,6 +212,12 @@ def run(
                 ledger.close()
     finally:
         ray.end()
+
+
+def keep_tables(request: Request) -> None:
+    """Store the parsed tables of files; no variable of `run` holds one while trials run."""
+    for own in request.tables.values():
+        own.keep(request.folder.parent)
 
 
 def holds_something(folder: Path) -> bool:
@@ -428,13 +437,25 @@ class _Sweep:
         self._show("the first worker")
         return ActorPool(
             request.run_trial,
-            plan.payload,
+            self._hand_out,
             slots=n_workers,
             paths=request.paths,
             common=self._common,
             checkpoints=self._checkpoints.path,
             calls=self._ray.calls,
         )
+
+    def _hand_out(self, dataset: str) -> tuple[Table, dict[int, Fold]]:
+        """A dataset for workers, which have a copy of it from then on: of a file of the user the
+        driver maps the features and holds none."""
+        plan, tables = self.plan, self.request.tables
+        handed = plan.payload(dataset)
+        if dataset in tables:
+            own = tables[dataset] = tables[dataset].mapped(self.request.folder.parent)
+            data = plan.data[dataset]
+            table = replace(data.table, frame=own.table.frame)
+            plan.data[dataset] = replace(data, table=table)
+        return handed
 
     def _check_gpus(self) -> None:
         """Raises NoGpu where a study needs a GPU and no machine has one, before a trial runs: some

@@ -22,6 +22,7 @@ HEAD = 64  # rows that tell of most columns that `doubts` has nothing to say of 
 DAYS, MONTHS = 1e5, (10, 13)  # the least number of days and seconds; the numbers of 12.2024
 TEXTS = pd.StringDtype(na_value=math.nan)
 PART = 1 << 16  # numbers that become texts at once
+LONG = 4096  # texts from which on codes of them take less time and memory
 NO_GAP = 1 << 20  # the place of a text that is no gap
 
 
@@ -71,6 +72,23 @@ def cells_of(column: Column, name: str) -> pd.Series:
     else:
         return column.rename(name)
     return pd.Series(pd.array(texts, dtype=TEXTS), name=name)
+
+
+def packed(texts: pa.Array) -> pa.Array:
+    """Texts (N,), as codes into the different ones if these are few beside many."""
+    if len(texts) < LONG:
+        return texts
+    coded = texts.dictionary_encode()
+    return coded if 2 * len(coded.dictionary) < len(texts) else texts
+
+
+def text_cells(chunks: list[pa.Array]) -> pd.Series:
+    """A column of texts; a categorical one where its first chunk is codes."""
+    if pa.types.is_dictionary(chunks[0].type):
+        every = [c if pa.types.is_dictionary(c.type) else c.dictionary_encode() for c in chunks]
+        return pd.Series(pa.chunked_array(every).unify_dictionaries().combine_chunks().to_pandas())
+    texts = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
+    return pd.Series(pd.array(texts, dtype=TEXTS))
 
 
 def plain_columns(

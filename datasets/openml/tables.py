@@ -12,6 +12,7 @@ import pandas as pd
 from ...common.columns.dates import parsed
 from ...common.columns.encoder import text_column
 from ...common.columns.kinds import DATE, TEXT, kind_of
+from ...common.columns.plain import cells_of
 from ...common.text import one_line, suggest
 from ..card import Card
 from ..errors import DataError
@@ -37,12 +38,13 @@ class Columns:
 def read_columns(path: Path, where: str) -> Columns:
     """The columns of an ARFF or Parquet file of OpenML. `where` names it in errors (DataError)."""
     if path.suffix == ".parquet":
-        frame, kinds, refused = read_columnar(path, "Parquet", where)
+        names, columns, kinds, refused = read_columnar(path, "Parquet", where)
         if refused:
             raise DataError(next(iter(refused.values())))
+        values = {name: cells_of(column, name) for name, column in zip(names, columns, strict=True)}
         values = {
-            str(name): column if column.dtype == np.float64 else column.where(column != "", None)
-            for name, column in frame.items()
+            name: column if column.dtype == np.float64 else column.where(column != "", None)
+            for name, column in values.items()
         }
         for name, kind in kinds.items():
             if kind == "categorical" and values[name].dtype == np.float64:

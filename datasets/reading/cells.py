@@ -94,14 +94,13 @@ def read_file(path: Path) -> Cells:
             if kind == "text":
                 found = read_text(plain, path.name)
             else:
-                frame, kinds, refused = read_columnar(plain, kind, path.name)
-                rows = [name for name in frame.columns if INDEX.fullmatch(str(name))]
-                if frame.empty:
-                    raise DataError(f"{path.name}: {len(frame.columns)} columns and no rows")
-                known = frame.drop(columns=rows)
-                check_header(list(map(str, known.columns)), path.name)
-                columns = dict(known.items())
-                found = Cells(path.name, columns, kinds=kinds, refused=refused, form=kind)
+                names, parts, kinds, refused = read_columnar(plain, kind, path.name)
+                if not parts or parts[0].empty:
+                    raise DataError(f"{path.name}: {len(parts)} columns and no rows")
+                known = [at for at, name in enumerate(names) if not INDEX.fullmatch(name)]
+                check_header([names[at] for at in known], path.name)
+                cells = {names[at]: parts[at] for at in known}
+                found = Cells(path.name, cells, kinds=kinds, refused=refused, form=kind)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and NO_THREAD not in str(error):
             raise

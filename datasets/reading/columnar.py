@@ -10,60 +10,63 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns.numbers import EXACT
+from ...common.columns.plain import packed, text_cells
 from ...common.text import one_line
 from ..errors import DataError
-from .files import check_memory
+from .files import check_memory, release
 from .names import clean_name
 
 BYTES_PER_CELL = 10  # as much as a cell of a CSV has, about
-ROWS_OF_NUMBERS = 1 << 16  # that are decoded at once
-ROWS_WITH_TEXTS = 256  # few, as a text of megabytes may stand in each
+ROWS = 1 << 16  # that are decoded at once
+ROWS_OF_OTHERS = 256  # where there are lists, records or bytes: each may have megabytes
 
 
 def read_columnar(
     path: Path, kind: str, name: str
-) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:
-    """(cells, kinds that the file states, columns that cannot be read and why) of a file of `kind`,
-    'Parquet' or 'Arrow'.
+) -> tuple[list[str], list[pd.Series], dict[str, str], dict[str, str]]:
+    """(names, cells of each column, kinds that the file states, columns that cannot be read and
+    why) of a file of `kind`, 'Parquet' or 'Arrow'.
 
-    Numbers stay numbers (float64, NaN where missing); everything else is text, "" where missing,
-    and dates are ISO 8601. Dictionary columns, truth values and what pandas notes as categorical
-    (Parquet keeps no dictionary of its whole numbers) are stated to be categories.
+    Numbers stay numbers (float64, NaN where missing); everything else is text, "" where missing
+    (see `Cells`), and dates are ISO 8601. Dictionary columns, truth values and what pandas notes as
+    categorical (Parquet keeps no dictionary of its whole numbers) are stated to be categories.
     Columns of lists, records or bytes cannot be read, and are empty. Raises DataError for a damaged
     file.
     """
     import pyarrow as pa
 
     try:
-        table = _read(path, kind, name)
+        table, schema = _read(path, kind, name)
         kinds: dict[str, str] = {}
         refused: dict[str, str] = {}
-        columns: dict[str, Any] = {}
-        noted = _noted_categories(table.schema)
-        for place, field in enumerate(table.schema):
+        columns: list[pd.Series] = []
+        noted, n_rows, parts = _noted_categories(schema), table.num_rows, table.columns[::-1]
+        del table
+        for field in schema:
             try:
-                values, stated = _column(table.column(place), field)
+                cells, stated = _column(parts.pop(), field)  # whose memory the next column may have
             except Unreadable as error:
-                values, stated = _texts([None] * table.num_rows), ""
+                cells, stated = text_cells([pa.repeat("", n_rows)]), ""
                 refused[clean_name(field.name)] = f"{name}: {error}"
-            columns[str(place)] = values
+            columns.append(cells)
             if stated or field.name in noted:
-                kinds[field.name] = "categorical"
-        frame = pd.DataFrame(columns, index=range(table.num_rows))
-        frame.columns = pd.Index([clean_name(str(n)) for n in table.schema.names], dtype=object)
+                kinds[clean_name(field.name)] = "categorical"
+        names = [clean_name(str(one)) for one in schema.names]
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise DataError(f"{name}: damaged {kind} file: {one_line(error, 160)}") from None
-    return frame, {clean_name(key): value for key, value in kinds.items()}, refused
+    release()
+    return names, columns, kinds, refused
 
 
 class Unreadable(ValueError):
     """A column of lists, records or bytes."""
 
 
-def _read(path: Path, kind: str, name: str) -> Any:
-    """The whole file as a pyarrow.Table.
+def _read(path: Path, kind: str, name: str) -> tuple[Any, Any]:
+    """(the whole file as a pyarrow.Table, the schema that it states). Texts of Parquet come as
+    codes into the different ones.
 
     A small file may hold a large table (compressed, or one text for all rows). So the size that
     Parquet states is checked before reading, and the size of each batch while reading.
@@ -73,17 +76,20 @@ def _read(path: Path, kind: str, name: str) -> Any:
     if kind == "Parquet":
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path) as file:
+        schema = pq.read_schema(path)
+        texts = [field.name for field in schema if _is_text(field.type)]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
             facts = file.metadata
             stated = sum(facts.row_group(i).total_byte_size for i in range(facts.num_row_groups))
             cells = facts.num_rows * facts.num_columns
             check_memory(name, max(cells * BYTES_PER_CELL, stated))
-            sized = all(pa.types.is_primitive(field.type) for field in file.schema_arrow)
-            batches = file.iter_batches(ROWS_OF_NUMBERS if sized else ROWS_WITH_TEXTS)
-            return _table(batches, file.schema_arrow, name)
+            types = [field.type for field in file.schema_arrow]
+            sized = all(pa.types.is_primitive(t) or pa.types.is_dictionary(t) for t in types)
+            batches = file.iter_batches(ROWS if sized else ROWS_OF_OTHERS)
+            return _table(batches, file.schema_arrow, name), schema
     with open(path, "rb") as source, pa.ipc.open_file(source) as reader:
         batches = map(reader.get_batch, range(reader.num_record_batches))
-        return _table(batches, reader.schema, name)
+        return _table(batches, reader.schema, name), reader.schema
 
 
 def _table(batches: Iterator[Any], schema: Any, name: str) -> Any:
@@ -119,38 +125,43 @@ def _bytes_as_cells(column: Any) -> int:
     return max(size, pc.sum(lengths.cast(pa.int64())).as_py() or 0)
 
 
-def _column(column: Any, field: Any) -> tuple[np.ndarray, str]:
+def _column(column: Any, field: Any) -> tuple[pd.Series, str]:
     """(cells, kind that the file states or "") of one column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    stated, kind = "", column.type
-    if pa.types.is_dictionary(kind):
-        column, stated = column.cast(kind.value_type), "categorical"
-        kind = column.type
-    types = pa.types
+    types, kind = pa.types, column.type
+    stated = "categorical" if types.is_dictionary(field.type) else ""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column if _is_text(kind) else column.cast(kind)
     if types.is_duration(kind):
         per_second: Mapping[str, float] = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
         whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.float64)
-        return whole / per_second[kind.unit], stated
+        return pd.Series(whole / per_second[kind.unit]), stated
     if types.is_integer(kind) and _beyond_floats(pc.min_max(column).as_py()):
-        return _texts(column.cast(pa.string()).to_pylist()), stated
+        return _texts(column.cast(pa.string())), stated
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = pc.cast(column, pa.float64(), safe=False)
-        return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64), stated
+        numbers = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return pd.Series(numbers), stated
     if types.is_null(kind):
-        return np.full(len(column), np.nan), stated
+        return pd.Series(np.full(len(column), np.nan)), stated
     if types.is_boolean(kind):
-        values = [None if v is None else str(v) for v in column.to_pylist()]
-        return _texts(values), "categorical"
+        return _texts(pc.if_else(column, "True", "False")), "categorical"
     if types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind):
-        return _texts(column.cast(pa.string()).to_pylist()), stated
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return _texts(column.to_pylist()), stated
+        return _texts(column.cast(pa.string())), stated
+    if _is_text(kind):
+        return _texts(column), stated
     raise Unreadable(
         f"column {one_line(field.name, 60)!r} holds {one_line(kind, 60)}; numbers, texts, "
         "truth values and dates are read: write it as columns of these, or leave it out (--drop)"
     )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _noted_categories(schema: Any) -> set[str]:
@@ -169,7 +180,14 @@ def _beyond_floats(range_: Mapping[str, int | None]) -> bool:
     return any(abs(bound or 0) > EXACT for bound in range_.values())
 
 
-def _texts(values: list[Any]) -> np.ndarray:
-    found = np.empty(len(values), dtype=object)
-    found[:] = ["" if value is None else str(value).strip() for value in values]
-    return found
+def _texts(column: Any) -> pd.Series:
+    """A column as stripped texts, "" where missing; categories where few differ."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chunks = []
+    for chunk in column.chunks:
+        plain = chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
+        texts = pc.fill_null(plain.cast(pa.large_string()), "")
+        chunks.append(packed(pc.utf8_trim_whitespace(texts)))
+    return text_cells(chunks)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...common.columns.kinds import MAX_COLUMNS
-from ...common.columns.plain import TEXTS, Column, PlainTexts, plain_columns
+from ...common.columns.plain import Column, PlainTexts, packed, plain_columns, text_cells
 from ...common.counting import count
 from ...common.text import one_line
 from ..errors import DataError
@@ -194,12 +194,12 @@ def _read_by_arrow(form: Form, header: list[str]) -> Records | None:
             for at in some[~plain].tolist():
                 texts[at] = PlainTexts(values[at, :start], places[at, :start]).texts().chunks
         for at, chunks in texts.items():
-            chunks.append(_packed(columns[at]))
+            chunks.append(packed(columns[at]))
         start += n
     if start != n_rows:
         return None
     found = [
-        _series(texts.pop(at)) if at in texts else PlainTexts(values[at], places[at])
+        text_cells(texts.pop(at)) if at in texts else PlainTexts(values[at], places[at])
         for at in every
     ]
     release()
@@ -236,21 +236,6 @@ def _blocks(form: Form, width: int, size: int, stripped: bool) -> Iterator[list[
                 cells, n = pc.utf8_trim_whitespace(cells), len(read)
                 columns = [cells.slice(at * n, n) for at in range(width)]
             yield columns
-
-
-def _packed(texts: pa.Array) -> pa.Array:
-    """Texts (N,), as codes into the different ones if these are few."""
-    coded = texts.dictionary_encode()
-    return coded if 2 * len(coded.dictionary) < len(texts) else texts
-
-
-def _series(chunks: list[pa.Array]) -> pd.Series:
-    """A column of texts; a categorical one where all chunks are codes."""
-    if all(pa.types.is_dictionary(chunk.type) for chunk in chunks):
-        codes = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
-        return pd.Series(codes.to_pandas())
-    texts = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
-    return pd.Series(pd.array(texts, dtype=TEXTS))
 
 
 def _looked_through(form: Form) -> tuple[int, bool]:

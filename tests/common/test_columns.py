@@ -6,12 +6,14 @@ from datetime import datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tabsweep.common.columns import dates
 from tabsweep.common.columns.calendar import MONTH, NAMED, QUARTER, WEEK
 from tabsweep.common.columns.dates import ISO, DateError, form_of, parsed
 from tabsweep.common.columns.encoder import ColumnEncoder, text_column
 from tabsweep.common.columns.kinds import kind_of
+from tabsweep.common.columns.plain import LONG, cells_of, packed, text_cells
 
 FORMS = [
     (["2024-01-31", "2024-02-01 10:30"], ISO, "2024-01-31"),
@@ -146,3 +148,11 @@ def test_numbers_are_the_same_bits_whoever_reads_them(odd: str) -> None:
     found = kind_of(texts.rename("x"), stated="numeric").numbers
     expected = pd.to_numeric(texts).to_numpy(dtype=np.float64)
     assert found is not None and found.values.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("first", [["a", "b"] * LONG, [f"t{i}" for i in range(LONG)], ["a"] * 9])
+@pytest.mark.parametrize("last", [["b", "c"] * LONG, ["c", "d", "e"], []])
+def test_chunks_of_codes_and_of_texts_are_one_column(first, last):
+    column = text_cells([packed(pa.array(part, pa.string())) for part in (first, last)])
+    assert (column.dtype == "category") == (len(set(first)) < len(first) >= LONG)
+    assert cells_of(column, "x").tolist() == first + last

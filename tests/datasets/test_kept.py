@@ -89,3 +89,15 @@ def test_a_damaged_table_is_read_again_from_its_file_with_a_warning(tmp_path: Pa
     again.keep(runs)
     with warnings.catch_warnings(action="error"):
         pd.testing.assert_frame_equal(own_table(file, how, runs).table.frame, first.table.frame)
+
+
+def test_a_mapped_table_is_the_stored_one_and_without_one_nothing_changes(tmp_path: Path) -> None:
+    file, runs = tmp_path / "t.csv", tmp_path / "runs"
+    file.write_text("\n".join(LINES) + "\n")
+    first = own_table(file, Reading(target="y"), runs)
+    assert first.mapped(runs) is first
+    first.keep(runs)
+    mapped = first.mapped(runs).table
+    pd.testing.assert_frame_equal(mapped.frame, first.table.frame)
+    assert not mapped.frame["n"].to_numpy().flags.writeable
+    assert mapped.target is first.table.target

@@ -1,14 +1,19 @@
-"""A worker gives a result only the id of the code that it ran."""
+"""What a worker computes and what its driver holds: ids of the code that ran, features of files."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tabsweep.benchmark.planning.code_identity import computes_with, source_print
-from tabsweep.benchmark.running import run_trial
+from tabsweep.benchmark.planning.options import Options
+from tabsweep.benchmark.planning.own_tables import csv_suite
+from tabsweep.benchmark.running import run_trial, sweep
+from tabsweep.benchmark.running.request import Request
 from tabsweep.datasets import catalog
+from tabsweep.datasets.infer import Reading
 from tabsweep.datasets.protocols import make_folds
 from tabsweep.sweeps import fingerprint
 from tabsweep.sweeps.trial import DONE, Result, Trial
@@ -58,3 +63,16 @@ def test_machines_agree_on_versions_and_sources_or_say_where_not():
     assert found[f"the code of {target}"] == str(source_print(target)["source"])[:12]
     found = computes_with(["no_such_module_here:X"], [])
     assert "absent" in found["the code of no_such_module_here:X"]
+
+
+def test_a_driver_holds_no_features_of_a_file_once_workers_have_them(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a,y", *(f"{i}.5,{i % 2}" for i in range(200))]))
+    suite, tables = csv_suite([path], ["y"], Reading())
+    read = tables["t"].table.frame
+    options = Options(models=("constant",), folds=1, runs=tmp_path / "runs", name="a", workers=1)
+    outcome = sweep.run(Request(suite, options, tables=tables))
+    assert outcome.tally.done and outcome.tally.done == outcome.tally.ran
+    for frame in (tables["t"].table.frame, outcome.plan.data["t"].table.frame):
+        pd.testing.assert_frame_equal(frame, read)
+        assert not frame["a"].to_numpy().flags.writeable  # it is mapped
