@@ -41,6 +41,15 @@ def test_the_nearest_cost_is_repeated_and_grows_with_rows_and_epochs():
     assert sds[0] < sds[1]  # far from what was measured, less is known
 
 
+@pytest.mark.parametrize("classes, word, share", [(1, "default", 1.0), (2, "default", 0.25),
+    (1, "sqrt", 0.25), (1, "log2", 0.25)])  # fmt: skip
+def test_a_forest_costs_by_the_features_that_its_splits_look_at(classes, word, share):
+    works = [Work({"max_features": how}, 200, 16, classes) for how in (word, share, 1.0)]
+    assert works[0].logs() == works[1].logs()
+    told, _ = Lookup([Cost(works[2], fits=1, seconds=2.0)])(works[0])
+    assert told == pytest.approx(2.0 * share**0.8)
+
+
 def test_a_measured_fit_is_told_within_a_factor_of_two_by_the_others_mostly():
     """Each cost of the shipped table, looked up in the table without it."""
     wrong = n = 0
