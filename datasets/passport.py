@@ -108,21 +108,23 @@ def total_flags(table: Table) -> list[Flag]:
     """Flags of rows that sum up the others, as under a spreadsheet: in each column of numbers, a
     regression's target included, a cell is empty, the sum of all others or their mean; in two
     columns at least it is the sum."""
-    columns = {name: table.frame[name].to_numpy(float) for name in table.numeric}
+    columns = {name: table.frame[name].to_numpy() for name in table.numeric}
     if table.task == "regression":
         columns["the target"] = table.target
-    columns = {n: x for n, x in columns.items() if np.count_nonzero(np.nan_to_num(x)) > ADDED}
-    odd, sums = np.zeros(table.n_rows, bool), np.zeros(table.n_rows, int)
-    for x in columns.values():
-        total, n = np.nansum(x), np.count_nonzero(~np.isnan(x))
-        is_sum = (x != 0) & (np.abs(2 * x - total) <= EXACT * np.abs(x))
-        is_mean = np.abs(n * x - total) <= EXACT * np.abs(total)
-        odd |= ~(is_sum | is_mean | np.isnan(x))
-        sums += is_sum
-    found = np.flatnonzero(~odd & (sums > 1))
-    rows = listed(f"{row + 1:,}" for row in found)
+    rows, sums = np.arange(table.n_rows), np.zeros(table.n_rows, int)
+    names = []
+    for name, x in columns.items():
+        if len(rows) and np.count_nonzero(np.nan_to_num(x)) > ADDED:
+            total, n, cell = np.nansum(x), np.count_nonzero(~np.isnan(x)), x[rows]
+            is_sum = (cell != 0) & (np.abs(2 * cell - total) <= EXACT * np.abs(cell))
+            is_mean = np.abs(n * cell - total) <= EXACT * np.abs(total)
+            kept = is_sum | is_mean | np.isnan(cell)
+            rows, sums = rows[kept], (sums + is_sum)[kept]
+            names.append(name)
+    found = rows[sums > 1]
+    numbers = listed(f"{row + 1:,}" for row in found)
     detail = (
-        f"row {rows} of {table.n_rows:,} sums up all others in {listed(columns)}: take it out of"
+        f"row {numbers} of {table.n_rows:,} sums up all others in {listed(names)}: take it out of"
         " the file"
     )
     return [flag("total-rows", "error", detail)] if len(found) else []
