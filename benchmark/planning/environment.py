@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = "benchmark", "common", "datasets", "models", "reports", "sweeps"
 
 
+@cache  # reading what is known of a distribution takes a millisecond or two
 def version(name: str) -> str:
     """The installed version of a distribution, "absent" where there is none."""
     try:

@@ -59,6 +59,7 @@ _SHAPES = {
 _A_SHAPE = re.compile("|".join(sorted({shape.pattern for shape in _SHAPES.values()})))
 
 SAMPLED = 20  # texts that are tried before all are
+LONGEST = 100  # characters of a date: each form tries a run of blanks again and again
 _NO_DATE = re.compile(r"0000-00-00([ T]00:00(:00(\.0+)?)?)?")  # a gap, as MySQL writes it
 _NANOSECONDS = re.compile(r"([.,]\d{6})\d+")
 _IN_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}\b.*|\d{1,2}(:\d\d.*| ?[AaPp]\.?[Mm]\.?)")
@@ -222,6 +223,8 @@ def first_no_date(texts: Iterable[str]) -> str:
 
 def _form(text: str, known: Iterable[str] = (ISO, *FORMS)) -> str:
     """The first form in which a text is a date, "" for none."""
+    if len(text) > LONGEST:
+        return ""
     named, iso = iso_of(text)
     if iso and not pd.isna(pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)):
         return named or ISO
@@ -232,6 +235,8 @@ def _form(text: str, known: Iterable[str] = (ISO, *FORMS)) -> str:
 
 
 def _fits(text: str, form: str) -> bool:
+    if len(text) > LONGEST:
+        return False
     if form == ISO:
         return bool(_ISO_CELL.fullmatch(text)) and _all_fit([text], ISO)
     if form in EPOCH:

@@ -90,6 +90,6 @@ CASES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_value_of_the_case_is_right(case: str, tmp_path: Path) -> None:
+def test_the_value_of_the_case_is_right(case: str, tmp_path: Path, unreported: None) -> None:
     with working_in(copy_of("engine", case, tmp_path)) as folder:
         CASES[case](folder)

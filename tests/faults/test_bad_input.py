@@ -17,7 +17,7 @@ from tabsweep.benchmark.running import ray_session
 from tabsweep.datasets import catalog
 from tabsweep.sweeps.store.run_lock import RunLock
 
-pytestmark = pytest.mark.usefixtures("isolated")
+pytestmark = pytest.mark.usefixtures("isolated", "unreported")
 
 
 # ---------------------------------------------------------------------- names and options

@@ -122,7 +122,9 @@ def test_deleted_predictions_run_again_with_a_plain_resume(how: str, run: Path) 
 
 
 @pytest.mark.fault(40)
-def test_lost_trials_that_the_suite_no_longer_has_are_not_announced_to_run_again(run: Path) -> None:
+def test_lost_trials_that_the_suite_no_longer_has_are_not_announced_to_run_again(
+    run: Path, unreported: None
+) -> None:
     suite = run.parent.parent / "seeds.toml"
     suite.write_text(SUITE.replace('"knn", "linear"', '"knn"'))
     before = executions(str(run))
@@ -313,7 +315,7 @@ def test_a_folder_and_a_file_in_place_of_each_other_end_in_one_line(
     assert line.startswith(f"error BENCH-{id}: ") and way_out in line and str(run) in line
 
 
-def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path) -> None:
+def test_a_foreign_file_beside_the_predictions_harms_nothing(run: Path, unreported: None) -> None:
     for name in ("000000 (1).bin", "00.bin", "0000000.bin", "000001.bin.bak", "000009.binary"):
         shutil.copyfile(run / "predictions" / "000000.bin", run / "predictions" / name)
     assert verified(run)["sound"]

@@ -63,7 +63,7 @@ def make_sweep(folder: Path, name: str, workers: int) -> Sweep:
 
 def kill_and_go_on(sweep: Sweep, moment: int) -> None:
     """Start the sweep; after so many finished trials kill first a worker, then the driver with all
-    its workers, and start it again. What was in the ledger then never starts again."""
+    its workers, and resume it without. What was in the ledger then never starts again."""
     driver = sweep.start(pause_s=0.25)
     sweep.wait(lambda: len(sweep.finished()) >= moment, f"{moment} finished trials")
     dead = kill_worker(sweep)  # alone: the sweep goes on without it
@@ -73,7 +73,7 @@ def kill_and_go_on(sweep: Sweep, moment: int) -> None:
     kill_all(driver)
     assert set(sweep.running()) - {dead}, "the kill of driver and workers hit no running trial"
     finished, mark = sweep.finished(), len(sweep.lines())
-    sweep.finish()
+    sweep.resume()
     assert not {line.trial for line in sweep.lines()[mark:] if line.word == "start"} & finished
 
 

@@ -20,6 +20,7 @@ from hosts import Host
 from tabsweep.benchmark.results.evidence_builder import load_results
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.xdist_group("ray-faults"),
     pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing()),
 ]
@@ -34,8 +35,6 @@ for name in MODELS:
     REDUCED += ["--model", name]
 N_STUDIES = len(DATASETS) * 2 * len(MODELS)
 N_TRIALS = 4 * N_STUDIES
-FEWER = ("--trials", 2)  # for the one test that is not nightly
-N_FEWER = 2 * N_STUDIES
 PAUSE_S = 0.3  # before every trial
 COUNT = itertools.count(1)
 
@@ -54,29 +53,19 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     made.off()
 
 
-def make_alone(folder: Path, cluster: Cluster, n_trials: int, *more: object) -> Sweep:
+@pytest.fixture(scope="module")
+def alone(folder: Path, cluster: Cluster) -> Sweep:
     """The same sweep on this machine alone, without Ray, while the cluster comes up."""
-    options = [*REDUCED, *more, "--tracking-uri", "none", "--workers", 0]
-    sweep = Sweep(folder / f"alone-{n_trials}", *options)
+    sweep = Sweep(folder / "alone", *REDUCED, "--tracking-uri", "none", "--workers", 0)
     sweep.start()
     try:
         cluster.have(2)
         sweep.end()
     finally:
         sweep.off()
-    sweep.check_nothing_lost(n_trials)
+    sweep.check_nothing_lost(N_TRIALS)
     sweep.check_ran_once()
     return sweep
-
-
-@pytest.fixture(scope="module")
-def alone(folder: Path, cluster: Cluster) -> Sweep:
-    return make_alone(folder, cluster, N_TRIALS)
-
-
-@pytest.fixture(scope="module")
-def alone_with_fewer(folder: Path, cluster: Cluster) -> Sweep:
-    return make_alone(folder, cluster, N_FEWER, *FEWER)
 
 
 @pytest.fixture
@@ -88,11 +77,9 @@ def sweep(cluster: Cluster, folder: Path) -> Iterator[Sweep]:
     made.off()
 
 
-def check_same(
-    sweep: Sweep, alone: Sweep, *, planned: int = N_TRIALS, cut_off: tuple[str, ...] = ()
-) -> None:
+def check_same(sweep: Sweep, alone: Sweep, *, cut_off: tuple[str, ...] = ()) -> None:
     """Nothing lost, nothing twice, and the tables of one machine."""
-    sweep.check_nothing_lost(planned)
+    sweep.check_nothing_lost(N_TRIALS)
     sweep.check_nothing_twice(cut_off=cut_off)
     assert sorted(load_results(sweep.run)["id"]) == sorted(load_results(alone.run)["id"])
     assert sweep.tables() == alone.tables()
@@ -117,12 +104,11 @@ def ran_on(sweep: Sweep) -> set[str]:
 
 
 def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
-    cluster, sweep, alone_with_fewer
+    cluster, sweep, alone
 ):
-    """The one test of several hosts that is not nightly: both run trials, one is lost, and the
-    tables are those of one machine."""
+    """Both run trials, one is lost, and the tables are those of one machine."""
     one, two = cluster.have(2)
-    sweep.start(*FEWER, pause_s=2 * PAUSE_S)
+    sweep.start(pause_s=2 * PAUSE_S)
     underway(sweep)
     sweep.wait(lambda: ran_on(sweep) == {one.name, two.name}, "finished trials of both hosts")
     sweep.wait(on(sweep, two), "a trial on the host that will be cut off")
@@ -137,10 +123,9 @@ def test_a_worker_host_that_is_cut_off_is_given_up_and_its_trials_run_elsewhere(
     cluster.part(two)
     starts = [line.host for line in sweep.lines() if line[:2] == ("start", hit.trial)]
     assert sorted(starts) == sorted([two.name, one.name])
-    check_same(sweep, alone_with_fewer, planned=N_FEWER, cut_off=(two.name,))
+    check_same(sweep, alone, cut_off=(two.name,))
 
 
-@pytest.mark.nightly
 def test_a_worker_host_that_joins_late_takes_its_share(cluster, sweep, alone):
     (one,) = cluster.have(1)
     sweep.start(pause_s=2 * PAUSE_S)

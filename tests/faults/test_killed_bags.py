@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bag_cases import fits_in, write_counting
+from calls import working_in
 from chaos import Sweep, kill_all
 from tabsweep.sweeps.store.ledger import Ledger
 
@@ -24,9 +25,9 @@ def sweep_of(work: Path, name: str, workers: int, fit_s: float) -> tuple[Sweep, 
     return Sweep(work / name, *OPTIONS, "--workers", workers, env=env), fits
 
 
-def predictions(sweep: Sweep) -> dict[str, dict[str, bytes]]:
+def predictions(run: Path) -> dict[str, dict[str, bytes]]:
     """{id: the bytes of its predictions} of all results."""
-    ledger = Ledger(sweep.run)
+    ledger = Ledger(run)
     return {
         record["id"]: {
             part: values.tobytes()
@@ -36,12 +37,20 @@ def predictions(sweep: Sweep) -> dict[str, dict[str, bytes]]:
     }
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """What an undisturbed sweep predicts."""
+    with working_in(tmp_path_factory.mktemp("calm")) as folder:
+        write_counting(folder)
+        sweep, _ = sweep_of(folder, "calm", 0, 0.0)
+        sweep.finish()
+        return predictions(sweep.run)
+
+
 @pytest.mark.fault(1, 2)
 @pytest.mark.parametrize("killed", ["worker", "driver"])
-def test_a_bag_killed_in_its_fourth_member_goes_on_there_and_has_the_same_bytes(killed, work):
+def test_a_bag_killed_in_its_fourth_member_goes_on_there_and_has_the_same_bytes(killed, work, calm):
     write_counting(work)
-    calm, _ = sweep_of(work, "calm", 0, 0.0)
-    calm.finish()
     struck, fits = sweep_of(work, "struck", 1, 1.1)  # kept after each fit of more than a second
     driver = struck.start()
     try:
@@ -53,11 +62,11 @@ def test_a_bag_killed_in_its_fourth_member_goes_on_there_and_has_the_same_bytes(
             struck.end()
         else:
             kill_all(driver)
-            struck.finish()
+            struck.resume()
     finally:
         struck.off()
     assert [seed for seed, _ in fits_in(fits)] == [*in_fourth, 3, 4]
-    assert predictions(struck) == predictions(calm) and len(predictions(calm)) == 2
+    assert predictions(struck.run) == calm and len(calm) == 2
     bag = [record for record in struck.results() if record.get("fidelity")]
     assert [record["info"]["resumed_from"] for record in bag] == [3]
     assert not list(struck.run.rglob("*.checkpoint")), "those of ended trials are removed"

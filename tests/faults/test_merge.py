@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import Ran, bench, working_in
+from calls import Ran, bench, without_reports, working_in
 from small_sweeps import AGAIN, FAST, executions, write_own_models, write_suite
 from tabsweep.sweeps.store.ledger import Ledger, encode
 
@@ -20,7 +20,7 @@ SWEEP = ("sweep", "--suite", "halves.json", *FAST[:-2])
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A working directory with runs/whole, and its halves, each computed by itself."""
-    with working_in(tmp_path_factory.mktemp("merge")) as here:
+    with working_in(tmp_path_factory.mktemp("merge")) as here, without_reports():
         # both models on both datasets, one of them tuned by a sampler with a history
         write_suite("halves.json", "halves", ["iris", "wine"], ["knn", "constant"], folds=2,
                     trials=4, seeds=2, sampler="tpe")  # fmt: skip
@@ -48,12 +48,17 @@ def tables(run: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.fixture(scope="module")
+def whole_tables(folder: Path) -> dict[str, bytes]:
+    return tables(folder / "runs" / "whole")
+
+
 def of_disjoint(run: str) -> list[dict[str, Any]]:
     return list(Ledger(Path(run)).records("result"))
 
 
 def test_two_halves_of_a_sweep_are_the_whole_to_the_byte_and_nothing_runs(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, whole_tables: dict[str, bytes]
 ) -> None:
     out = tmp_path / "c" / "ours"
     found = merge("a/iris", "b/wine", "--out", out)
@@ -64,7 +69,7 @@ def test_two_halves_of_a_sweep_are_the_whole_to_the_byte_and_nothing_runs(
     assert len(records) == n and {r["origin"] for r in records} == {"iris", "wine"}
     times = {r["id"]: r["time"] for run in ("a/iris", "b/wine") for r in of_disjoint(run)}
     assert {r["id"]: r["time"] for r in records} == times  # copied, not computed
-    assert tables(out) == tables(Path("runs/whole"))
+    assert tables(out) == whole_tables
     whole, ours = (list(Ledger(Path(r)).records("study")) for r in ("runs/whole", out))
     strip = lambda those: sorted((s["study"], s["best"], s["loss"]) for s in those)  # noqa: E731
     assert strip(whole) == strip(ours) and len(ours) == 8
@@ -74,7 +79,7 @@ def test_two_halves_of_a_sweep_are_the_whole_to_the_byte_and_nothing_runs(
 
 
 def test_halves_of_one_study_and_overlaps_are_united_and_a_resume_runs_the_rest(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, whole_tables: dict[str, bytes]
 ) -> None:
     lone = tmp_path / "lone"  # no other run's trials are to be found beside it
     words = ["--runs", lone, "--name", "few", "--trials", 3, "--folds", 1, "--model", "knn"]
@@ -87,7 +92,7 @@ def test_halves_of_one_study_and_overlaps_are_united_and_a_resume_runs_the_rest(
     assert all(n == 1 for n in executions(str(out)).values()) and len(executions(str(out))) > len(
         before
     )
-    assert tables(out) == tables(Path("runs/whole"))
+    assert tables(out) == whole_tables
 
 
 def rewritten(
@@ -150,7 +155,7 @@ UNREAD = ("another model", "a second record of the same id", "a second record wi
 @pytest.mark.fault(42)
 @pytest.mark.parametrize("what", TAMPERS)
 def test_a_tampered_trial_is_named_and_never_taken_over_as_it_is(
-    what: str, folder: Path, tmp_path: Path
+    what: str, folder: Path, tmp_path: Path, whole_tables: dict[str, bytes]
 ) -> None:
     theirs = Path(shutil.copytree("b/wine", tmp_path / "theirs"))
     record = rewritten(theirs, TAMPERS[what])
@@ -165,11 +170,13 @@ def test_a_tampered_trial_is_named_and_never_taken_over_as_it_is(
     assert found["left"] > 0 or what in ("another configuration", *UNREAD)
     if what in ("a better score", "another configuration"):
         assert bench("resume", out, *AGAIN).code == 0
-        assert tables(out) == tables(Path("runs/whole"))
+        assert tables(out) == whole_tables
 
 
 @pytest.mark.fault(42)
-def test_a_record_of_a_slot_that_cannot_be_is_not_taken_over(folder: Path, tmp_path: Path) -> None:
+def test_a_record_of_a_slot_that_cannot_be_is_not_taken_over(
+    folder: Path, tmp_path: Path, whole_tables: dict[str, bytes]
+) -> None:
     run = Path(shutil.copytree("b/wine", tmp_path / "wine"))
     stages = [record["stage"] for record in of_disjoint(str(run))]
     for stage in ("tune", "eval"):
@@ -179,7 +186,7 @@ def test_a_record_of_a_slot_that_cannot_be_is_not_taken_over(folder: Path, tmp_p
     found = merge("a/iris", run, "--out", out)
     assert found["written"] and sum(found["taken"].values()) == found["planned"]
     assert all(r["index"] >= 0 for r in Ledger(out).records() if r["kind"] in ("result", "slot"))
-    assert tables(out) == tables(Path("runs/whole"))
+    assert tables(out) == whole_tables
 
 
 @pytest.mark.fault(42)

@@ -214,7 +214,7 @@ def test_on_a_full_disk_a_sweep_stops_at_once_and_goes_on_when_there_is_room(dis
 
 
 @pytest.mark.fault(6)
-def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
+def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own, unreported):
     assert sweep(own, "torn").code == 0
     run = Path("runs/torn")
     log = log_of(run)
@@ -231,7 +231,7 @@ def test_a_result_torn_by_a_crash_runs_again_and_its_bytes_are_kept_apart(own):
 
 
 @pytest.mark.fault(6)
-def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own):
+def test_a_ledger_without_a_byte_is_begun_anew_by_the_same_call(own, unreported):
     assert sweep(own, "empty").code == 0
     log_of(Path("runs/empty")).write_bytes(b"")
     the_error(resume("runs/empty"), "E011", 3)  # there is no plan to go on with
@@ -306,7 +306,7 @@ def test_another_kind_of_device_is_refused_by_name(own):
 
 
 @pytest.mark.fault(20)
-def test_what_touches_no_id_lets_a_run_go_on(own):
+def test_what_touches_no_id_lets_a_run_go_on(own, unreported):
     assert sweep(own, "r", trials=2).code == 0
     module = Path(f"{own}.py")
     module.write_text(module.read_text().replace("import os\n", "import os  # a comment\n", 1))

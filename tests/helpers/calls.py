@@ -57,6 +57,15 @@ def replace_sleep(patch: pytest.MonkeyPatch, instead: Callable[[float], None]) -
 
 
 @contextmanager
+def without_reports() -> Iterator[None]:
+    """Sweeps of this process write no report, which takes most of the time of a small one."""
+    nothing = [], 0, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tabsweep.benchmark.commands.sweep.report_of", lambda *given: nothing)
+        yield
+
+
+@contextmanager
 def working_in(folder: Path) -> Iterator[Path]:
     """A working directory without a mirror; what is imported from it goes with it."""
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ from calls import answer, bench
 from small_sweeps import SMALL, sweeps
 from tabsweep.benchmark.results.evidence_builder import load_results
 
-pytestmark = pytest.mark.usefixtures("work")
+pytestmark = pytest.mark.usefixtures("work", "unreported")
 
 CLASSES = """
 import lightgbm

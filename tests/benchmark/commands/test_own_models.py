@@ -24,7 +24,7 @@ def fits() -> int:
     return len(Path("fits.log").read_text().splitlines())
 
 
-def test_a_failure_runs_again_only_when_asked_or_under_a_larger_limit(own):
+def test_a_failure_runs_again_only_when_asked_or_under_a_larger_limit(own, unreported):
     Path("broken").touch()
     call = ("--model", f"{own}:Moody", "--folds", 1, "--name", "m")
     failed = sweeps(*call, code=1)
@@ -83,7 +83,9 @@ def test_models_from_a_file_in_the_working_directory_take_part(own):
     assert status_of(Path("runs/own")).done == 7
 
 
-def test_every_point_of_a_finite_space_is_tried_and_the_plan_says_where_the_search_ends(own):
+def test_every_point_of_a_finite_space_is_tried_and_the_plan_says_where_the_search_ends(
+    own, unreported
+):
     Path("few.py").write_text(
         f"from {own} import Plain\n"
         "class Few(Plain):\n"

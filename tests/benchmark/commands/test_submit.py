@@ -323,18 +323,38 @@ def head() -> Iterator[Head]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def shipped(head: Head, name: str) -> tuple[Path, tuple[object, ...]]:
+    """A folder for what the models say and wait for, and the command that ships them."""
+    folder, own = head.folder / name, head.folder / name / "own"
+    own.mkdir(parents=True)
+    (own / "ownmodel.py").write_text(MODEL.format(folder=str(folder)))
+    (own / "held.toml").write_text(SUITE)
+    words = ("submit", "--address", head.url, "--working-dir", own)
+    return folder, (*words, "--suite", "held.toml", "--tracking-uri", "none")
+
+
 @ON_RAY
+def test_a_submitted_sweep_runs_what_is_shipped_and_ends_with_its_exit_code(head: Head) -> None:
+    folder, words = shipped(head, "short")
+    (folder / "go").touch()
+    viewer = head.bench(*words, "--folds", 1, "--name", "short", "--json")
+    out, err = viewer.communicate(timeout=120)
+    said = json.loads(out)
+    assert (said["job"], said["status"]) == ("tabsweep-short-1", "FAILED"), err
+    assert viewer.returncode == said["exit_code"] == 1  # a trial failed, as it should
+    statuses = [record["status"] for record in Ledger(head.runs / "short").records("result")]
+    assert sorted(statuses) == ["done", "failed"]
+    assert (folder / "log").read_text().split() == ["start"] * 2
+    assert (head.runs / "short" / "report" / "scores.md").exists()
+
+
+@ON_RAY
+@pytest.mark.nightly
 def test_a_submitted_sweep_survives_its_viewer_stops_softly_and_goes_on_when_submitted_again(
     head: Head,
 ) -> None:
-    own = head.folder / "own"
-    own.mkdir()
-    (own / "ownmodel.py").write_text(MODEL.format(folder=str(head.folder)))
-    (own / "held.toml").write_text(SUITE)
-    log, go = head.folder / "log", head.folder / "go"
-    words = ("submit", "--address", head.url, "--working-dir", own)
-    words = (*words, "--suite", "held.toml", "--tracking-uri", "none")
-
+    folder, words = shipped(head, "long")
+    log, go = folder / "log", folder / "go"
     viewer = head.bench(*words)
     wait_for(lambda: log.exists() or viewer.poll() is not None, "the first trial to begin")
     assert viewer.poll() is None, viewer.communicate()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("work")
 TABLES = ("scores", "leaderboard", "tests", "coverage", "costs")
 
 
-def test_a_run_grows_by_folds_trials_models_and_datasets_and_repeats_nothing():
+def test_a_run_grows_by_folds_trials_models_and_datasets_and_repeats_nothing(unreported):
     first = sweeps("--model", "knn", "--folds", 1, "--trials", 2, "--name", "g")
     assert (first["planned"], first["ran"], first["reused"]) == (2, 2, 0)
     steps = [
@@ -75,7 +75,9 @@ trials = 1
 
 
 @pytest.mark.fault(25)
-def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_more_extends_the_run(tmp_path):
+def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_more_extends_the_run(
+    tmp_path, unreported
+):
     suite = tmp_path / "mine.toml"
     suite.write_text(LAYERED)
     call = ("sweep", "--suite", suite, "--name", "m", *FAST)
@@ -101,7 +103,7 @@ def test_what_would_take_trials_away_or_mix_spaces_is_refused_and_more_extends_t
     assert set(executions("runs/m").values()) == {1}
 
 
-def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
+def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock(unreported):
     """What a full disk leaves behind, where the ledger's folder could not be made."""
     Path("runs/r").mkdir(parents=True)
     Path("runs/r/owner.lock").write_text("")
@@ -114,7 +116,7 @@ def test_a_sweep_goes_on_in_a_folder_that_holds_nothing_but_its_lock():
 
 
 def test_resuming_a_finished_run_runs_nothing_starts_no_ray_and_removes_torn_checkpoints(
-    copy_run, monkeypatch
+    copy_run, monkeypatch, unreported
 ):
     def refuse(**options):
         raise AssertionError("Ray was started")
@@ -165,7 +167,9 @@ def test_the_report_can_be_deleted_and_comes_back_the_same(copy_run):
     assert contents(folder) == before
 
 
-def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whence(copy_run):
+def test_a_sweep_that_shares_cells_with_a_sibling_runs_none_of_them_and_says_whence(
+    copy_run, unreported
+):
     copy_run("first")
     second = sweeps("--model", "knn", "--model", "constant", "--folds", 3, "--name", "second")
     assert second["origins"] == {"first": 6}
@@ -195,7 +199,7 @@ def test_a_dry_run_counts_finished_cached_and_new_cells_and_writes_nothing(work,
     assert {path: path.stat().st_mtime_ns for path in work.rglob("*")} == before
 
 
-def test_a_run_elsewhere_is_used_only_when_it_is_named(copy_run):
+def test_a_run_elsewhere_is_used_only_when_it_is_named(copy_run, unreported):
     copy_run("first")
     elsewhere = ["other" if arg == "runs" else arg for arg in SMALL]
     call = (*elsewhere, "--model", "knn")

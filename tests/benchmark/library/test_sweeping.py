@@ -13,6 +13,7 @@ import pytest
 import tabsweep
 from sklearn.base import clone
 from tabsweep.benchmark.errors import NoRun, SweepError
+from tabsweep.benchmark.library import sweeping
 from tabsweep.benchmark.library.frames import FrameColumns, FrameData, label_text
 from tabsweep.benchmark.library.sweeping import SweepResult, model_name
 from tabsweep.benchmark.outcome.chosen_fit import read_data, read_run
@@ -41,9 +42,11 @@ class OwnKNN(tabsweep.KNNClassifier):
 
 
 def small_sweep(data, *target, runs, **more):
-    """One trial on one fold, in this process and without a word."""
+    """One trial on one fold, in this process, without a word and without a report."""
     how = {"trials": 1, "folds": 1, "workers": 0, "verbose": 0, **more}
-    return tabsweep.sweep(data, *target, runs=runs, **how)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeping, "make_report", lambda *given: None)
+        return tabsweep.sweep(data, *target, runs=runs, **how)
 
 
 @pytest.fixture(scope="module")

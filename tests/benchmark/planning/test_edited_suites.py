@@ -9,7 +9,7 @@ from calls import bench
 from refusals import refused
 from small_sweeps import FAST
 
-pytestmark = pytest.mark.usefixtures("work")
+pytestmark = pytest.mark.usefixtures("work", "unreported")
 
 SUITE = """
 name = "mine"

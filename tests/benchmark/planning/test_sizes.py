@@ -19,7 +19,7 @@ CALL = ("sweep", "--suite", "smoke", "--dataset", "breast-cancer-wdbc", "--model
 CALL += ("--trials", 1, *FAST, "--name", "sized")
 
 
-def test_a_run_has_the_draws_of_every_size_and_keeps_them():
+def test_a_run_has_the_draws_of_every_size_and_keeps_them(unreported):
     assert bench(*CALL, "--sizes", "60,120").code == 0
     plan = plan_in(Ledger(Path("runs/sized")))
     (facts,) = plan.datasets.values()

@@ -16,7 +16,7 @@ from looped import each
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
 from small_sweeps import FAST
-from small_tables import ALL, TINY
+from small_tables import ALL, BRIEF, TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import bag
 from tabsweep.benchmark.bag_members import fidelity_of, members_of
@@ -157,7 +157,7 @@ def test_no_value_of_its_part_or_of_a_test_row_changes_a_member(name, task, n):
     table, fold = data(task, PROTOCOLS[n % 3], weighted=spec.sample_weight)
     members = members_of(table, fold, fidelity_of(table, fold, 3, seed=3))
     other = changed(table, np.concatenate([members[0].val, fold.test]))
-    config = {**TINY[name], **small_fits(name).get("ignores_validation", {})}
+    config = {**BRIEF[name], **small_fits(name).get("ignores_validation", {})}
     found, scored = [], []
     for this in (table, other):
         encoded = partial(table_of_trial, this, identity=encoding_identity(spec, this))
@@ -179,7 +179,7 @@ HALVES = {
 
 
 @each("task", HALVES)
-def test_two_members_are_the_halves_computed_by_hand(task, work):
+def test_two_members_are_the_halves_computed_by_hand(task, work, unreported):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(120, 3)).round(4), columns=list("abc"))
     y = (frame["a"] + rng.normal(size=120)).round(4)
@@ -228,7 +228,7 @@ def fitted() -> list[int]:
 
 
 @each("validation", ["holdout", "cv"])
-def test_a_member_that_fails_is_one_failed_trial_with_its_cause(validation, counting):
+def test_a_member_that_fails_is_one_failed_trial_with_its_cause(validation, counting, unreported):
     Path("broken").write_text("2")
     Path("fits.log").write_text("")
     options = ("--model", counting, "--folds", 1, "--trials", 1, "--name", validation)

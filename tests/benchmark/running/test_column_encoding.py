@@ -11,7 +11,7 @@ import tabsweep
 from calls import bench
 from looped import each
 from small_sweeps import AGAIN
-from small_tables import NAMES, TINY
+from small_tables import BRIEF, NAMES
 from tabsweep.benchmark.column_encoding import encoding_identity
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.common.columns.encoder import text_column
@@ -95,7 +95,7 @@ def test_a_word_of_a_test_row_changes_no_prediction_for_another_row(model, few) 
     for one in (table, changed(table, int(fold.test[0]))):
         identity = {"target": spec.target, "threads": 1, **encoding_identity(spec, one)}
         assert identity["encoding"]["cyclic"] == EXACT.get(model, is_cyclic(spec))
-        result = run_trial(Trial("d", 0, model, TINY[model], 0, identity), (one, {0: fold}))
+        result = run_trial(Trial("d", 0, model, BRIEF[model], 0, identity), (one, {0: fold}))
         assert result.status == DONE, result.message
         told.append(result.predictions)
     computes_in = registry.load_class(spec.target).computes_in
@@ -113,7 +113,7 @@ def test_a_table_without_dates_and_texts_keeps_the_ids_of_its_trials(table) -> N
 
 
 def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimators_do(
-    table, tmp_path, monkeypatch
+    table, tmp_path, monkeypatch, read_once
 ) -> None:
     from lightgbm import LGBMRegressor
     from sklearn.linear_model import RidgeCV
@@ -124,11 +124,11 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
     flats().to_csv("d.csv", index=False)
     models = ["lightgbm", "linear"]
     words = [word for model in models for word in ("--model", model)]
-    own = ("--target", "price", *words, *AGAIN, "--name", "cli")
+    own = ("--target", "price", *words, "--trials", 3, *AGAIN, "--name", "cli")
     assert bench("sweep", "--csv", "d.csv", *own).code == 0
     with pytest.warns(tabsweep.ColumnNotice):
         swept = tabsweep.sweep(
-            flats(), "price", models=models, runs="python", name="d", workers=0, verbose=0
+            flats(), "price", models=models, trials=3, runs="python", name="d", workers=0, verbose=0
         )
     from_python = swept.leaderboard().set_index("model").sort_index()["test_rmse"]
     from_cli = tabsweep.leaderboard("runs/cli").set_index("model").sort_index()["test_rmse"]

@@ -18,7 +18,7 @@ from tabsweep.benchmark.commands import sweep as commands
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.ledger import Ledger
 
-pytestmark = pytest.mark.usefixtures("work")
+pytestmark = pytest.mark.usefixtures("work", "unreported")
 
 
 BENCH = [sys.executable, "-c", "from tabsweep.benchmark.cli import main; main()"]

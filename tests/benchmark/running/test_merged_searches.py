@@ -21,7 +21,7 @@ from tabsweep.sweeps.store.ledger import Ledger
 from tabsweep.sweeps.store.records import slot_places
 from tabsweep.sweeps.trial import Result, Trial, failure
 
-pytestmark = pytest.mark.usefixtures("unsynced")
+pytestmark = pytest.mark.usefixtures("unsynced", "unreported")
 
 # (number of the trial in this call, trial, data and checkpoints) -> result
 Answer = Callable[..., Result]

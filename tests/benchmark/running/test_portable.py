@@ -53,10 +53,10 @@ def test_a_portable_run_says_so_has_ids_of_its_own_and_is_resumed_as_it_was(tmp_
     # resume begins with libraries loaded, so the process is started anew, pinned
     more = call(tmp_path, "resume", "runs/pinned", "--workers", "0", "--tracking-uri", "none")
     assert more.returncode in (0, 5), more.stderr
-    # without the option it is another run
-    refused = call(tmp_path, *words, "--name", "pinned", "--json")
-    assert refused.returncode == 2
-    assert json.loads(refused.stdout)["error"]["id"] == "BENCH-E005"
+    with working_in(tmp_path):  # without the option it is another run
+        refused = bench(*words, "--name", "pinned", "--json")
+    assert refused.code == 2
+    assert json.loads(refused.out)["error"]["id"] == "BENCH-E005"
 
 
 def test_a_process_whose_libraries_are_loaded_is_refused_with_the_variables(tmp_path: Path) -> None:

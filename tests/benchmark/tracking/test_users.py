@@ -132,7 +132,7 @@ def test_a_killed_sweep_is_resumed_with_mlflow_also_where_its_store_was_removed(
     killed.wait(killed.running, "a running trial")
     kill_all(driver)
     before = killed.finished()
-    killed.finish()
+    killed.resume()
     killed.check_nothing_lost(2 * 2)
     killed.check_nothing_twice()
     assert before <= killed.finished()

@@ -11,15 +11,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+import pytest
+from calls import bench
+from driver import logged_trial
 from hosts import Host
+from tabsweep.benchmark.commands import sweep as commands
 from tabsweep.benchmark.results.run_status import status_of
 from tabsweep.sweeps.store.ledger import Ledger
 
-DRIVER = Path(__file__).parents[2] / "driver.py"
+DRIVER = Path(__file__).with_name("driver.py")
 TABLES = [
     f"{table}.{kind}" for table in ("scores", "leaderboard", "tests") for kind in ("tex", "csv")
 ]
@@ -53,7 +58,7 @@ class Sweep:
         self.host = host
         self.driver: subprocess.Popen[bytes] | None = None
         self.options = [*map(str, options)]
-        self._env = {**os.environ, **(env or {})}
+        self._env = {**(env or {})}
         self.log = folder / "execution.log"
         self._output = folder / "output.txt"
         folder.mkdir()
@@ -67,9 +72,14 @@ class Sweep:
         return self._launch(*words, *self.options, *map(str, more), pause_s=pause_s)
 
     def resume(self) -> None:
-        """`bench resume` without Ray, to its end."""
-        self._launch("resume", str(self.run), "--workers", "0")
-        self.end()
+        """`bench resume` in this process, to its end."""
+        run_trial = partial(logged_trial, self.log, 0.0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(commands, "Request", partial(commands.Request, run_trial=run_trial))
+            for name, value in self._env.items():
+                patch.setenv(name, value)
+            ran = bench("resume", self.run, "--workers", 0)
+        assert ran.code == 0, ran
 
     def _launch(self, *words: str, pause_s: float = 0.0) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(DRIVER), str(self.log), str(pause_s), *words]
@@ -79,7 +89,7 @@ class Sweep:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self._env,
+                env={**os.environ, **self._env},
             )
         return self.driver
 

@@ -103,7 +103,7 @@ def test_when_the_driver_ends_its_workers_end_and_the_run_goes_on(sweep: Sweep, 
     assert driver.wait(60) == (-9 if number == signal.SIGKILL else 130)
     wait_for(lambda: not any(alive(one.pid) for one in (server, *workers)), "the workers' end")
     done = sweep.finished()
-    sweep.finish()
+    sweep.resume()
     check(sweep, [])
     assert done < sweep.finished()
 

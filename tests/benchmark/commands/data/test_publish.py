@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from calls import bench, contents, working_in
+from calls import bench, contents, without_reports, working_in
 from page_cases import Tags
 from small_sweeps import FAST, answer, write_own_models
 
@@ -22,9 +22,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         smoke = ("sweep", "--suite", "smoke", "--trials", 1, *FAST)
         two = ("--dataset", "iris", "--dataset", "wine", "--folds", 2)
         models = ("--model", "linear", "--model", "knn")
-        answer(*smoke, *two, *models, "--name", "first")
-        answer(*smoke, *two, "--model", "knn", "--model", "constant", "--name", "second")
-        answer(*smoke, "--dataset", "iris", "--folds", 3, "--model", "knn", "--name", "third")
+        with without_reports():
+            answer(*smoke, *two, *models, "--name", "first")
+            answer(*smoke, *two, "--model", "knn", "--model", "constant", "--name", "second")
+            answer(*smoke, "--dataset", "iris", "--folds", 3, "--model", "knn", "--name", "third")
         yield folder
 
 
