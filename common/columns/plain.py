@@ -84,10 +84,11 @@ def packed(texts: pa.Array) -> pa.Array:
 
 def text_cells(chunks: list[pa.Array]) -> pd.Series:
     """A column of texts; a categorical one where its first chunk is codes."""
-    if pa.types.is_dictionary(chunks[0].type):
+    if chunks and pa.types.is_dictionary(chunks[0].type):
         every = [c if pa.types.is_dictionary(c.type) else c.dictionary_encode() for c in chunks]
         return pd.Series(pa.chunked_array(every).unify_dictionaries().combine_chunks().to_pandas())
-    texts = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks])
+    whole = [chunk.cast(pa.large_string()) for chunk in chunks]
+    texts = pa.chunked_array(whole, pa.large_string())
     return pd.Series(pd.array(texts, dtype=TEXTS))
 
 

@@ -24,7 +24,7 @@ POOLS = []  # tables that the traceback of a refusal holds are freed to their po
 
 def write(table, path, form, compression="zstd"):
     if form == "parquet":
-        pq.write_table(table, path, compression=compression, row_group_size=len(table))
+        pq.write_table(table, path, compression=compression, row_group_size=len(table) or 1)
     else:
         feather.write_feather(table, path, compression=compression)
 
@@ -91,6 +91,14 @@ def test_a_table_is_the_same_in_every_file(compression, tmp_path, monkeypatch):
         found = read_file(tmp_path / form)
         pd.testing.assert_frame_equal(found.frame, wanted.astype(found.frame.dtypes))
         assert found.kinds == {"code": "categorical"}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.date32(), pa.float64(), pa.null()])
+def test_a_table_without_rows_is_refused(kind, form, tmp_path):
+    write(pa.table({"a": pa.array([], kind), "y": pa.array([], pa.int64())}), tmp_path / "t", form)
+    with pytest.raises(DataError, match="2 columns and no rows"):
+        read_file(tmp_path / "t")
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
