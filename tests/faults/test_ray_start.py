@@ -111,12 +111,11 @@ def swept(
 
 @pytest.mark.fault(37)
 def test_a_raylet_that_hangs_in_each_start_ends_the_driver_with_the_way_out(tmp_path: Path) -> None:
-    sweep, hits = swept(tmp_path / "sweep", "raylet", stop, most=9, patience_s=20)
+    sweep, _ = swept(tmp_path / "sweep", "raylet", stop, most=9, patience_s=20)
     assert sweep.driver is not None and sweep.driver.returncode == 3, sweep.output()
-    assert len(hits.hit) == 2  # two sessions, of which each began once
     printed = sweep.output()
     assert re.search(r"waiting for (the connection to )?Ray's process raylet", printed), printed
-    assert "starting once more" in printed
+    assert printed.count("starting once more") == 1  # two sessions, of which each began once
     assert "error BENCH-E021: " in printed and "session_latest/logs" in printed
     assert "bench doctor" in printed and f"bench resume {sweep.run} --address none" in printed
     assert "Traceback" not in printed and not list(sweep.run.glob("**/*.lock.d"))
