@@ -121,19 +121,6 @@ def unreported() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of trees and boosters are read in this process alone. The process of its own that reads
-    them first takes seconds to start; models/persistence/test_hostile_files.py tests it."""
-    from tabsweep.models.persistence import checking_process, model_file
-
-    def check(data: bytes) -> None:
-        if fault := checking_process.fault_of(data):
-            raise model_file.ModelFileError(fault)
-
-    monkeypatch.setattr(model_file, "check_apart", check)
-
-
 @pytest.fixture(scope="module")
 def tracked() -> Iterator[None]:
     """Sweeps are tracked as by default: in a SQLite file in the folder of each run."""

@@ -174,7 +174,7 @@ def test_the_build_is_asked_in_a_process_of_its_own(capfd):
 
 
 @pytest.mark.parametrize("name", GPU_BOOSTING)
-def test_a_model_of_a_gpu_predicts_on_a_machine_without_one(name, rows, tmp_path, read_once):
+def test_a_model_of_a_gpu_predicts_on_a_machine_without_one(name, rows, tmp_path):
     """The trees are a CPU's here; all that the saved model knows of a GPU is what it is told."""
     x, y = rows
     frame = pd.DataFrame(x, columns=list("abc"))

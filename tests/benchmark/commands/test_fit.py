@@ -25,8 +25,6 @@ from tabsweep.datasets.catalog import load_dataset
 from tabsweep.datasets.reading.columns import Reading
 from tabsweep.models.persistence.model_file import load_model
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 SUITE = suite_of(
     "fit-test", ["diabetes", "iris"], ["constant", "knn", "lightgbm"], folds=3, trials=3,
     sampler="random", model={"lightgbm": {"fixed": {"n_estimators": 40}}},

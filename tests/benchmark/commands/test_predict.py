@@ -17,8 +17,6 @@ from tabsweep.models.persistence.archive import ModelFileError
 from tabsweep.models.persistence.model_file import load_model, save_model
 from tabsweep.models.persistence.schema import Schema, SchemaError
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 
 @pytest.fixture(scope="module")
 def houses(tmp_path_factory):

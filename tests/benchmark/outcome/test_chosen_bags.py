@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def fitted(folder, monkeypatch, read_once):
+def fitted(folder, monkeypatch):
     """A run of three models with bags of four, and the file that `bench fit` made of it."""
     monkeypatch.chdir(folder)
     if not RUN.exists():

@@ -113,7 +113,7 @@ def test_a_table_without_dates_and_texts_keeps_the_ids_of_its_trials(table) -> N
 
 
 def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimators_do(
-    table, tmp_path, monkeypatch, read_once
+    table, tmp_path, monkeypatch
 ) -> None:
     from lightgbm import LGBMRegressor
     from sklearn.linear_model import RidgeCV

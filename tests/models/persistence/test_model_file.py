@@ -29,13 +29,18 @@ from tabsweep.models.persistence.model_file import (
     ModelFileError,
     ModelWarning,
     load_model,
+    open_members,
     save_model,
 )
 from tabsweep.models.persistence.schema import Schema, SchemaError
 from tabsweep.sweeps.fingerprint import closure
 
 REFITTED = {"ebm", "realmlp", "xrfm"}  # objects of extras, which have no plain form
-pytestmark = pytest.mark.usefixtures("read_once")
+
+
+def read_here(path):
+    """The model in a file, without the process that reads it first."""
+    return open_members(container.unpack(path.read_bytes()))
 
 
 @pytest.mark.parametrize("name", sorted(registry.MODELS))
@@ -46,7 +51,7 @@ def test_a_loaded_model_predicts_the_same_bytes_and_a_second_fit_saves_the_same_
     for task in tasks:
         estimator = make(name, task)
         path = saved(tmp_path, estimator, task, training=(X, Y[task], X, Y[task]))
-        fitted = load_model(path)
+        fitted = load_model(path) if task == tasks[0] else read_here(path)
         how = "refit" if name in REFITTED else "state"
         assert (fitted.how, fitted.name) == (how, name), task
         assert as_json(fitted.estimator.get_params()) == as_json(estimator.get_params()), task
@@ -77,7 +82,7 @@ def test_a_loaded_model_predicts_the_same_bytes_and_a_second_fit_saves_the_same_
 )
 def test_the_law_holds_off_the_default_configuration(name, config, tmp_path):
     estimator = make(name, "multiclass", **config)
-    fitted = load_model(saved(tmp_path, estimator, "multiclass"))
+    fitted = read_here(saved(tmp_path, estimator, "multiclass"))
     assert fitted.how == "state"
     assert_predicts_alike(fitted, estimator, "multiclass")
 
