@@ -16,7 +16,7 @@ import pytest
 from looped import each
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
-from small_tables import ALL, BRIEF, TINY, answers, table
+from small_tables import ALL, TINY, answers, table
 from tabsweep.models.contract import LAWS, N, Tried, laws
 from tabsweep.models.registry import MODELS, make_model, small_fits
 
@@ -28,7 +28,8 @@ def model(name, task, **config):
 @cache
 def tried(name, task):
     """A model and the fit that laws share: on 120 rows, with 30 validation rows."""
-    return Tried(name, task, TINY[name], BRIEF[name], table)
+    resource = MODELS[name].resource
+    return Tried(name, task, TINY[name], {resource: 6} if resource else {}, table)
 
 
 def short(name, task):

@@ -16,7 +16,7 @@ from looped import each
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
 from small_sweeps import FAST
-from small_tables import ALL, BRIEF, TINY
+from small_tables import ALL, TINY
 from small_tables import table as small_table
 from tabsweep.benchmark import bag
 from tabsweep.benchmark.bag_members import fidelity_of, members_of
@@ -157,7 +157,7 @@ def test_no_value_of_its_part_or_of_a_test_row_changes_a_member(name, task, n):
     table, fold = data(task, PROTOCOLS[n % 3], weighted=spec.sample_weight)
     members = members_of(table, fold, fidelity_of(table, fold, 3, seed=3))
     other = changed(table, np.concatenate([members[0].val, fold.test]))
-    config = {**BRIEF[name], **small_fits(name).get("ignores_validation", {})}
+    config = {**TINY[name], **small_fits(name).get("ignores_validation", {})}
     found, scored = [], []
     for this in (table, other):
         encoded = partial(table_of_trial, this, identity=encoding_identity(spec, this))

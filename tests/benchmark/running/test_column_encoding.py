@@ -11,7 +11,7 @@ import tabsweep
 from calls import bench
 from looped import each
 from small_sweeps import AGAIN
-from small_tables import BRIEF, NAMES
+from small_tables import NAMES, TINY
 from tabsweep.benchmark.column_encoding import encoding_identity
 from tabsweep.benchmark.running.run_trial import run_trial
 from tabsweep.common.columns.encoder import text_column
@@ -95,7 +95,7 @@ def test_a_word_of_a_test_row_changes_no_prediction_for_another_row(model, few) 
     for one in (table, changed(table, int(fold.test[0]))):
         identity = {"target": spec.target, "threads": 1, **encoding_identity(spec, one)}
         assert identity["encoding"]["cyclic"] == EXACT.get(model, is_cyclic(spec))
-        result = run_trial(Trial("d", 0, model, BRIEF[model], 0, identity), (one, {0: fold}))
+        result = run_trial(Trial("d", 0, model, TINY[model], 0, identity), (one, {0: fold}))
         assert result.status == DONE, result.message
         told.append(result.predictions)
     computes_in = registry.load_class(spec.target).computes_in

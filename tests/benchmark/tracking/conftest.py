@@ -31,14 +31,14 @@ def _tracked(tracked: None) -> None:
 
 @pytest.fixture(scope="session")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A store whose first use was by two processes at once, and what these processes said."""
+    """A store whose first use was by four processes at once, and what these processes said."""
     import mlflow.tracking  # noqa: F401  (imported once, before the processes split)
 
     folder = tmp_path_factory.mktemp("raced")
     uri = f"sqlite:///{folder}/mlflow.db"
-    runs = [make_run(folder / f"run{i}", records(2), n_trials=2, nonce=i + 1) for i in range(2)]
+    runs = [make_run(folder / f"run{i}", records(2), n_trials=2, nonce=i + 1) for i in range(4)]
     context = multiprocessing.get_context("fork")
-    barrier, answers = context.Barrier(2), context.SimpleQueue()
+    barrier, answers = context.Barrier(4), context.SimpleQueue()
     processes = [
         context.Process(target=_first_use, args=(run, uri, barrier, answers)) for run in runs
     ]

@@ -22,15 +22,15 @@ from tracking_records import SECRET, make_run, records
 pytestmark = pytest.mark.xdist_group("mlflow")  # one store is made for all
 
 
-def test_two_first_users_of_a_fresh_store_all_succeed_and_leave_it_whole(
+def test_four_first_users_of_a_fresh_store_all_succeed_and_leave_it_whole(
     raced: SimpleNamespace,
 ) -> None:
-    assert raced.said == [(False, 3)] * 2  # nobody found a store there, everybody made three runs
+    assert raced.said == [(False, 3)] * 4  # nobody found a store there, everybody made three runs
     with sqlite3.connect(raced.database) as database:
         assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
         keys = database.execute("select value from tags where key = 'tabsweep.key'").fetchall()
         names = database.execute("select name from experiments").fetchall()
-    assert len(keys) == len(set(keys)) == 6
+    assert len(keys) == len(set(keys)) == 12
     assert names.count(("tiny-quick",)) == 1
     left = [path.name for path in raced.folder.iterdir() if ".fresh" in path.name]
     assert left == []

@@ -17,12 +17,6 @@ from tabsweep.models.registry import MODELS, load_class, make_model, small_fits
 TINY: dict[str, dict[str, Any]] = {name: small_fits(name).get("config", {}) for name in MODELS}
 """For each registered model a configuration that is quick to fit and still learns `table`."""
 
-BRIEF = {
-    name: {**config, **({MODELS[name].resource: 6} if MODELS[name].resource else {})}
-    for name, config in TINY.items()
-}
-"""The same with so few steps that hardly anything is learnt, for laws of what reaches a fit."""
-
 _ONLY = os.environ.get("TABSWEEP_TEST_MODELS", "")
 NAMES = [name for name in MODELS if not _ONLY or name in _ONLY.split(",")]
 """The registered models; with TABSWEEP_TEST_MODELS=mine,yours those two alone."""
