@@ -124,11 +124,11 @@ def test_the_command_line_and_python_read_dates_and_texts_as_the_plain_estimator
     flats().to_csv("d.csv", index=False)
     models = ["lightgbm", "linear"]
     words = [word for model in models for word in ("--model", model)]
-    own = ("--target", "price", *words, "--trials", 3, *AGAIN, "--name", "cli")
+    own = ("--target", "price", *words, *AGAIN, "--name", "cli")
     assert bench("sweep", "--csv", "d.csv", *own).code == 0
     with pytest.warns(tabsweep.ColumnNotice):
         swept = tabsweep.sweep(
-            flats(), "price", models=models, trials=3, runs="python", name="d", workers=0, verbose=0
+            flats(), "price", models=models, runs="python", name="d", workers=0, verbose=0
         )
     from_python = swept.leaderboard().set_index("model").sort_index()["test_rmse"]
     from_cli = tabsweep.leaderboard("runs/cli").set_index("model").sort_index()["test_rmse"]

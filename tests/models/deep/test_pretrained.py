@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from looped import each
-from small_tables import NAMES, TINY, table
+from small_tables import ALL, TINY, table
 from tabsweep.models.deep.pretrained import PretrainedNetwork, PretrainedTask
 from tabsweep.models.deep.row_network import Batch
 from tabsweep.models.deep.trainer import Task
@@ -79,13 +79,9 @@ def lost(task: Any) -> float:
     return sum(float(task.loss(step).detach()) for step in range(task.unit))
 
 
-PRETRAINED = [n for n in NAMES if issubclass(load_class(MODELS[n].target), PretrainedNetwork)]
-
-
-# A task for each, in turns: the loss of the pretext looks at no target.
 @each(
     ("name", "task"),
-    [(n, MODELS[n].tasks[i % len(MODELS[n].tasks)]) for i, n in enumerate(PRETRAINED)],
+    (case for case in ALL if issubclass(load_class(MODELS[case[0]].target), PretrainedNetwork)),
 )
 def test_every_pretrained_network_learns_its_pretext_and_keeps_its_own_weights_alone(name, task):
     config = {key: 0.0 for key in defaults(name) if "dropout" in key}

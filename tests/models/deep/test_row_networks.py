@@ -141,10 +141,8 @@ def test_batch_norms_refuse_batches_of_one_row(name):
 QUICK = [name for name in NETWORKS if "quick" in registry.spaces(name, "binary")]
 
 
-# Each on one dataset, in turns: that a network learns on every task is tested with small fits.
-@pytest.mark.parametrize(
-    ("name", "dataset"), [(name, ("iris", "diabetes")[i % 2]) for i, name in enumerate(QUICK)]
-)
+@pytest.mark.parametrize("name", QUICK)
+@each("dataset", ["iris", "diabetes"])
 def test_a_quick_preset_is_one_configuration_and_learns(name, dataset):
     data, fold = load_dataset(dataset), splits(dataset)[0]
     params = registry.spaces(name, data.task)["quick"]["params"]
