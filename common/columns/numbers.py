@@ -243,7 +243,9 @@ def _apart(name: str, bodies: pd.Series, signs: np.ndarray) -> float:
             sizes[bool(sign)].append(size)
     if not sizes[True] or not sizes[False]:
         return 0.0
-    return abs(math.log(np.median(sizes[True]) / np.median(sizes[False])))
+    return round(
+        abs(math.log(np.median(sizes[True]) / np.median(sizes[False]))), 9
+    )  # ties are ties
 
 
 def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:

@@ -163,12 +163,14 @@ def test_two_notations_in_a_column_give_the_values_of_one(
     texts = [NUMBERS[one if first else other](v) for first, v in zip(which, values, strict=True)]
     if {one, other} == {"plain", "unit"} and sum(not first for first in which) < 0.2 * len(which):
         return  # letters behind few numbers are no unit of all
-    if other == "percent":
+    if other == "percent":  # 40% is 0.4 where that is nearer to the plain numbers than 40
         sizes = [
-            [abs(v) for v, f in zip(values, which, strict=True) if v and f == i] for i in (0, 1)
+            {t: abs(v) for t, v, f in zip(texts, values, which, strict=True) if v and f == plain}
+            for plain in (True, False)
         ]
-        if not 0.1 < np.median(sizes[0]) / np.median(sizes[1]) < 10:
-            return  # percentages are parts of one there, if that brings them nearer
+        near, signed = (np.median([*part.values()]) for part in sizes)
+        if signed > 10 * near:
+            values = [v if f else v / 100 for v, f in zip(values, which, strict=True)]
     np.testing.assert_allclose(read(texts)[0], values, rtol=1e-8)
 
 
