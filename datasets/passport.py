@@ -23,8 +23,9 @@ MAX_ROWS_PROBED, MAX_COLUMNS_PROBED = 5_000, 1_000
 MAX_ROWS_LOOKED, MAX_COLUMNS_LOOKED = 2_000, 300  # at the start of a sweep
 MAX_CELLS_COUNTED = 2_000_000  # of the part of a passport that a plan keeps
 SHOWN = 8  # names in a sentence
-SEVERAL, ALIKE = 30, 0.95  # so many values at least; of those in several rows, share of one target
-ADDED, EXACT = 5, 1e-3  # values that a total adds at least; its error, as a share of it
+SEVERAL = 30  # values, at least, that are in several rows; days, at least, in whose order rows are
+ALIKE = 0.95  # of the values in several rows must have one value of the target
+ADDED, EXACT = 5, 1e-3  # values that a total adds, at least; its rounding, as a share of the total
 
 Flag = dict[str, str]
 

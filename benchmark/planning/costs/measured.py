@@ -30,7 +30,7 @@ SETTINGS = {
     **dict.fromkeys(("max_width", "max_iter", "pretrain_epochs"), 0.2),
     **dict.fromkeys(("k", "n_copies", "outer_bags", "n_steps", "n_hidden_layers"), 0.5),
     **dict.fromkeys(("patience", "early_stopping_rounds"), 0.2),
-    **dict.fromkeys(("max_features",), 0.8),
+    "max_features": 0.8,
 }
 EXPONENTS = {**SETTINGS, **SHAPE}
 # What 0 and None stand for: the model chooses by the data, or there is no limit.
