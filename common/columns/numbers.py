@@ -243,9 +243,8 @@ def _apart(name: str, bodies: pd.Series, signs: np.ndarray) -> float:
             sizes[bool(sign)].append(size)
     if not sizes[True] or not sizes[False]:
         return 0.0
-    return round(
-        abs(math.log(np.median(sizes[True]) / np.median(sizes[False]))), 9
-    )  # ties are ties
+    apart = abs(math.log(np.median(sizes[True]) / np.median(sizes[False])))
+    return round(apart, 9)  # of two scales that are equally near the first one counts
 
 
 def _in_style(cells: pd.Series, missing: np.ndarray, name: str) -> Numbers:
