@@ -101,6 +101,17 @@ def _torch_is_seeded() -> None:
 
 
 @pytest.fixture
+def work(tmp_path: Path) -> Iterator[Path]:
+    """An empty working directory without a mirror."""
+    from calls import working_in
+
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with working_in(folder):
+        yield folder
+
+
+@pytest.fixture
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Datasets that this test adds are in no other test."""
     monkeypatch.setenv("TABSWEEP_DATA", str(tmp_path / "store"))

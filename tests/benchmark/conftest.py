@@ -1,9 +1,9 @@
-"""A working directory for tests of commands, and models of the user in it."""
+"""Models of the user in the working directory, no network, and a finished run."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,6 @@ from calls import working_in
 from saved_models import outside  # noqa: F401
 from small_sweeps import sweeps, write_own_models
 from tabsweep.datasets import download, source
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Iterator[Path]:
-    """An empty working directory."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    with working_in(folder):
-        yield folder
 
 
 @pytest.fixture

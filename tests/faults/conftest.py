@@ -9,18 +9,8 @@ from tabsweep.datasets import download, source
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def isolated(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, no mirror and no network."""
-    monkeypatch.delenv("TABSWEEP_MIRROR", raising=False)
+    """An empty working directory, and no network."""
     monkeypatch.setenv("TABSWEEP_CACHE", str(tmp_path / "cache"))
     net = download.NetworkAccess()
     monkeypatch.setattr(source, "shared_network", lambda: net)

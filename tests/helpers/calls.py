@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -72,4 +73,9 @@ def working_in(folder: Path) -> Iterator[Path]:
         patch.chdir(folder)
         patch.setattr(sys, "path", sys.path.copy())
         patch.delenv("TABSWEEP_MIRROR", raising=False)
-        yield folder
+        try:
+            yield folder
+        finally:
+            for name, module in list(sys.modules.items()):
+                if str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}"):
+                    del sys.modules[name]

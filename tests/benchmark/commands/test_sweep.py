@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -278,7 +277,6 @@ class Own:
 def test_a_fit_in_pieces_of_no_step_is_refused_before_anything_runs(tmp_path, pieces, cut, model):
     """A model's own rules say so first; a class of the user has none."""
     Path("own_steps.py").write_text(OWN_STEPS)
-    sys.modules.pop("own_steps", None)  # that of another folder, as in a new process
     suite = tmp_path / "none.toml"
     suite.write_text(
         f"""
