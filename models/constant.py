@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .hyperparameters import OneOf, hyper
+from .policy import Policy
 from .weighted import WeightedEstimator
 
 ROUNDING = 1e-10  # sums of weights that differ by so much of the whole are equal
@@ -35,6 +36,8 @@ class Constant(WeightedEstimator):
     >>> model.fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 9.0]).predict([[5.0]])
     array([2.])
     """
+
+    policy = Policy(numeric="none", categorical="ordinal", missing="native")  # the least: unused
 
     statistic: str = hyper(
         "mean",

@@ -24,6 +24,7 @@ _ONE_HOT = Policy("shift", "one-hot", "native", "standard")
 _IMPUTED = Policy("shift", "one-hot", "impute", "standard")
 _NATIVE = Policy("shift", "native", "native", "standard")
 _CELLS = Policy("standard", "native", "native", "standard")
+_UNUSED = Policy("none", "ordinal", "native")
 _CLASSES = ("binary", "multiclass")
 _GBDT: dict[str, Any] = {"family": "gbdt", "resource": "n_estimators", "sample_weight": True}
 _GBDT_GPU: dict[str, Any] = {**_GBDT, "gpu_mb": 1500.0, "gpu_bytes_per_cell": 16.0}
@@ -60,7 +61,7 @@ MODELS: dict[str, ModelSpec] = {
         _own(
             "catboost", "catboost:CatBoost", _NATIVE, libraries=("catboost", *SKLEARN), **_GBDT_GPU
         ),
-        _own("constant", "constant:Constant", Policy(), family="baseline", sample_weight=True),
+        _own("constant", "constant:Constant", _UNUSED, family="baseline", sample_weight=True),
         _own("dcn-v2", "dcn_v2:DCNV2", _ROWS, **_EMBEDDED),
         _own("decision-tree", "decision_tree:DecisionTree", _ONE_HOT, sample_weight=True),
         _own(
