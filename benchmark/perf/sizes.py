@@ -262,7 +262,7 @@ def main() -> int:
     parser.add_argument("--formats", nargs="+", default=["csv", "parquet"])
     parser.add_argument("--parts", nargs="+", default=every, choices=every)
     parser.add_argument("--cells", type=float, default=3e7)
-    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="a folder tabsweep/")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     parser.add_argument("--keep", type=Path, help="make the files here, or find them here")
     parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -272,7 +272,7 @@ def main() -> int:
     from tabsweep.benchmark.perf.measuring import folder_of
     from tabsweep.benchmark.planning.environment import cpu_model
 
-    sides = {"this": HERE} | ({"other": given.against.resolve()} if given.against else {})
+    sides = {"this": HERE}
     print(f"{cpu_model()}; load {os.getloadavg()[0]:.1f}")
     sizes = [
         (n_rows, n_columns, form)
@@ -282,7 +282,10 @@ def main() -> int:
         if n_rows * n_columns <= given.cells
     ]
     figures = {}
-    with folder_of(given.keep) as folder:
+    with folder_of(given.keep) as folder, folder_of() as other:
+        if given.against:
+            sides["other"] = other / "tabsweep"
+            sides["other"].symlink_to(given.against.resolve())
         for n_rows, n_columns, form in sizes:
             path = folder / f"t{n_rows}x{n_columns}.{form}"
             if not path.exists():
