@@ -235,13 +235,20 @@ def moments_kind(cells: pd.Series, found: Numbers, day_first: bool | None) -> Ki
     if not len(present):
         return None
     dates = dates_in(present, day_first)
-    if dates is not None:
+    if dates is not None and not (set(dates.form.split(AND)) <= set(CLOCK) and ratios(present)):
         odd = ~missing
         odd[odd] = ~dates.fits
         if is_reading(cells, odd, missing):
             made = Kind(DATE, dates.form, None, missing, tuple(date_notes(present, dates)))
             return with_gaps(cells, odd, localised(made, present))
-    return duration_kind(cells, missing)
+    lasting = duration_kind(cells, missing)
+    return None if lasting and ratios(present) else lasting
+
+
+def ratios(present: pd.Series) -> bool:
+    """Whether texts such as 16:9 and 2:1 are ratios or scores: of minutes, more would have two
+    digits."""
+    return bool(present.str.fullmatch(r"\d+:\d").mean() > RARE)
 
 
 def date_notes(present: pd.Series, dates: Dates) -> list[str]:
