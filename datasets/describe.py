@@ -19,7 +19,6 @@ from .reading.cells import Cells
 from .reading.columns import Notes, Problems, Reading, column_problems
 from .table import Table
 
-SENTINELS = (-9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 MOST_ODD = 10  # texts of a column that are not of its kind
 SHOWN = 3  # categories of a column
 
@@ -60,11 +59,6 @@ def describe(path: Path, cells: Cells, reading: Reading) -> dict[str, Any]:
         facts = column_facts(cells, name, reading, decided.get(name))
         role = "left out" if facts["kind"] == ID else "feature"
         columns[name] = {"role": roles.get(name, role), **facts}
-        if facts["suspect"]:
-            warnings.append(
-                f"column {name!r}: {facts['suspect']} stands out; if it marks a missing value: "
-                f"--missing {facts['suspect']}"
-            )
     about: dict[str, Any] = {
         "file": path.name,
         "form": cells.form,
@@ -110,11 +104,9 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
     numeric = read.n_numbers == read.n_present > 0 or of_kind is not None
     n_distinct = int(present.nunique())
     word = kind.word if kind is not None else ""
-    suspect = ""
     if numeric and word in ("", NUMBER):
         numbers = read.values[~np.isnan(read.values)]
         text = f"{numbers.min():g} to {numbers.max():g}"
-        suspect = sentinel(numbers) if word else ""
     elif word == DATE and kind is not None and len(present):
         times = parsed(present, kind.style)
         text = f"{times.min()} to {times.max()}"
@@ -131,24 +123,7 @@ def column_facts(cells: Cells, name: str, reading: Reading, kind: Kind | None) -
         "marks": marks,
         "n_distinct": n_distinct,
         "values": text,
-        "suspect": suspect,
     }
-
-
-def sentinel(numbers: np.ndarray) -> str:
-    """A number like -999 that occurs several times at an end of the values and far from all others;
-    "" for none."""
-    if len(numbers) < 10:
-        return ""
-    for end in (float(numbers.min()), float(numbers.max())):
-        others = numbers[numbers != end]
-        n_end = len(numbers) - len(others)
-        if end not in SENTINELS or n_end < 2 or len(others) < 2:
-            continue
-        gap = float(np.abs(others - end).min())
-        if gap > 2 * (others.max() - others.min()) or (end < 0 <= others.min() and end <= -99):
-            return f"{end:g}"
-    return ""
 
 
 def target_text(table: Table) -> str:

@@ -24,6 +24,7 @@ from .reading.cells import Cells, read_file
 from .reading.columns import Notes, Problems, Reading, column_problems
 from .reading.files import release
 from .reading.levels import category_of, joined, levels
+from .reading.sentinels import note_sentinel
 from .reading.target import costs_of, encode_target, extreme_targets, with_target
 from .reading.times import read_times
 from .table import Table, categorical_column, content_sha256
@@ -47,6 +48,7 @@ def feature(
     stated = reading.stated(name) or cells.kinds.get(name, "")
     if plain is not None and plain.numbers is not None and not stated:
         notes.sentences.extend(plain.notes)
+        note_sentinel(f"column {name!r}", plain.numbers.values, notes)
         return plain, plain.numbers.values
     column = cells[name]
     how = {"delimiter": cells.delimiter, "marks": reading.missing, "day_first": reading.day_first}
@@ -96,7 +98,9 @@ def feature(
         notes.sentences.append(
             f"column {name!r}: {infinite.sum()} infinite values count as missing"
         )
-    return kind, np.where(infinite, np.nan, numbers.values)
+    values = np.where(infinite, np.nan, numbers.values)
+    note_sentinel(f"column {name!r}", values, notes)
+    return kind, values
 
 
 def doubtful_points(cells: Cells, notes: Notes) -> None:
@@ -244,6 +248,7 @@ def table_from_cells(
     del columns, known
     if task == "regression":
         extreme_targets(codes, str(reading.target), notes)
+        note_sentinel(f"target {str(reading.target)!r}", codes, notes)
     for column in likely_targets(frame, codes, task) if task else ():
         if same_as_target(frame[column], codes, task):
             problems.add(

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns import kinds
-from ...common.columns.kinds import duration_kind, is_reading, negative_notes
+from ...common.columns.dates import dates_in
+from ...common.columns.kinds import RARE, duration_kind, is_reading, negative_notes
 from ...common.columns.levels import level_notes
 from ...common.columns.numbers import (
     Numbers,
@@ -22,7 +23,7 @@ from ...common.columns.numbers import (
     two_spellings,
 )
 from ...common.counting import count
-from ...common.text import nearest, one_line, suggest
+from ...common.text import first_few, nearest, one_line, suggest
 from ..errors import DataError
 from ..table import categorical_column
 from .cells import Cells
@@ -52,16 +53,31 @@ def extreme_targets(values: np.ndarray, name: str, notes: Notes) -> None:
         )
 
 
+def are_dates(labels: pd.Series, name: str) -> bool:
+    """Whether the texts (N,) of a target are dates; DataError for too many to be classes."""
+    dates = dates_in(labels, day_first=True)  # either order tells that they are some
+    if dates is None or dates.fits.mean() < 1 - RARE:
+        return False
+    if labels.nunique() > MAX_CLASSES_GUESSED:
+        raise DataError(
+            f"target {name!r} holds dates, such as {labels.iloc[0]!r}, which no model predicts: "
+            "make numbers of them, such as the days since one, or say task 'classification'"
+        )
+    return True
+
+
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
     """'regression' for fractions and for many distinct whole numbers, else 'classification'.
     Numbers with leading zeros are classes where texts would be; so are few fractions of which one
     is written in two ways.
 
-    DataError where most of the texts differ, so that they are no classes.
+    DataError where most of the texts differ, so that they are no classes, and for many dates.
     """
     n_distinct = cells.nunique()
     few = n_distinct <= max(MAX_CLASSES_GUESSED, len(cells) / 2)
     if np.isnan(numbers).any():
+        if are_dates(cells, name):
+            warnings.append(f"target {name!r} has {n_distinct} dates; taken as classes")
         if not few:
             raise DataError(
                 f"target {name!r} has {n_distinct} different texts in {len(cells)} rows: it is"
@@ -184,14 +200,21 @@ def encode_target(
     codes = coded.cat.codes.to_numpy().astype(np.int64)
     sizes = dict(zip(classes, np.bincount(codes).tolist(), strict=True))
     large = [label for label, n in sizes.items() if n >= SMALL_CLASS and label.isalpha()]
-    for label, n in sizes.items():
-        if n < SMALL_CLASS:
-            like = nearest(label, large) if label.isalpha() else ""
-            notes.sentences.append(
-                f"class {one_line(label, 40)!r} has {count(n, 'row')}, fewer than {SMALL_CLASS} "
-                "folds: some folds test or train without it"
-                + (f"; if it is {one_line(like, 40)!r} misspelt, correct the file" if like else "")
-            )
+    small = {label: n for label, n in sizes.items() if n < SMALL_CLASS}
+    alike = {label: nearest(label, large) for label in small if label.isalpha()}
+    for label in [label for label in small if alike.get(label) or len(small) == 1]:
+        like = alike.get(label)
+        notes.sentences.append(
+            f"class {one_line(label, 40)!r} has {count(small.pop(label), 'row')}, fewer than "
+            f"{SMALL_CLASS} folds: some folds test or train without it"
+            + (f"; if it is {one_line(like, 40)!r} misspelt, correct the file" if like else "")
+        )
+    if small:
+        shown = first_few([f"{one_line(label, 40)!r} {n}" for label, n in small.items()], 3)
+        notes.sentences.append(
+            f"target {name!r}: {len(small)} classes have fewer rows than {SMALL_CLASS} folds "
+            f"({shown}): some folds test or train without them"
+        )
     return codes, "binary" if len(classes) == 2 else "multiclass", classes
 
 

@@ -271,15 +271,6 @@ def test_two_notations_of_one_number_are_two_classes_with_a_notice(load) -> None
         assert len(table.classes) == 3 and f"{shown} are taken as two classes" in table.warnings[1]
 
 
-def test_a_class_of_few_rows_is_a_warning_that_asks_whether_it_is_a_misspelt_one(load) -> None:
-    table = load(column(list(range(50, 90)), ["a"] * 20 + ["b"] * 17 + ["rare"] * 3))
-    assert "'rare' has 3 rows" in table.warnings[-1]
-    labels = ["aktiv", "passiv"] * 12 + ["pasiv", "grade1", "grade2"]
-    table = load("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)), "y")
-    (asked,) = [one for one in table.warnings if "misspelt" in one]
-    assert "'pasiv' has 1 row," in asked and "'passiv'" in asked
-
-
 def test_any_changed_byte_target_or_task_is_another_dataset(load) -> None:
     hashes = {
         load(HOUSES, "price").sha256,
