@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ....common.text import first_few, one_line
 from ...console import OK, USAGE, Console, common, count
 from ...planning.options import COLUMNS
 from .catalog import say_flags
@@ -43,7 +44,7 @@ def data_inspect(console: Console, file: Path, target: str | None, **given: Any)
                 facts["kind"],
                 facts["style"],
                 facts["n_missing"] or "",
-                " ".join(facts["marks"]),
+                first_few([one_line(mark, 20) for mark in facts["marks"]], 4, " "),
                 facts["n_distinct"],
                 facts["values"],
             ]
