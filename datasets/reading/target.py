@@ -30,7 +30,7 @@ from .cells import Cells
 from .columns import Notes, Reading
 from .levels import category_of, joined, levels, two_texts
 
-MAX_CLASSES_GUESSED = 20
+MAX_CLASSES_GUESSED, MAX_CLASSES_DOUBTED = 20, 100
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
 SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
@@ -92,6 +92,11 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
         )
         return "classification"
     if n_distinct > min(MAX_CLASSES_GUESSED, max(2, len(cells) // 5)):
+        if whole and n_distinct <= min(MAX_CLASSES_DOUBTED, len(cells) / SMALL_CLASS):
+            warnings.append(
+                f"target {name!r} has {n_distinct} whole numbers; taken as amounts: say task"
+                " 'classification' if they are classes"
+            )
         return "regression"
     if not whole:
         return "classification" if two_spellings(cells) else "regression"

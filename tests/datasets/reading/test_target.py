@@ -48,6 +48,15 @@ def test_dates_are_no_target_unless_they_are_few_or_said_to_be_classes(tmp_path)
     assert few.task == "multiclass" and "has 4 dates; taken as classes" in few.warnings[0]
 
 
+def test_whole_numbers_that_may_be_classes_are_said_to_be_amounts(tmp_path) -> None:
+    letters = table_of(tmp_path, x=[k % 9 for k in range(300)], y=[k % 26 for k in range(300)])
+    assert letters.task == "regression"
+    assert "26 whole numbers; taken as amounts: say task 'classification'" in letters.warnings[0]
+    halves = table_of(tmp_path, x=[k % 9 for k in range(300)], y=[k % 26 / 2 for k in range(300)])
+    ages = table_of(tmp_path, x=[k % 9 for k in range(200)], y=[k % 26 for k in range(200)])
+    assert not halves.warnings and not ages.warnings
+
+
 def test_numbers_that_may_mark_a_missing_value_are_said(tmp_path) -> None:
     usual = [float(k % 30) for k in range(90)]
     holed = [-1.0 if k % 9 == 4 else value for k, value in enumerate(usual)]
