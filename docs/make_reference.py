@@ -40,6 +40,11 @@ CLAIMS = [  # (what is asked, one side, the other side; None: all networks)
     ("Does Hopular lead boosting on small tables (Hopular)?", ["hopular"], BOOSTING),
     ("Does NPT lead boosting on small tables (NPT)?", ["npt"], BOOSTING),
     ("Does the best network beat the best boosting (RTDL)?", None, BOOSTING),
+    (
+        "Does FT-Transformer lead MLP, ResNet, SNN and DCN V2 (RTDL)?",
+        ["ft-transformer"],
+        ["mlp", "resnet", "snn", "dcn-v2"],
+    ),
     ("Does CheAtt help TabTransformer?", ["tabtransformer-cheatt"], ["tabtransformer"]),
     ("Does CheAtt help SAINT?", ["saint-cheatt"], ["saint"]),
     ("Does CheAtt help MET?", ["met-cheatt"], ["met"]),
