@@ -17,6 +17,14 @@ def folder_of(keep: Path | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
+@contextmanager
+def importable(checkout: Path) -> Iterator[Path]:
+    """A folder for PYTHONPATH from which `tabsweep` is this checkout, whatever it is called."""
+    with folder_of() as folder:
+        (folder / "tabsweep").symlink_to(checkout.resolve())
+        yield folder
+
+
 def status_mb(key: str) -> float:
     """Memory of this process in MB: now (`VmRSS`), or at its peak (`VmHWM`). `getrusage` would
     include the peak of the parent process."""

@@ -106,10 +106,12 @@ def fitted(name: str, n: int) -> dict[str, float]:
 
 def measured(checkout: Path, name: str, n: int) -> dict[str, float]:
     """The figures of a model with a checkout's package, from a process of its own."""
-    own = checkout / ".venv" / "bin" / "python"
-    python = str(own) if own.exists() else sys.executable
-    words = [python, str(Path(__file__).resolve()), "--inside", name, str(n)]
-    told = subprocess.run(words, cwd=checkout, capture_output=True, text=True)
+    from tabsweep.benchmark.perf.measuring import importable
+
+    words = [sys.executable, str(Path(__file__).resolve()), "--inside", name, str(n)]
+    with importable(checkout) as folder:
+        env = {**os.environ, "PYTHONPATH": str(folder)}
+        told = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True)
     if told.returncode:
         raise RuntimeError(f"{name}, {n:,} rows in {checkout}: {told.stderr[-2000:]}")
     return json.loads(told.stdout.splitlines()[-1])
@@ -141,7 +143,7 @@ def main() -> int:
         return 0
     from tabsweep.benchmark.planning.environment import cpu_model
 
-    sides = {"this": HERE} | ({"other": given.against.resolve()} if given.against else {})
+    sides = {"this": HERE} | ({"other": given.against} if given.against else {})
     print(f"{cpu_model()}; load {os.getloadavg()[0]:.1f}; least of {given.repeats} processes")
     print(f"{'':32}" + "".join(f"{title:>11}" for title in FIGURES.values()))
     for name in given.models:

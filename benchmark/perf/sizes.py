@@ -176,22 +176,25 @@ def commands(path: Path, runs: Path) -> dict[str, tuple[str, ...]]:
 
 def measured(words: tuple[str, ...], checkout: Path, ledger: Path | None = None) -> dict[str, Any]:
     """The figures of a command of Python's, and what it printed as JSON, if anything."""
-    from tabsweep.benchmark.perf.measuring import Family
+    from tabsweep.benchmark.perf.measuring import Family, importable
 
-    folder = str(checkout.parent) if checkout != HERE else ""
-    env = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, *words], env=env, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    family = Family(process.pid)
-    found: dict[str, Any] = {}
-    began = time.monotonic()
-    while process.poll() is None:
-        family.look()
-        if ledger is not None and "first_s" not in found and _has_result(ledger):
-            found |= {"first_s": time.monotonic() - began, "first_cpu_s": family.cpu_s}
-        time.sleep(0.1)
-    out, err = (stream.read().decode() for stream in (process.stdout, process.stderr) if stream)
+    with importable(checkout) as folder:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        family = Family(process.pid)
+        found: dict[str, Any] = {}
+        began = time.monotonic()
+        while process.poll() is None:
+            family.look()
+            if ledger is not None and "first_s" not in found and _has_result(ledger):
+                found |= {"first_s": time.monotonic() - began, "first_cpu_s": family.cpu_s}
+            time.sleep(0.1)
+        out, err = (stream.read().decode() for stream in (process.stdout, process.stderr) if stream)
     if process.returncode:
         raise RuntimeError(f"{' '.join(words)} in {checkout}: {err[-2000:]}")
     found |= {"wall_s": time.monotonic() - began}
@@ -272,7 +275,7 @@ def main() -> int:
     from tabsweep.benchmark.perf.measuring import folder_of
     from tabsweep.benchmark.planning.environment import cpu_model
 
-    sides = {"this": HERE}
+    sides = {"this": HERE} | ({"other": given.against} if given.against else {})
     print(f"{cpu_model()}; load {os.getloadavg()[0]:.1f}")
     sizes = [
         (n_rows, n_columns, form)
@@ -282,10 +285,7 @@ def main() -> int:
         if n_rows * n_columns <= given.cells
     ]
     figures = {}
-    with folder_of(given.keep) as folder, folder_of() as other:
-        if given.against:
-            sides["other"] = other / "tabsweep"
-            sides["other"].symlink_to(given.against.resolve())
+    with folder_of(given.keep) as folder:
         for n_rows, n_columns, form in sizes:
             path = folder / f"t{n_rows}x{n_columns}.{form}"
             if not path.exists():
