@@ -230,24 +230,24 @@ def gaps_of(cells: pd.Series) -> np.ndarray:
 
 def moments_kind(cells: pd.Series, found: Numbers, day_first: bool | None) -> Kind | None:
     """The kind of a column of dates or durations; None where it is neither."""
-    missing = found.missing | gaps_of(cells)
+    missing, made = found.missing | gaps_of(cells), None
     present = cells[~missing]
     if not len(present):
         return None
     dates = dates_in(present, day_first)
-    if dates is not None and not (set(dates.form.split(AND)) <= set(CLOCK) and ratios(present)):
+    if dates is not None:
         odd = ~missing
         odd[odd] = ~dates.fits
         if is_reading(cells, odd, missing):
             made = Kind(DATE, dates.form, None, missing, tuple(date_notes(present, dates)))
-            return with_gaps(cells, odd, localised(made, present))
-    lasting = duration_kind(cells, missing)
-    return None if lasting and ratios(present) else lasting
+            made = with_gaps(cells, odd, localised(made, present))
+    made = made or duration_kind(cells, missing)
+    has_days = made and made.word == DATE and not set(made.style.split(AND)) <= set(CLOCK)
+    return None if made and not has_days and ratios(present) else made
 
 
 def ratios(present: pd.Series) -> bool:
-    """Whether texts such as 16:9 and 2:1 are ratios or scores: of minutes, more would have two
-    digits."""
+    """Whether texts are ratios or scores, such as 16:9 and 2:1. Minutes have two digits."""
     return bool(present.str.fullmatch(r"\d+:\d").mean() > RARE)
 
 
