@@ -28,7 +28,7 @@ from ...common.files import write_atomically
 from ...common.text import slug, suggest
 from ...datasets.reading.columns import Reading
 from ...datasets.reading.names import clean_name
-from ...datasets.reading.target import MAX_CLASSES_GUESSED, are_dates
+from ...datasets.reading.target import MAX_CLASSES_GUESSED, dates_as_classes
 from ...datasets.table import Table, number_text
 from ...models.library.columns import ColumnReader, one_blank, texts_of, warn_of_column
 from ..errors import SweepError
@@ -231,8 +231,8 @@ class FrameData:
                 f"target {target!r} holds values that are neither numbers nor labels, such as lists"
             ) from None
         self.task = task or (None if holds_numbers(self._y) else "classification")
-        if task is None and self.task:
-            are_dates(pd.Series(self._y.unique()).astype(str), str(target))
+        guessed = pd.Series(self._y.unique() if task is None and self.task else []).astype(str)
+        self.notes = dates_as_classes(guessed, str(target))
         if task is None and self.task and n_distinct > max(MAX_CLASSES_GUESSED, len(frame) / 2):
             raise SweepError(
                 f"target {target!r} has {n_distinct} different labels in {len(frame)} rows; say "

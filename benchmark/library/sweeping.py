@@ -404,7 +404,7 @@ def _frame_data(
     found = FrameData(
         data, target, task=task, categorical_features=categorical_features, roles=roles
     )
-    for notice in found.columns.notices_:
+    for notice in (*found.notes, *found.columns.notices_):
         warnings.warn(notice, ColumnNotice, stacklevel=3)
     return found
 

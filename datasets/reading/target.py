@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...common.columns import kinds
-from ...common.columns.dates import dates_in
-from ...common.columns.kinds import RARE, duration_kind, is_reading, negative_notes
+from ...common.columns.kinds import duration_kind, is_reading, negative_notes
 from ...common.columns.levels import level_notes
 from ...common.columns.numbers import (
     Numbers,
@@ -30,7 +29,8 @@ from .cells import Cells
 from .columns import Notes, Reading
 from .levels import category_of, joined, levels, two_texts
 
-MAX_CLASSES_GUESSED, MAX_CLASSES_DOUBTED = 20, 100
+MAX_CLASSES_GUESSED = 20
+MAX_CLASSES_DOUBTED = 100  # up to which whole numbers that are read as amounts may be classes
 SMALL_CLASS = 10  # rows; fewer than the folds of the usual protocol
 LARGEST, SMALLEST = 1e30, 1e-30  # of a numeric target: size at most, spread at least
 SAME_TO_TREES = 1e-7  # they make a leaf where the variance is below 2.2e-16
@@ -53,17 +53,17 @@ def extreme_targets(values: np.ndarray, name: str, notes: Notes) -> None:
         )
 
 
-def are_dates(labels: pd.Series, name: str) -> bool:
-    """Whether the texts (N,) of a target are dates; DataError for too many to be classes."""
-    dates = dates_in(labels, day_first=True)  # either order tells that they are some
-    if dates is None or dates.fits.mean() < 1 - RARE:
-        return False
-    if labels.nunique() > MAX_CLASSES_GUESSED:
+def dates_as_classes(labels: pd.Series, name: str) -> list[str]:
+    """A note that the texts (N,) of a target are dates and taken as classes; [] where they are no
+    dates. DataError for more dates than MAX_CLASSES_GUESSED."""
+    if kinds.kind_of(labels, day_first=True).word != kinds.DATE:  # in either order they are dates
+        return []
+    if (n := labels.nunique()) > MAX_CLASSES_GUESSED:
         raise DataError(
             f"target {name!r} holds dates, such as {labels.iloc[0]!r}, which no model predicts: "
             "make numbers of them, such as the days since one, or say task 'classification'"
         )
-    return True
+    return [f"target {name!r} has {n} dates; taken as classes"]
 
 
 def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[str]) -> str:
@@ -76,8 +76,7 @@ def guess_task(cells: pd.Series, numbers: np.ndarray, name: str, warnings: list[
     n_distinct = cells.nunique()
     few = n_distinct <= max(MAX_CLASSES_GUESSED, len(cells) / 2)
     if np.isnan(numbers).any():
-        if are_dates(cells, name):
-            warnings.append(f"target {name!r} has {n_distinct} dates; taken as classes")
+        warnings += dates_as_classes(cells, name)
         if not few:
             raise DataError(
                 f"target {name!r} has {n_distinct} different texts in {len(cells)} rows: it is"
@@ -207,18 +206,19 @@ def encode_target(
     large = [label for label, n in sizes.items() if n >= SMALL_CLASS and label.isalpha()]
     small = {label: n for label, n in sizes.items() if n < SMALL_CLASS}
     alike = {label: nearest(label, large) for label in small if label.isalpha()}
-    for label in [label for label in small if alike.get(label) or len(small) == 1]:
+    others = [f"{one_line(label, 40)!r} {n}" for label, n in small.items() if not alike.get(label)]
+    for label, n in small.items():
         like = alike.get(label)
+        if like or len(others) == 1:
+            notes.sentences.append(
+                f"class {one_line(label, 40)!r} has {count(n, 'row')}, fewer than {SMALL_CLASS} "
+                "folds: some folds test or train without it"
+                + (f"; if it is {one_line(like, 40)!r} misspelt, correct the file" if like else "")
+            )
+    if len(others) > 1:
         notes.sentences.append(
-            f"class {one_line(label, 40)!r} has {count(small.pop(label), 'row')}, fewer than "
-            f"{SMALL_CLASS} folds: some folds test or train without it"
-            + (f"; if it is {one_line(like, 40)!r} misspelt, correct the file" if like else "")
-        )
-    if small:
-        shown = first_few([f"{one_line(label, 40)!r} {n}" for label, n in small.items()], 3)
-        notes.sentences.append(
-            f"target {name!r}: {len(small)} classes have fewer rows than {SMALL_CLASS} folds "
-            f"({shown}): some folds test or train without them"
+            f"target {name!r}: {len(others)} classes have fewer rows than {SMALL_CLASS} folds "
+            f"({first_few(others, 3)}): some folds test or train without them"
         )
     return codes, "binary" if len(classes) == 2 else "multiclass", classes
 

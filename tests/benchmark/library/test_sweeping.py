@@ -374,6 +374,7 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(tmp_path):
             tabsweep.sweep(table, runs=tmp_path, **given)
     with pytest.raises(tabsweep.Error, match="'day' holds dates"):
         tabsweep.sweep(table, "day", runs=tmp_path)
+    assert "'day' has 7 dates; taken as classes" in FrameData(table[:7], "day").notes[0]
     with pytest.raises(SweepError, match="not list"):
         tabsweep.sweep([[1]], "x", runs=tmp_path)
     with pytest.raises(SweepError, match="already"):

@@ -26,6 +26,11 @@ def test_a_class_of_few_rows_is_a_warning_that_asks_whether_it_is_a_misspelt_one
     table = table_of(tmp_path, x=list(range(27)), y=labels)
     (asked,) = [one for one in table.warnings if "misspelt" in one]
     assert "'pasiv' has 1 row," in asked and "'passiv'" in asked
+    table = table_of(tmp_path, x=list(range(25)), y=["aktiv", "passiv"] * 12 + ["grade1"])
+    assert "class 'grade1' has 1 row" in table.warnings[-1]
+    table = table_of(tmp_path, x=list(range(26)), y=labels[:25] + ["grade1"])
+    assert [w for w in table.warnings if "classes have" in w] == []
+    assert sum("fewer than 10 folds" in warning for warning in table.warnings) == 2
 
 
 def test_many_classes_of_few_rows_are_one_line(tmp_path) -> None:
