@@ -37,7 +37,7 @@ class Constant(WeightedEstimator):
     array([2.])
     """
 
-    policy = Policy(numeric="none", categorical="ordinal", missing="native")  # the least: unused
+    policy = Policy("none", "ordinal", "native")  # no column is looked at
 
     statistic: str = hyper(
         "mean",

@@ -7,12 +7,12 @@ import numpy as np
 from .columns import Notes
 
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
-LOWEST_USUAL = -99.0  # from which down one that alone is negative stands out beside any numbers
-MANY = 20  # different numbers; beside more of them -1 or -9 does where it is there twice as often
+MANY = 20  # a single negative number of -1 or -9 needs more different numbers beside it,
+OFTEN = 2  # and more than so many times their mean frequency
 
 
 def note_sentinel(what: str, values: np.ndarray, notes: Notes) -> None:
-    """Note of values (N,), which the note calls `what`, that one of them stands out."""
+    """Add a note if one of the values (N,) of a column or target (`what`) stands out."""
     if mark := sentinel(values[~np.isnan(values)]):
         notes.sentences.append(
             f"{what}: {mark} stands out; if it marks a missing value (in all columns): --missing "
@@ -21,8 +21,8 @@ def note_sentinel(what: str, values: np.ndarray, notes: Notes) -> None:
 
 
 def sentinel(numbers: np.ndarray) -> str:
-    """A number (of N without gaps) like -999 that occurs several times at an end of the values, far
-    from all others or alone below zero; "" for none.
+    """The least or largest of N numbers without gaps, where it is one such as -999, occurs several
+    times, and is far from all others or the only negative one; else "".
 
     >>> sentinel(np.array([-999.0, -999.0, *range(20)])), sentinel(np.array([-1.0, 1.0] * 30))
     ('-999', '')
@@ -39,7 +39,7 @@ def sentinel(numbers: np.ndarray) -> str:
         if times < 2 or len(others) < 2:
             continue
         far = float(np.abs(others - end).min()) > 2 * float(np.ptp(others)) and end != -1
-        often = different > MANY and times > 2 * len(others) / different
-        if far or (end < 0 <= others.min() and (end <= LOWEST_USUAL or often)):
+        often = different > MANY and times > OFTEN * len(others) / different
+        if far or (end < 0 <= others.min() and (end <= -99 or often)):
             return f"{end:g}"
     return ""
