@@ -19,7 +19,10 @@ def folder_of(keep: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def importable(checkout: Path) -> Iterator[Path]:
-    """A folder for PYTHONPATH from which `tabsweep` is this checkout, whatever it is called."""
+    """A folder for PYTHONPATH from which `tabsweep` is this checkout, whatever it is called.
+    FileNotFoundError where there is none: Python would import another one in silence."""
+    if not (checkout / "__init__.py").is_file():
+        raise FileNotFoundError(f"{checkout} is no checkout of tabsweep")
     with folder_of() as folder:
         (folder / "tabsweep").symlink_to(checkout.resolve())
         yield folder
